@@ -1,0 +1,1 @@
+"""The data that crosses between parts, time-major: T steps, B environments, S stacked frames."""

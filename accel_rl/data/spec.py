@@ -1,0 +1,33 @@
+"""What one environment looks like to everything above `envs`."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSpec:
+    """Shapes and names of an environment.
+
+    `stack` frames make an observation: [stack, H, W] for pictures, [*frame_shape] with stack 1 otherwise.
+    `protocol` is the resolved set of rules the environment plays by; it goes with every score.
+    """
+
+    name: str
+    frame_shape: tuple[int, ...]
+    frame_dtype: str  # "uint8" for pictures, "float32" otherwise
+    n_actions: int
+    stack: int = 1
+    action_meanings: tuple[str, ...] = ()
+    protocol: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_image(self) -> bool:
+        return self.frame_dtype == "uint8" and len(self.frame_shape) == 2
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "EnvSpec":
+        tuples = {k: tuple(d[k]) for k in ("frame_shape", "action_meanings")}
+        return cls(**{**d, **tuples})

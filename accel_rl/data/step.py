@@ -1,0 +1,36 @@
+"""What n environments write in one step."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from accel_rl.data.spec import EnvSpec
+
+
+@dataclass(slots=True)
+class Step:
+    """One step of n environments: arrays [n, ...] that an environment writes in place, never replaces.
+
+    Usually a slice of a rollout's shared memory: `frame` and `age` at t + 1, the rest at t.
+    """
+
+    frame: np.ndarray  # [n, *frame_shape] the observation's newest frame after the step; after an `immediate`
+    #                    reset the new episode's first frame
+    final_frame: np.ndarray  # [n, *frame_shape] written only where `ended`: the old episode's last frame
+    age: np.ndarray  # [n] uint8 steps since the episode's first frame, saturating at stack - 1
+    reward: np.ndarray  # [n] float32 raw
+    terminated: np.ndarray  # [n] bool the return ends here (game over; a lost life where the protocol says so)
+    truncated: np.ndarray  # [n] bool stopped by the time limit: the return bootstraps from the final frame
+    ended: np.ndarray  # [n] bool the episode is over (game over or time limit), a reset is due
+    valid: np.ndarray  # [n] bool False where the environment waited for its reset and did not step
+
+    @classmethod
+    def empty(cls, n: int, spec: EnvSpec) -> "Step":
+        """Private arrays for n environments (tests, the video, a benchmark)."""
+        frame = np.zeros((n, *spec.frame_shape), spec.frame_dtype)
+        flags = {k: np.zeros(n, bool) for k in ("terminated", "truncated", "ended", "valid")}
+        return cls(frame=frame, final_frame=frame.copy(), age=np.zeros(n, np.uint8), reward=np.zeros(n, np.float32), **flags)
+
+    def __getitem__(self, index: slice) -> "Step":
+        """A view of some of the environments."""
+        return Step(**{f.name: getattr(self, f.name)[index] for f in fields(self)})

@@ -1,0 +1,56 @@
+"""The one interface that every kind of environment wears, and nothing above `envs` looks behind."""
+
+from typing import Protocol
+
+import numpy as np
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.data.step import Step
+
+
+class Env(Protocol):
+    """One environment. `SequentialEnv` makes a batch of several."""
+
+    spec: EnvSpec
+
+    def reset(self, frame: np.ndarray) -> None:
+        """Start an episode; its first frame is written into `frame` [*frame_shape]."""
+
+    def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
+        """Play one agent step, write the newest frame into `frame`; returns (raw reward, terminated, truncated, ended).
+
+        Never resets by itself.
+        """
+
+    def get_state(self) -> bytes:
+        """Everything needed to go on exactly from here, without pickle."""
+
+    def set_state(self, state: bytes) -> None:
+        """Go on from a state; ValueError if it is not one of this environment's."""
+
+    def close(self) -> None: ...
+
+
+class BatchEnv(Protocol):
+    """n environments stepped together; a step is send + recv, so that it can overlap with other work."""
+
+    spec: EnvSpec
+    n: int
+
+    def reset(self, out: Step) -> None:
+        """Start an episode in each; writes frame and age, clears the rest."""
+
+    def send(self, action: np.ndarray) -> None:
+        """Hand over actions [n] (any integer dtype)."""
+
+    def recv(self, out: Step) -> None:
+        """Write what the step led to. Resets by the mode the batch was made with."""
+
+    def reset_waiting(self, out: Step) -> None:
+        """In the optimisation pause: reset those that wait for it (mode `wait`); writes their frame and age alone."""
+
+    def get_state(self) -> list[bytes]: ...
+
+    def set_state(self, states: list[bytes]) -> None: ...
+
+    def close(self) -> None: ...
