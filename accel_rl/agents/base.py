@@ -1,0 +1,22 @@
+"""What a sampler asks of an agent."""
+
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+
+class Agent(Protocol):
+    """`act` turns a batch of observations into actions; the randomness comes from outside, one number a step."""
+
+    model: nn.Module
+
+    def act(self, obs: Tensor, uniform: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """obs [N, ...], uniform [N] in [0, 1) -> (action [N] int64, what to record, each [N])."""
+
+    def evaluating(self) -> "Agent":
+        """The same parameters, acting as in an evaluation."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What acting depends on beside the parameters (an exploration schedule, say)."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...

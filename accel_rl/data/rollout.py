@@ -1,0 +1,60 @@
+"""The rollout: T steps of B environments, time-major, each frame stored once."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.ops.frames import gather_stacks
+
+
+@dataclass(slots=True)
+class Rollout:
+    """T steps of B environments as tensors over the same memory.
+
+    frames [S - 1 + T + 1, B, *frame_shape]: the observation at t is rows t .. t + S - 1, as far as age [t] reaches.
+    final_frames [T, B, *frame_shape]: where `ended`, the last frame of the old episode at [t]; elsewhere anything.
+    age [T + 1, B] uint8: steps since the episode's first frame, saturating at S - 1; older frames read as zeros.
+    action [T, B] int64; reward [T, B] float32, raw; terminated, truncated, ended, valid [T, B] bool (see `Step`).
+    recorded: what the agent noted while acting, each [T, B] (value, log_prob ...).
+    """
+
+    frames: Tensor
+    final_frames: Tensor
+    age: Tensor
+    action: Tensor
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    ended: Tensor
+    valid: Tensor
+    stack: int
+    recorded: dict[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def over(cls, arrays: RolloutArrays) -> "Rollout":
+        names = [n for n in RolloutArrays.__slots__ if n != "stack"]
+        return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in names}, stack=arrays.stack)
+
+    @property
+    def T(self) -> int:
+        return self.action.shape[0]
+
+    @property
+    def B(self) -> int:
+        return self.action.shape[1]
+
+    def observation(self, t: Tensor, b: Tensor) -> Tensor:
+        """Observations [N, S, *frame_shape] at the cells (t [N], b [N]), t in 0 .. T."""
+        return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
+
+    def final_observation(self, t: Tensor, b: Tensor) -> Tensor:
+        """Observations [N, S, *frame_shape] in which the episodes that ended at the cells (t, b) ended."""
+        age = (self.age[t, b].long() + 1).clamp(max=self.stack - 1)
+        obs = gather_stacks(self.frames, t + 1, b, age, self.stack)
+        newest = self.final_frames[t, b]
+        if self.stack == 1 and obs.dim() == newest.dim():
+            return newest
+        obs[:, -1] = newest
+        return obs

@@ -1,0 +1,84 @@
+"""Arrays that several processes see at once, in one anonymous file that no name outlives.
+
+A memfd has no name in /dev/shm, so nothing is left behind however the processes end, and the size of /dev/shm does
+not matter. Pages are taken when they are first written: an array that is rarely used costs only addresses.
+"""
+
+import mmap
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from accel_rl.errors import ConfigError
+
+_ALIGN = 4096
+
+Layout = dict[str, tuple[str, tuple[int, ...]]]  # name -> (dtype, shape)
+
+
+def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
+    offsets, end = {}, 0
+    for name, (dtype, shape) in layout.items():
+        offsets[name] = end
+        size = int(np.dtype(dtype).itemsize * np.prod(shape, dtype=np.int64))
+        end += -(-size // _ALIGN) * _ALIGN
+    return offsets, max(end, _ALIGN)
+
+
+def _anonymous_file(size: int) -> int:
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("accel_rl", os.MFD_CLOEXEC)
+    else:  # macOS: a temporary file that is unlinked at once
+        fd, path = tempfile.mkstemp(prefix="accel_rl")
+        os.unlink(path)
+    os.ftruncate(fd, size)
+    return fd
+
+
+def _available_bytes() -> int | None:
+    try:
+        with open("/proc/meminfo") as f:
+            for line in f:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None
+
+
+class SharedArrays:
+    """Named numpy arrays over one shared file. `create` in the owner, `attach` in the others with the same layout."""
+
+    def __init__(self, layout: Layout, fd: int):
+        offsets, size = _offsets(layout)
+        self.layout, self.fd, self.nbytes = layout, fd, size
+        self._map = mmap.mmap(fd, size)
+        self.arrays: dict[str, np.ndarray] = {
+            name: np.frombuffer(self._map, dtype, int(np.prod(shape, dtype=np.int64)), offsets[name]).reshape(shape)
+            for name, (dtype, shape) in layout.items()
+        }
+
+    @classmethod
+    def create(cls, layout: Layout) -> "SharedArrays":
+        _, size = _offsets(layout)
+        available = _available_bytes()
+        if available is not None and size > available:
+            raise ConfigError(
+                f"the shared buffers need {size / 2**30:.1f} GiB but {available / 2**30:.1f} GiB of memory are free; "
+                "use fewer environments or a shorter horizon"
+            )
+        return cls(layout, _anonymous_file(size))
+
+    @classmethod
+    def attach(cls, layout: dict[str, Any], fd: int) -> "SharedArrays":
+        return cls({k: (d, tuple(s)) for k, (d, s) in layout.items()}, fd)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    def close(self) -> None:
+        """Drop this process's file descriptor; the memory goes with the last view of it."""
+        self.arrays = {}
+        os.close(self.fd)

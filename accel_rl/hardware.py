@@ -1,0 +1,140 @@
+"""What this process may use, and who runs where: allowed cores, cgroup limits, GPUs -> Placement.
+
+Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both.
+"""
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel_rl.errors import ConfigError
+
+_said: set[str] = set()
+
+
+def say_once(message: str) -> None:
+    """A fallback is never silent and never nags."""
+    if message not in _said:
+        _said.add(message)
+        warnings.warn(message, stacklevel=3)
+
+
+def allowed_cores() -> list[int]:
+    """The cores this process may run on, from its affinity mask."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    say_once("this system has no core affinity: processes are not pinned")
+    return list(range(os.cpu_count() or 1))
+
+
+def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
+    """How many cores' time the cgroup (v2 or v1) grants, the least over its ancestors; None without a limit."""
+    root = Path(root)
+    limits = []
+    try:
+        lines = Path(proc).read_text().splitlines()
+    except OSError:
+        lines = []
+    folders = {root}
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        base = root if not controllers else root / "cpu"
+        folder = base / path.lstrip("/")
+        folders |= {base, folder, *(p for p in folder.parents if base in p.parents)}
+    for folder in folders:
+        try:
+            quota, period = (folder / "cpu.max").read_text().split()
+            if quota != "max":
+                limits.append(int(quota) / int(period))
+        except (OSError, ValueError):
+            pass
+        try:
+            quota_us = int((folder / "cpu.cfs_quota_us").read_text())
+            if quota_us > 0:
+                limits.append(quota_us / int((folder / "cpu.cfs_period_us").read_text()))
+        except (OSError, ValueError):
+            pass
+    return min(limits) if limits else None
+
+
+def gpu_count() -> int:
+    """CUDA devices that this process sees (CUDA_VISIBLE_DEVICES counts)."""
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Who runs where, for one rank. A worker a core; both groups on each worker."""
+
+    worker_cores: tuple[int | None, ...]  # one entry a worker; None: not pinned
+    server_cores: tuple[int, ...]  # where the action server and the learner run
+    torch_threads: int
+    device: str
+
+    @property
+    def workers(self) -> int:
+        return len(self.worker_cores)
+
+
+def plan(
+    workers: int | None = None,
+    cores: Sequence[int] | None = None,
+    device: str = "cpu",
+    torch_threads: int | None = None,
+) -> Placement:
+    """A worker per allowed core; with a GPU the first core is kept for the process that drives it.
+
+    `workers` and `cores` None: as many as the affinity mask and the cgroup's quota grant. More workers than cores share
+    them (a warning). Raises ConfigError for a core that is not allowed.
+    """
+    allowed = allowed_cores()
+    if cores is not None:
+        outside = sorted(set(cores) - set(allowed))
+        if outside or not cores:
+            raise ConfigError(f"--sampler.cores {list(cores)}: core {outside} is not allowed; allowed: {allowed}")
+        usable = list(dict.fromkeys(cores))
+    else:
+        usable = allowed
+        quota = cgroup_cpus()
+        if quota is not None and quota < len(usable):
+            usable = usable[: max(1, int(quota + 0.5))]
+    if workers is not None and workers < 1:
+        raise ConfigError(f"--sampler.workers {workers}: at least 1 is needed")
+    on_gpu = device.startswith("cuda")
+    if on_gpu and len(usable) > 1:
+        server, stepping = usable[:1], usable[1:]
+    else:
+        server, stepping = usable, usable
+    n = workers if workers is not None else len(stepping)
+    if n > len(stepping):
+        say_once(f"{n} workers share {len(stepping)} cores: more workers than cores only costs time")
+    threads = torch_threads if torch_threads is not None else len(server)
+    if threads < 1:
+        raise ConfigError(f"--torch-threads {threads}: at least 1 is needed")
+    pinned = hasattr(os, "sched_setaffinity")
+    return Placement(
+        worker_cores=tuple(stepping[i % len(stepping)] if pinned else None for i in range(n)),
+        server_cores=tuple(server),
+        torch_threads=threads,
+        device=device,
+    )
+
+
+def pin(cores: Sequence[int]) -> list[int]:
+    """Pin the calling thread (and those it starts) to `cores`; returns what was really set, after reading it back.
+
+    A set that holds a core this machine lacks is cut down silently by the kernel, so only reading back tells.
+    """
+    try:
+        os.sched_setaffinity(0, cores)
+        got = sorted(os.sched_getaffinity(0))
+    except (AttributeError, OSError) as e:
+        say_once(f"could not pin to cores {list(cores)} ({e}): going on unpinned")
+        return []
+    if got != sorted(set(cores)):
+        say_once(f"asked for cores {sorted(set(cores))}, got {got}")
+    return got

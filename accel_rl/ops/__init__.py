@@ -1,0 +1,1 @@
+"""Pure equations: tensors in, tensors out."""

@@ -1,0 +1,31 @@
+"""Policy-gradient losses for categorical policies."""
+
+import torch
+from torch import Tensor
+
+
+def log_prob(logits: Tensor, action: Tensor) -> Tensor:
+    """log pi(a | s). logits [..., A]; action [...] int64 -> [...]."""
+    return torch.log_softmax(logits, -1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """H(pi) = -sum_a pi(a) log pi(a), in nats. logits [..., A] -> [...]."""
+    logp = torch.log_softmax(logits, -1)
+    return -(logp.exp() * logp).sum(-1)
+
+
+def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
+    """Mean of x over the cells where `valid` (all, if None). x, valid [...] -> []. Zero where none is valid."""
+    if valid is None:
+        return x.mean()
+    weight = valid.to(x.dtype)
+    # where, not a product: an invalid cell may hold anything, NaN included.
+    return torch.where(valid, x, torch.zeros_like(x)).sum() / weight.sum().clamp(min=1)
+
+
+def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:
+    """Draw actions by inverting the distribution function. logits [N, A]; uniform [N] in [0, 1) -> [N] int64."""
+    cdf = torch.softmax(logits, -1).cumsum(-1)
+    # The last entry may round to just under 1: an action past the end is the last one.
+    return (cdf <= uniform.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)

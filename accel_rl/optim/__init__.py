@@ -1,0 +1,1 @@
+"""Parameters, update rules and the exchange of gradients, on flat vectors."""

@@ -1,0 +1,45 @@
+"""How a gradient becomes an update: alone, or with other ranks."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from accel_rl.optim.flat import FlatParameters, clip_by_norm_
+from accel_rl.optim.rules import Rule
+
+
+class Exchange(Protocol):
+    """Turns the gradient in `flat.grad` into a change of `flat.data`."""
+
+    def apply(self, learning_rate: float) -> Tensor:
+        """One update; returns the gradient's norm before clipping, []."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Local:
+    """One learner, nobody to talk to: clip, then the rule. A gradient that is not finite is never applied."""
+
+    def __init__(self, flat: FlatParameters, rule: Rule, max_norm: float | None):
+        self.flat, self.rule, self.max_norm = flat, rule, max_norm
+        self.skipped = 0  # updates whose gradient was not finite
+
+    def apply(self, learning_rate: float) -> Tensor:
+        norm = clip_by_norm_(self.flat.grad, self.max_norm)
+        # A NaN or Inf anywhere makes the norm one too (an overflow also counts: such a step is not wanted either).
+        if not torch.isfinite(norm):
+            self.skipped += 1
+            return norm
+        self.rule.step(self.flat.data, self.flat.grad, learning_rate)
+        return norm
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"parameters": self.flat.data, "rule": self.rule.state_dict(), "skipped": self.skipped}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.flat.data.copy_(state["parameters"])
+        self.rule.load_state_dict(state["rule"])
+        self.skipped = state["skipped"]

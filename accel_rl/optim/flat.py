@@ -1,0 +1,42 @@
+"""All parameters of a model in one vector, and all gradients in another."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatParameters:
+    """Moves a model's parameters and gradients into two flat vectors [P] that the model's own tensors are views of.
+
+    One norm, one rule, one all-reduce then serve the whole network, and a chunk of it is a slice.
+    """
+
+    def __init__(self, model: nn.Module):
+        self.named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+        params = [p for _, p in self.named]
+        self.data = torch.cat([p.detach().reshape(-1) for p in params])
+        self.grad = torch.zeros_like(self.data)
+        self.slices: dict[str, slice] = {}
+        at = 0
+        for name, p in self.named:
+            n = p.numel()
+            p.data = self.data[at : at + n].view_as(p)
+            p.grad = self.grad[at : at + n].view_as(p)  # backward adds in place from now on
+            self.slices[name] = slice(at, at + n)
+            at += n
+
+    def zero_grad(self) -> None:
+        self.grad.zero_()
+
+    def layers(self) -> Iterator[tuple[str, slice]]:
+        """(name, slice of the flat vector) per parameter tensor, in order."""
+        yield from self.slices.items()
+
+
+def clip_by_norm_(grad: Tensor, max_norm: float | None) -> Tensor:
+    """Scale grad [P] in place to an L2 norm of at most max_norm; returns the norm before. No synchronisation."""
+    norm = torch.linalg.vector_norm(grad)
+    if max_norm is not None:
+        grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
+    return norm

@@ -1,0 +1,72 @@
+"""Update rules on flat slices: any contiguous part of the parameters can be updated on its own."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Rule(Protocol):
+    """Changes `data` [P] in place by `grad` [P]; its own state is flat as well."""
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class RMSProp:
+    """RMSProp without momentum, Tieleman & Hinton 2012.
+
+    v <- decay v + (1 - decay) g^2;  theta <- theta - lr g / denominator
+
+    Two named rules that differ by where epsilon stands, since libraries do: `epsilon_inside` sqrt(v + eps) (Lasagne, TF;
+    the first A2C codes), else sqrt(v) + eps (torch.optim.RMSprop). They are equal at eps -> 0 only.
+    """
+
+    def __init__(self, size: int, decay: float, epsilon: float, epsilon_inside: bool, device: str = "cpu"):
+        self.decay, self.epsilon, self.epsilon_inside = decay, epsilon, epsilon_inside
+        self.square = torch.zeros(size, device=device)
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None:
+        self.square.mul_(self.decay).addcmul_(grad, grad, value=1 - self.decay)
+        if self.epsilon_inside:
+            denominator = self.square.add(self.epsilon).sqrt_()
+        else:
+            denominator = self.square.sqrt().add_(self.epsilon)
+        data.addcdiv_(grad, denominator, value=-learning_rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"square": self.square}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.square.copy_(state["square"])
+
+
+class Adam:
+    """Adam, Kingma & Ba 2014 algorithm 1: bias-corrected moments, epsilon outside the root."""
+
+    def __init__(
+        self, size: int, epsilon: float = 1e-8, beta_1: float = 0.9, beta_2: float = 0.999, device: str = "cpu"
+    ):
+        self.epsilon, self.beta_1, self.beta_2 = epsilon, beta_1, beta_2
+        self.mean = torch.zeros(size, device=device)
+        self.square = torch.zeros(size, device=device)
+        self.steps = 0
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None:
+        self.steps += 1
+        self.mean.mul_(self.beta_1).add_(grad, alpha=1 - self.beta_1)
+        self.square.mul_(self.beta_2).addcmul_(grad, grad, value=1 - self.beta_2)
+        scale = 1 - self.beta_2**self.steps
+        denominator = self.square.div(scale).sqrt_().add_(self.epsilon)
+        data.addcdiv_(self.mean, denominator, value=-learning_rate / (1 - self.beta_1**self.steps))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.mean.copy_(state["mean"])
+        self.square.copy_(state["square"])
+        self.steps = state["steps"]

@@ -1,0 +1,1 @@
+"""Collecting rollouts. Worker processes import this package: nothing here imports torch at the top."""

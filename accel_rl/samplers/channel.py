@@ -1,0 +1,247 @@
+"""Every signal between the action server and its workers; nothing else owns one.
+
+Two groups of environments on each worker, one action server. While the server infers for one group, the workers step
+the other, and the quicker of the two hides behind the slower:
+
+    worker 0   | step A | step B | step A | step B | ...
+    worker 1   | step A | step B | step A | step B | ...
+    server              |act A |  |act B |  |act A | ...
+                        ^ every worker has posted A      ^ A's actions are released
+
+A request is a number in shared memory that only the server raises, an answer one that only the worker raises; they are
+equal when nothing is due. A bell (eventfd) wakes a sleeper: it is rung after every change and drained before a sleeper
+looks again, so no wake-up is lost. Rare messages (set-up, states, errors) go over a socket a worker, as JSON with an
+optional blob; its end of file is the peer's death, whichever side dies.
+"""
+
+import json
+import os
+import select
+import socket
+import struct
+import time
+from typing import Any
+
+import numpy as np
+
+from accel_rl.data.shared_memory import Layout
+
+_LINE = 8  # int64 per cache line: no two processes write to one line
+
+
+class Bell:
+    """Wakes one sleeper. An eventfd where there is one, else a pipe."""
+
+    def __init__(self, fds: tuple[int, int] | None = None):
+        if fds is None:
+            if hasattr(os, "eventfd"):
+                fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+                fds = (fd, fd)
+            else:
+                fds = os.pipe()
+                os.set_blocking(fds[0], False)
+                os.set_blocking(fds[1], False)
+        self.read_fd, self.write_fd = fds
+
+    @property
+    def fds(self) -> tuple[int, int]:
+        return self.read_fd, self.write_fd
+
+    def ring(self) -> None:
+        try:
+            os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
+        except BlockingIOError:
+            pass  # full: it is ringing already
+
+    def drain(self) -> None:
+        try:
+            os.read(self.read_fd, 4096)
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        for fd in set(self.fds):
+            os.close(fd)
+
+
+class Disconnected(Exception):
+    """The peer is gone."""
+
+
+class Control:
+    """The rare messages: one JSON object and an optional blob at a time."""
+
+    def __init__(self, sock: socket.socket):
+        self.sock = sock
+
+    def fileno(self) -> int:
+        return self.sock.fileno()
+
+    def send(self, message: dict[str, Any], blob: bytes = b"") -> None:
+        body = json.dumps(message).encode()
+        try:
+            self.sock.sendall(struct.pack("<QQ", len(body), len(blob)) + body + blob)
+        except OSError as e:
+            raise Disconnected from e
+
+    def receive(self) -> tuple[dict[str, Any], bytes]:
+        n, m = struct.unpack("<QQ", self._exactly(16))
+        return json.loads(self._exactly(n)), self._exactly(m)
+
+    def _exactly(self, n: int) -> bytes:
+        parts, left = [], n
+        while left:
+            try:
+                part = self.sock.recv(min(left, 1 << 20))
+            except OSError as e:
+                raise Disconnected from e
+            if not part:
+                raise Disconnected
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+def counters_layout(workers: int, groups: int) -> Layout:
+    """Request, answer and slot numbers per (worker, group), and what each worker's time went to, in nanoseconds."""
+    cell = (workers, groups, _LINE)
+    return {
+        "request": ("int64", cell),
+        "answer": ("int64", cell),
+        "slot": ("int64", cell),
+        "env_ns": ("int64", (workers, _LINE)),
+    }
+
+
+def _cells(array: np.ndarray) -> memoryview:
+    # A memoryview's item is read and written as one machine word, and faster than a numpy scalar.
+    return memoryview(array).cast("B").cast("q")
+
+
+class WorkerSide:
+    """What a worker sees: the next thing asked of it, group by group."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], worker: int, bell: Bell, server: Bell, control: Control, spins: int):
+        self._request, self._answer, self._slot = (_cells(arrays[k][worker]) for k in ("request", "answer", "slot"))
+        self.groups = arrays["request"].shape[1]
+        self._bell, self._server, self.control, self._spins = bell, server, control, spins
+        self._last = -1
+        self._poll = select.poll()
+        self._poll.register(bell.read_fd, select.POLLIN)
+        self._poll.register(control.fileno(), select.POLLIN)
+
+    def _due(self) -> int | None:
+        """The group that is due, the one after the last first: none waits for ever."""
+        for i in range(1, self.groups + 1):
+            g = (self._last + i) % self.groups
+            if self._request[g * _LINE] != self._answer[g * _LINE]:
+                return g
+        return None
+
+    def next(self) -> tuple[int, int] | None:
+        """(group, slot) asked for; None when a control message has come."""
+        for _ in range(self._spins):
+            g = self._due()
+            if g is not None:
+                break
+            os.sched_yield()
+        else:
+            while (g := self._due()) is None:
+                for fd, _ in self._poll.poll():
+                    if fd != self._bell.read_fd:
+                        return None
+                self._bell.drain()
+        self._last = g
+        return g, self._slot[g * _LINE]
+
+    def post(self, group: int) -> None:
+        """What was asked of the group is done."""
+        self._answer[group * _LINE] = self._request[group * _LINE]
+        self._server.ring()
+
+
+class ServerSide:
+    """What the action server sees: the workers that still owe an answer for a group."""
+
+    def __init__(self, arrays: dict[str, np.ndarray], bell: Bell, spins: int):
+        self.workers, self.groups = arrays["request"].shape[:2]
+        self._arrays = arrays
+        self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
+        self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
+        self._slot = [_cells(arrays["slot"][w]) for w in range(self.workers)]
+        self._bell, self._spins = bell, spins
+        self._bells: dict[int, Bell] = {}
+        self._controls: dict[int, int] = {}  # file descriptor -> worker
+        self._poll = select.poll()
+        self._poll.register(bell.read_fd, select.POLLIN)
+
+    def attach(self, worker: int, bell: Bell, control: Control) -> None:
+        """A worker takes part from now on, with nothing due."""
+        for g in range(self.groups):
+            self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
+        self._bells[worker] = bell
+        self._controls[control.fileno()] = worker
+        self._poll.register(control.fileno(), select.POLLIN)
+
+    def detach(self, worker: int, control: Control) -> None:
+        """A worker is gone: nothing is expected of it any more."""
+        for g in range(self.groups):
+            self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
+        self._bells.pop(worker, None)
+        self._controls.pop(control.fileno(), None)
+        self._poll.unregister(control.fileno())
+
+    def release(self, worker: int, group: int, slot: int) -> None:
+        """Ask a worker to carry out `slot` for a group."""
+        at = group * _LINE
+        self._slot[worker][at] = slot
+        self._request[worker][at] += 1
+        self._bells[worker].ring()
+
+    def owing(self, group: int) -> list[int]:
+        at = group * _LINE
+        return [w for w in range(self.workers) if self._answer[w][at] != self._request[w][at]]
+
+    def wait(self, group: int, timeout_s: float) -> list[int]:
+        """Block until no worker owes an answer for the group ([]), or until workers have something to say or are gone.
+
+        Returns those workers. Raises TimeoutError after timeout_s, naming who is waited for.
+        """
+        for _ in range(self._spins):
+            if not self.owing(group):
+                return []
+            os.sched_yield()
+        deadline = None
+        while owing := self.owing(group):
+            now = time.monotonic()
+            deadline = deadline if deadline is not None else now + timeout_s
+            if now >= deadline:
+                raise TimeoutError(f"no answer from worker {', '.join(map(str, owing))} within {timeout_s:g} s")
+            talking = self._listen(deadline - now)
+            if talking:
+                return talking
+        return []
+
+    def check(self) -> list[int]:
+        """The workers that have something to say or are gone, without waiting."""
+        return self._listen(0.0)
+
+    def wait_control(self, timeout_s: float) -> list[int]:
+        """Block until a worker has something to say or is gone; [] after timeout_s."""
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            if talking := self._listen(left):
+                return talking
+        return []
+
+    def _listen(self, timeout_s: float) -> list[int]:
+        talking = []
+        for fd, _ in self._poll.poll(timeout_s * 1000):
+            if fd == self._bell.read_fd:
+                self._bell.drain()
+            else:
+                talking.append(self._controls[fd])
+        return talking

@@ -1,0 +1,46 @@
+"""Carries out what is asked of one group's environments; the same in a worker process and in this one."""
+
+import numpy as np
+
+from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.data.step import Step
+from accel_rl.envs.base import BatchEnv
+
+BUFFERS = 2  # rollouts alternate: the next one's first observation is written while the last is being learned from
+
+
+class GroupStepper:
+    """Slots 0 .. 2T - 1 are steps (buffer * T + t); slot 2T + buffer writes that buffer's first observation.
+
+    Every view is sliced once, here: a step allocates nothing.
+    """
+
+    def __init__(self, env: BatchEnv, buffers: list[RolloutArrays], b: slice):
+        T = buffers[0].action.shape[0]
+        self.env = env
+        self._actions: list[np.ndarray] = [buf.action[t, b] for buf in buffers for t in range(T)]
+        self._steps: list[Step] = [buf.step(t, b) for buf in buffers for t in range(T)]
+        self._heads: list[Step] = [buf.head(b, env.spec) for buf in buffers]
+        self._first = Step.empty(env.n, env.spec)
+        self._fresh = False
+
+    def start(self) -> None:
+        """First episodes, with decorrelated starts. They are shown at the next head."""
+        self.env.reset(self._first)
+        self._fresh = True
+
+    def do(self, slot: int) -> None:
+        if slot < len(self._steps):
+            self.env.send(self._actions[slot])
+            self.env.recv(self._steps[slot])
+        elif self._fresh:
+            head = self._heads[slot - len(self._steps)]
+            head.frame[:], head.age[:] = self._first.frame, self._first.age
+            self._fresh = False
+        else:
+            self.env.reset_waiting(self._heads[slot - len(self._steps)])
+
+    def set_state(self, states: list[bytes]) -> None:
+        """Go on from a checkpoint; whoever restores it restores the current observation as well."""
+        self.env.set_state(states)
+        self._fresh = False
