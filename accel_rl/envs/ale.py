@@ -1,0 +1,138 @@
+"""One Atari game through ale-py, by the rules of a protocol."""
+
+from importlib.metadata import version
+
+import numpy as np
+from ale_py import ALEInterface, ALEState, LoggerMode, roms
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.games import INEXACT_RESTORE, check_game
+from accel_rl.envs.preprocess import make_preprocessor
+from accel_rl.envs.protocols import FRAMES, Protocol
+from accel_rl.envs.state import pack, unpack
+from accel_rl.errors import ConfigError
+
+
+class AtariEnv:
+    """An `Env` around one ALEInterface.
+
+    seed: whole number >= 0; drives the no-ops and ale-py's sticky actions. training: play by `protocol` itself, else by
+    its `for_evaluation()`. Raises ConfigError for an unknown game, and for a mode or difficulty the game has not.
+
+    A step ends at game over even within its frame skip; its frame then shows the last screen alone. `terminated` and
+    `truncated` are never both True: a time limit that falls on a game over or a lost life adds nothing to it.
+
+    `exact_restore` is False for the games that ale-py 0.12.1 restores inexactly: after set_state, such a game is valid
+    but goes on differently than it would have.
+    """
+
+    def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True) -> None:
+        check_game(game)
+        self.game = game
+        self.rules = rules = protocol if training else protocol.for_evaluation()
+        self.exact_restore = game not in INEXACT_RESTORE
+        self._rng = np.random.default_rng(seed)
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self._ale = ale = ALEInterface()
+        ale.setFloat("repeat_action_probability", float(rules.repeat_action_probability))
+        ale.setInt("random_seed", int(self._rng.integers(1, 2**31 - 1)))
+        ale.loadROM(roms.get_rom_path(game))
+        self._set_switches()
+        actions = ale.getLegalActionSet() if rules.full_action_set else ale.getMinimalActionSet()
+        self._codes = [a.value for a in actions]
+        self._preprocess = make_preprocessor(rules.frame, *ale.getScreenDims())
+        self._screens = list(self._preprocess.screens)
+        self._life_loss = rules.life_loss_ends_return
+        self._rest = range(rules.frame_skip - 1, 0, -1)  # frames to go after the first
+        self._max_steps = rules.max_episode_steps
+        self._steps = 0
+        self._lives = ale.lives()
+        self.spec = EnvSpec(
+            name=game,
+            frame_shape=FRAMES[rules.frame],
+            frame_dtype="uint8",
+            n_actions=len(actions),
+            stack=rules.stack,
+            action_meanings=tuple(a.name for a in actions),
+            protocol={**rules.to_dict(), "training": training, "ale_py": version("ale-py")},
+        )
+        # bound once: a step looks up no attribute of the emulator
+        self._act, self._over, self._screen, self._count = ale.act, ale.game_over, ale.getScreen, ale.lives
+        self._last = self._preprocess.last
+        self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
+
+    def reset(self, frame: np.ndarray) -> None:
+        ale = self._ale
+        ale.reset_game()
+        for _ in range(self._rng.integers(self.rules.noop_max + 1)):
+            ale.act(0)
+            if ale.game_over():
+                ale.reset_game()
+        self._steps = 0
+        self._lives = ale.lives()
+        self._screen(self._screens[1])
+        self._last(frame)
+
+    def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
+        act, over, first, last = self._act, self._over, *self._screens
+        code = self._codes[action]
+        reward, ended, write = act(code), over(), self._write
+        for frames_left in self._rest:
+            if ended:
+                write = self._last
+                break
+            if frames_left == 1:
+                self._screen(first)  # two frames: sprites flicker
+            reward += act(code)
+            ended = over()
+        self._screen(last)
+        write(frame)
+        lives = self._count()
+        terminated = ended or (self._life_loss and lives < self._lives)
+        self._lives = lives
+        self._steps += 1
+        if self._steps >= self._max_steps:
+            return reward, terminated, not terminated, True
+        return reward, terminated, False, ended
+
+    def get_state(self) -> bytes:
+        header = {
+            "kind": "atari",
+            "game": self.game,
+            "ale_py": version("ale-py"),
+            "steps": self._steps,
+            "lives": self._lives,
+            "rng": self._rng.bit_generator.state,
+        }
+        return pack(header, self._ale.cloneState(include_rng=True).serialize())
+
+    def set_state(self, state: bytes) -> None:
+        """Go on from a state; the picture (`screen_rgb`) follows with the next step, as ale-py draws it then."""
+        header, blob = unpack(state, kind="atari", game=self.game, ale_py=version("ale-py"))
+        self._ale.restoreState(ALEState(blob))
+        self._steps, self._lives = header["steps"], header["lives"]
+        self._rng.bit_generator.state = header["rng"]
+
+    def screen_rgb(self) -> np.ndarray:
+        """The whole current screen [rows, 160, 3] uint8, for a video."""
+        return self._ale.getScreenRGB()
+
+    def lives(self) -> int:
+        """Lives left; 0 in a game without lives."""
+        return self._lives
+
+    def close(self) -> None:
+        """Nothing is held that outlives the object."""
+
+    def _set_switches(self) -> None:
+        rules, ale = self.rules, self._ale
+        for name, value, available, set_switch in (
+            ("mode", rules.mode, ale.getAvailableModes(), ale.setMode),
+            ("difficulty", rules.difficulty, ale.getAvailableDifficulties(), ale.setDifficulty),
+        ):
+            if value is None:
+                continue
+            if value not in available:
+                allowed = ", ".join(str(int(v)) for v in sorted(available))
+                raise ConfigError(f"{name}={value} is not one of {self.game}'s: must be one of {allowed}")
+            set_switch(value)

@@ -1,0 +1,103 @@
+"""From a configuration to environments: the only module of `envs` that the rest of the framework calls to make some."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.base import Env
+from accel_rl.envs.games import check_game
+from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
+from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.errors import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class EnvConfig:
+    """Which environment, by which rules. A field left None is the protocol's."""
+
+    game: str = ""
+    """Atari game by its ale-py name, such as pong or space_invaders. Give this or id."""
+    id: str = ""
+    """Gymnasium environment, such as CartPole-v1, or a factory of one as module:function. Give this or game."""
+    protocol: str = "stooke2018"
+    """Rules of the Atari game: stooke2018 (Stooke & Abbeel), mnih2015 (Nature DQN) or machado2018 (sticky actions)."""
+    frame_skip: int | None = None
+    """Emulated frames that an action is held for, 1 to 60 (Mnih et al. 2015: 4)."""
+    repeat_action_probability: float | None = None
+    """Sticky actions: chance, 0 to 1, that an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
+    noop_max: int | None = None
+    """At most this many emulated frames of no-op after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
+    life_loss_ends_return: bool | None = None
+    """In training a lost life ends the return, though not the episode (Mnih et al. 2015: yes)."""
+    max_episode_steps: int | None = None
+    """Time limit of a training episode in agent steps (27,000: 30 minutes)."""
+    max_evaluation_steps: int | None = None
+    """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500, 5 minutes)."""
+    full_action_set: bool | None = None
+    """All 18 joystick actions instead of those the game uses (Machado et al. 2018: yes)."""
+    frame: str | None = None
+    """Picture: 104x80 (every second pixel; Stooke & Abbeel 2018), 104x80-mean (2x2 means) or 84x84 (area; Mnih 2015)."""
+    stack: int | None = None
+    """Newest frames that make an observation, 1 to 32 (Mnih et al. 2015: 4)."""
+    mode: int | None = None
+    """The game's mode switch (ale-py; the game's default if not given)."""
+    difficulty: int | None = None
+    """The game's difficulty switch (ale-py; the game's default if not given)."""
+
+    def overrides(self) -> dict[str, Any]:
+        """The protocol's fields that are given here."""
+        return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
+
+    def rules(self) -> Protocol:
+        """The resolved protocol (of an Atari game). ConfigError."""
+        return resolve(self.protocol, self.overrides())
+
+    def check(self) -> None:
+        """ConfigError, one line, if no environment can be made of this; makes one to find out."""
+        make_env(self, seed=0, training=True).close()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> "EnvConfig":
+        """From plain JSON. ConfigError for an unknown key."""
+        names = [f.name for f in fields(cls)]
+        for key in d:
+            if key not in names:
+                raise ConfigError(f"{key!r} is no setting of an environment" + nearest(key, names))
+        return cls(**d)
+
+
+def make_env(config: EnvConfig, seed: int, training: bool) -> Env:
+    """One environment. seed: whole number >= 0. ConfigError."""
+    if bool(config.game) == bool(config.id):
+        got = f"game={config.game!r} and id={config.id!r}"
+        raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
+    if config.game:
+        check_game(config.game)
+        rules = config.rules()
+        from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, in Atari's processes alone
+
+        return AtariEnv(config.game, rules, seed, training)
+    for name in config.overrides():
+        raise ConfigError(f"{name}={getattr(config, name)!r} is for Atari games: id={config.id!r} is none")
+    from accel_rl.envs.gymnasium import GymnasiumEnv
+
+    return GymnasiumEnv(config.id, seed)
+
+
+def make_spec(config: EnvConfig, training: bool) -> EnvSpec:
+    """What the environment looks like. ConfigError."""
+    env = make_env(config, seed=0, training=training)
+    env.close()
+    return env.spec
+
+
+def make_batch(
+    config: EnvConfig, seeds: list[int], training: bool, reset: str = "immediate", decorrelation_steps: int = 0
+) -> SequentialEnv:
+    """One environment per seed, stepped in turn. `reset` and `decorrelation_steps`: see SequentialEnv. ConfigError."""
+    envs = [make_env(config, seed, training) for seed in seeds]
+    return SequentialEnv(envs, reset, decorrelation_steps, seeds)

@@ -1,0 +1,98 @@
+"""From the raw screens of an agent step's last two frames to one observation, written in place.
+
+ale-py hands out the picture as palette indices sixteen times faster than as grayscale, so the luminance is looked up here,
+and, when subsampling, only for the pixels that are kept.
+"""
+
+import sys
+from typing import Protocol
+
+import cv2
+import numpy as np
+
+from accel_rl.envs.palette import luminance
+from accel_rl.envs.protocols import FRAMES
+
+
+class Preprocessor(Protocol):
+    """`screens` [2, rows, 160] uint8 takes the palette indices of the last frame but one ([0]) and the last ([1])."""
+
+    screens: np.ndarray
+
+    def last(self, frame: np.ndarray) -> None:
+        """Write the observation of the last screen alone into `frame` [H, W] uint8."""
+
+    def both(self, frame: np.ndarray) -> None:
+        """Write that of the pixelwise maximum of the two screens' luminance."""
+
+
+def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
+    """For one of `protocols.FRAMES` and a screen of so many rows. Sets OpenCV to one thread in this process."""
+    cv2.setNumThreads(1)  # an environment has one core
+    if kind == "104x80":
+        return Subsample(rows, columns)
+    # cropped by a row on each side, a screen of 210 rows is halved: the mean of 2x2 pixels, a half rounded up
+    crop = slice(1, rows - 1) if kind == "104x80-mean" else slice(0, rows)
+    return Area(rows, columns, crop, FRAMES[kind])
+
+
+class Subsample:
+    """104x80: rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section 5.1).
+
+    Of a screen with other than 210 rows, 104 rows evenly spaced between the first and the last.
+    """
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.screens = np.zeros((2, rows, columns), np.uint8)
+        self._table = luminance(rows)
+        self._small = np.zeros((2, 104, 80), np.uint8)
+        # Two neighbouring pixels seen as one little-endian number; its low byte, which is what a cast to uint8 keeps,
+        # is the left one. Twice as fast as a strided copy.
+        assert sys.byteorder == "little" and columns == 160
+        pairs = self.screens.view(np.uint16)
+        self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104
+        self._kept = [pairs[i, 1:209:2] if rows == 210 else pairs[i] for i in (0, 1)]
+
+    def _keep(self, i: int) -> None:
+        kept = self._kept[i] if self._rows is None else self._kept[i][self._rows]
+        np.copyto(self._small[i], kept, casting="unsafe")
+
+    def last(self, frame: np.ndarray) -> None:
+        self._keep(1)
+        np.take(self._table, self._small[1], out=frame, mode="clip")
+
+    def both(self, frame: np.ndarray) -> None:
+        small = self._small
+        self._keep(0)
+        self._keep(1)
+        cv2.LUT(small, self._table, small)
+        np.maximum(small[0], small[1], out=frame)
+
+
+class Area:
+    """The luminance's maximum at full size, then cv2's INTER_AREA to `shape`: equal to ale-py's vector environment."""
+
+    def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:
+        self.screens = np.zeros((2, rows, columns), np.uint8)
+        self._table = luminance(rows)
+        self._gray = np.zeros((2, rows, columns), np.uint8)
+        self._full = np.zeros((rows, columns), np.uint8)
+        self._cropped = self._full[crop]
+        self._size = shape[::-1]
+        self._scratch = np.zeros(shape, np.uint8)
+
+    def _resize(self, frame: np.ndarray) -> None:
+        if frame.flags.c_contiguous:
+            cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
+        else:  # cv2 would write to an array of its own
+            np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
+
+    def last(self, frame: np.ndarray) -> None:
+        np.take(self._table, self.screens[1], out=self._full, mode="clip")
+        self._resize(frame)
+
+    def both(self, frame: np.ndarray) -> None:
+        gray = self._gray
+        cv2.LUT(self.screens, self._table, gray)
+        np.maximum(gray[0], gray[1], out=self._full)
+        self._resize(frame)

@@ -1,0 +1,102 @@
+"""The rules an Atari game is played by. They decide a score as much as the algorithm does, so every run names them."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from accel_rl.errors import ConfigError, nearest
+
+FRAMES = {"104x80": (104, 80), "104x80-mean": (104, 80), "84x84": (84, 84)}
+
+
+def _check_int(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(f"{name}={value!r}: must be a whole number from {low:,} to {high:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """One set of rules. Raises ConfigError (one line) for a value out of its range.
+
+    An agent step is `frame_skip` emulated frames (60 a second) with the same action.
+    """
+
+    name: str
+    frame_skip: int = 4  # emulated frames an action is held for, 1-60; Mnih 2015, Methods
+    repeat_action_probability: float = 0.0  # sticky actions, drawn anew each emulated frame, 0-1
+    noop_max: int = 30  # uniformly 0..noop_max emulated frames of no-op after a reset, 0-1000
+    life_loss_ends_return: bool = True  # in training only; the episode goes on
+    max_episode_steps: int = 27_000  # agent steps in training; truncation
+    max_evaluation_steps: int = 27_000  # agent steps in evaluation; truncation
+    full_action_set: bool = False  # all 18 joystick actions instead of those the game uses
+    frame: str = "104x80"  # one of FRAMES
+    stack: int = 4  # newest frames in an observation, 1-32
+    mode: int | None = None  # the game's mode switch; None: its default
+    difficulty: int | None = None  # the game's difficulty switch; None: its default
+
+    def __post_init__(self) -> None:
+        _check_int("frame_skip", self.frame_skip, 1, 60)
+        _check_int("noop_max", self.noop_max, 0, 1000)
+        _check_int("max_episode_steps", self.max_episode_steps, 1, 10**9)
+        _check_int("max_evaluation_steps", self.max_evaluation_steps, 1, 10**9)
+        _check_int("stack", self.stack, 1, 32)
+        for field in ("life_loss_ends_return", "full_action_set"):
+            if not isinstance(getattr(self, field), bool):
+                raise ConfigError(f"{field}={getattr(self, field)!r}: must be true or false")
+        p = self.repeat_action_probability
+        if isinstance(p, bool) or not isinstance(p, int | float) or not 0.0 <= p <= 1.0:
+            raise ConfigError(f"repeat_action_probability={p!r}: must be a number from 0 to 1")
+        if self.frame not in FRAMES:
+            raise ConfigError(
+                f"frame={self.frame!r} is unknown: must be one of {', '.join(FRAMES)}"
+                + nearest(str(self.frame), FRAMES)
+            )
+        for field in ("mode", "difficulty"):
+            if getattr(self, field) is not None:
+                _check_int(field, getattr(self, field), 0, 255)
+
+    def for_evaluation(self) -> "Protocol":
+        """The rules scores are reported under: whole games, and the evaluation's time limit."""
+        return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+PROTOCOLS = {
+    p.name: p
+    for p in (
+        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5: two rows cropped (here one at the top, one at the
+        # bottom), downsized by 2 to 104x80, otherwise Mnih 2015; paths of at most 27,000 steps (30 minutes).
+        Protocol(name="stooke2018"),
+        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1: frame skip 4, history 4, no-op max 30,
+        # 84x84, a lost life ends the return in training. Evaluation: 5 minutes = 18,000 frames = 4,500 steps.
+        # Training is capped at the 27,000 steps (30 minutes) that later work settled on; the paper names none.
+        Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
+        # Machado et al. 2018, JAIR 61, section 5: sticky 0.25, all 18 actions, no no-ops, no use of lives, 18,000
+        # frames (5 minutes). Frame skip 4 as in Dopamine (Castro et al. 2018), which plays by these rules.
+        Protocol(
+            name="machado2018",
+            frame="84x84",
+            repeat_action_probability=0.25,
+            noop_max=0,
+            life_loss_ends_return=False,
+            full_action_set=True,
+            max_episode_steps=4_500,
+            max_evaluation_steps=4_500,
+        ),
+    )
+}
+
+OVERRIDES = tuple(f.name for f in fields(Protocol) if f.name != "name")
+
+
+def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> Protocol:
+    """The named protocol with some fields changed (None: unchanged). ConfigError for an unknown name, field or value."""
+    if name not in PROTOCOLS:
+        raise ConfigError(f"protocol={name!r} is unknown: must be one of {', '.join(PROTOCOLS)}" + nearest(name, PROTOCOLS))
+    changed = {k: v for k, v in (overrides or {}).items() if v is not None}
+    for key in changed:
+        if key not in OVERRIDES:
+            raise ConfigError(f"{key!r} is no protocol field: must be one of {', '.join(OVERRIDES)}" + nearest(key, OVERRIDES))
+    return replace(PROTOCOLS[name], **changed)

@@ -1,0 +1,125 @@
+"""n environments of one process stepped one after another, as a batch."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.data.step import Step
+from accel_rl.envs.base import Env
+from accel_rl.envs.state import pack, unpack
+from accel_rl.errors import ConfigError, nearest
+
+RESETS = ("immediate", "wait")
+_SKIPPED = (0.0, False, False, False)
+
+
+class SequentialEnv:
+    """A `BatchEnv` over `envs`, which share one spec.
+
+    reset: "immediate": an environment that ends is reset within the same step, `frame` is the new episode's first;
+    "wait": it is skipped until `reset_waiting` (`valid` False, reward 0, flags False, age 0, frame left as it was).
+    decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps uniform-random actions, the
+    number and the actions drawn from `seeds` (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
+    """
+
+    def __init__(self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]) -> None:
+        if reset not in RESETS:
+            raise ConfigError(f"reset={reset!r} is unknown: must be one of {', '.join(RESETS)}" + nearest(reset, RESETS))
+        if decorrelation_steps < 0:
+            raise ConfigError(f"decorrelation_steps={decorrelation_steps}: must be 0 or more")
+        if not envs or len(envs) != len(seeds):
+            raise ConfigError(f"{len(envs)} environments with {len(seeds)} seeds: must be as many, and at least 1")
+        self.spec: EnvSpec = envs[0].spec
+        self.n = len(envs)
+        self.envs = list(envs)
+        self._steps = [env.step for env in envs]
+        self._immediate = reset == "immediate"
+        self._decorrelation_steps = decorrelation_steps
+        # another stream than the environment's own, which starts from the plain seed
+        self._rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
+        self._oldest = np.uint8(self.spec.stack - 1)
+        self._age = np.zeros(self.n, np.uint8)
+        self._waiting = np.zeros(self.n, bool)
+        self._any_waiting = False
+        self._action: np.ndarray | None = None
+
+    def reset(self, out: Step) -> None:
+        """Start all, decorrelated; writes frame and age, clears the rest.
+
+        Age is 0 after the random actions too: the observation starts with the current frame, since those before it are
+        nowhere to be seen.
+        """
+        for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
+            env.reset(frame)
+            if self._decorrelation_steps:
+                for action in rng.integers(self.spec.n_actions, size=rng.integers(self._decorrelation_steps + 1)):
+                    if env.step(int(action), frame)[3]:
+                        env.reset(frame)
+        self._age[:] = 0
+        self._waiting[:] = self._any_waiting = False
+        out.age[:] = 0
+        out.reward[:] = 0
+        out.terminated[:] = out.truncated[:] = out.ended[:] = False
+        out.valid[:] = True
+
+    def send(self, action: np.ndarray) -> None:
+        self._action = action
+
+    def recv(self, out: Step) -> None:
+        assert self._action is not None, "recv without send"
+        steps, action, self._action = self._steps, self._action.tolist(), None
+        waiting, age = self._waiting, self._age
+        if self._any_waiting:
+            results = [
+                _SKIPPED if waits else step(a, frame)
+                for waits, step, a, frame in zip(waiting.tolist(), steps, action, out.frame, strict=True)
+            ]
+        else:
+            results = [step(a, frame) for step, a, frame in zip(steps, action, out.frame, strict=True)]
+        out.reward[:], out.terminated[:], out.truncated[:], ended = zip(*results, strict=True)
+        out.ended[:] = ended
+        np.logical_not(waiting, out=out.valid)
+        np.add(age, age < self._oldest, out=age)
+        np.multiply(age, out.valid, out=age)
+        if True in ended:
+            for i in np.flatnonzero(out.ended):
+                out.final_frame[i] = out.frame[i]
+                if self._immediate:
+                    self.envs[i].reset(out.frame[i])
+                    age[i] = 0
+                else:
+                    waiting[i] = self._any_waiting = True
+        out.age[:] = age
+
+    def reset_waiting(self, out: Step) -> None:
+        for i in np.flatnonzero(self._waiting):
+            self.envs[i].reset(out.frame[i])
+            self._age[i] = out.age[i] = 0
+        self._waiting[:] = self._any_waiting = False
+
+    def get_state(self) -> list[bytes]:
+        """One for each environment, to be set between a recv and the next send."""
+        return [
+            pack(
+                {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},
+                env.get_state(),
+            )
+            for env, waiting, age, rng in zip(self.envs, self._waiting, self._age, self._rngs, strict=True)
+        ]
+
+    def set_state(self, states: list[bytes]) -> None:
+        """ValueError for another number of states, or for one that is foreign or corrupt."""
+        if len(states) != self.n:
+            raise ValueError(f"{len(states)} states for {self.n} environments")
+        for i, (env, state) in enumerate(zip(self.envs, states, strict=True)):
+            header, blob = unpack(state, kind="batch")
+            env.set_state(blob)
+            self._waiting[i], self._age[i] = header["waiting"], header["age"]
+            self._rngs[i].bit_generator.state = header["rng"]
+        self._any_waiting = bool(self._waiting.any())
+        self._action = None
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()

@@ -1,0 +1,32 @@
+"""The bytes of a saved environment: magic, JSON header, blob, checksum. No pickle."""
+
+import json
+import zlib
+from typing import Any
+
+MAGIC = b"accel_rl.env.1\n"  # the version is in the magic
+_LENGTH = 4  # bytes of the header's length and of the checksum, little-endian
+
+
+def pack(header: dict[str, Any], blob: bytes = b"") -> bytes:
+    """magic | header length | header (JSON) | blob | CRC-32 of all before."""
+    text = json.dumps(header).encode()
+    body = MAGIC + len(text).to_bytes(_LENGTH, "little") + text + blob
+    return body + zlib.crc32(body).to_bytes(_LENGTH, "little")
+
+
+def unpack(state: bytes, **expected: Any) -> tuple[dict[str, Any], bytes]:
+    """Header and blob; ValueError for foreign or corrupt bytes, or a header that differs from `expected`."""
+    state = bytes(state)
+    start = len(MAGIC) + _LENGTH
+    if not state.startswith(MAGIC) or len(state) < start + _LENGTH:
+        raise ValueError("not the state of an environment (wrong magic)")
+    body, checksum = state[:-_LENGTH], int.from_bytes(state[-_LENGTH:], "little")
+    if zlib.crc32(body) != checksum:
+        raise ValueError("the state of an environment is corrupt (wrong checksum)")
+    end = start + int.from_bytes(body[len(MAGIC) : start], "little")
+    header = json.loads(body[start:end])
+    for key, value in expected.items():
+        if header.get(key) != value:
+            raise ValueError(f"the state is of {key}={header.get(key)!r}, this environment has {value!r}")
+    return header, body[end:]
