@@ -44,7 +44,7 @@ def run(control: Control) -> None:
     memory = SharedArrays.attach(setup["counters_layout"], setup["counters_fd"])
     bell, server = Bell(tuple(setup["bell"])), Bell(tuple(setup["server_bell"]))
     channel = WorkerSide(memory.arrays, setup["worker"], bell, server, control, setup["spins"])
-    for stepper in steppers if setup["states"] is None else ():
+    for stepper in steppers if setup["start"] else ():
         stepper.start()
     control.send({"ready": True, "pid": os.getpid()})
     env_ns = memory["env_ns"][setup["worker"]]

@@ -1,0 +1,62 @@
+"""Turns a group's newest frames into actions, one batch at a time."""
+
+import torch
+
+from accel_rl.agents.base import Agent
+from accel_rl.data.rollout import Rollout
+from accel_rl.samplers.grouping import Grouping
+
+
+class ActionServer:
+    """Infers for one group at a time, straight from and into the rollout's memory.
+
+    On a GPU each new frame is copied there once (asynchronously); stacks are rebuilt on the device.
+    """
+
+    def __init__(self, host: list[Rollout], grouping: Grouping, device: str):
+        self.host, self.device = host, torch.device(device)
+        self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
+        self._groups = [grouping.group(g) for g in range(grouping.groups)]
+        self._b = [torch.arange(s.start, s.stop, device=self.device) for s in self._groups]
+
+    def begin(self, buffer: int) -> None:
+        """Take over the frames before the rollout's first step."""
+        if self.device.type != "cpu":
+            S = self.rollouts[buffer].stack
+            self.rollouts[buffer].frames[:S].copy_(self.host[buffer].frames[:S], non_blocking=True)
+            self.rollouts[buffer].age[0].copy_(self.host[buffer].age[0], non_blocking=True)
+
+    def serve(self, agent: Agent, buffer: int, t: int, group: int, uniform: torch.Tensor) -> None:
+        """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded."""
+        rollout, b = self.rollouts[buffer], self._groups[group]
+        if t:
+            self._fetch(buffer, t, b)
+        index = self._b[group]
+        obs = rollout.observation(torch.full_like(index, t), index)
+        action, recorded = agent.act(obs, uniform[b])
+        self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
+        for name, value in recorded.items():
+            if name not in rollout.recorded:
+                rollout.recorded[name] = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
+            rollout.recorded[name][t, b] = value
+
+    def finish(self, buffer: int) -> Rollout:
+        """The rollout on the device, after its last step."""
+        if self.device.type != "cpu":
+            rollout, host = self.rollouts[buffer], self.host[buffer]
+            self._fetch(buffer, rollout.T, slice(None))
+            for name in ("final_frames", "action", "reward", "terminated", "truncated", "ended", "valid"):
+                getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
+        return self.rollouts[buffer]
+
+    def _fetch(self, buffer: int, t: int, b: slice) -> None:
+        if self.device.type != "cpu":
+            rollout, host = self.rollouts[buffer], self.host[buffer]
+            row = rollout.stack - 1 + t
+            rollout.frames[row, b].copy_(host.frames[row, b], non_blocking=True)
+            rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
+
+
+def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
+    names = [n for n in Rollout.__slots__ if n not in ("stack", "recorded")]
+    return Rollout(**{n: torch.zeros_like(getattr(rollout, n), device=device) for n in names}, stack=rollout.stack)

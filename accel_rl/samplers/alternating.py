@@ -1,0 +1,137 @@
+"""The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from accel_rl.agents.base import Agent
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.data.spec import EnvSpec
+from accel_rl.samplers.action_server import ActionServer
+from accel_rl.samplers.episodes import Episode, EpisodeTracker
+from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.stepper import BUFFERS
+
+
+class Engine(Protocol):
+    """Who steps the environments: `WorkerPool` (processes) or `InProcessEngine`."""
+
+    grouping: Grouping
+    buffers: list[RolloutArrays]
+
+    def start(self, restore: bool = False) -> None: ...
+    def join(self) -> list[int]: ...
+    def absent(self) -> list[slice]: ...
+    def check(self) -> None: ...
+    def release(self, group: int, slot: int, workers: list[int] | None = None) -> None: ...
+    def wait(self, group: int) -> None: ...
+    def get_state(self) -> list[bytes]: ...
+    def set_state(self, states: list[bytes]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Sampler:
+    """`collect(agent)` -> Rollout [T, B]. Two rollouts' buffers take turns: one stays whole until the next but one.
+
+    The result depends on seed, B, groups and the agent alone, not on the engine or the number of workers.
+    """
+
+    def __init__(self, engine: Engine, spec: EnvSpec, seed: int, *, reset: str = "immediate", device: str = "cpu"):
+        self.engine, self.spec, self.grouping = engine, spec, engine.grouping
+        self.T, self.B = engine.buffers[0].action.shape
+        for arrays in engine.buffers:
+            arrays.fill_sentinels()
+        self.server = ActionServer([Rollout.over(a) for a in engine.buffers], self.grouping, device)
+        self.episodes = EpisodeTracker(self.B)
+        self.finished: list[Episode] = []  # by the last rollout
+        self._reset_in_pause = reset == "wait"
+        self._uniform = torch.Generator().manual_seed(seed)
+        self._buffer = 0
+        self._started = self._pending_heads = False
+
+    def start(self) -> None:
+        """Start the engine, at fresh episodes. `collect` does it where nobody has."""
+        if not self._started:
+            self.engine.start()
+            self._started = True
+
+    def collect(self, agent: Agent) -> Rollout:
+        """Play T steps in each environment. Cells of a worker that died are not valid."""
+        self.start()
+        engine, groups, buffer = self.engine, range(self.grouping.groups), self._buffer
+        self._open(buffer)
+        uniform = torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
+        self.server.begin(buffer)
+        for t in range(self.T):
+            for g in groups:
+                engine.wait(g)
+                self.server.serve(agent, buffer, t, g, uniform[t])
+                engine.release(g, buffer * self.T + t)
+        for g in groups:
+            engine.wait(g)
+        arrays = engine.buffers[buffer]
+        for b in engine.absent():
+            self._drop(arrays, b)
+        self.finished = self.episodes.add(arrays)
+        rollout = self.server.finish(buffer)
+        self._close_rollout(arrays)
+        return rollout
+
+    def _open(self, buffer: int) -> None:
+        """The first observations: resets from the pause, and whoever has just joined."""
+        joined = self.engine.join()
+        for g in range(self.grouping.groups):
+            if self._pending_heads:
+                self.engine.wait(g)
+            if joined:
+                self.engine.release(g, BUFFERS * self.T + buffer, joined)
+        for g in range(self.grouping.groups) if joined else ():
+            self.engine.wait(g)
+        self._pending_heads = False
+
+    def _drop(self, arrays: RolloutArrays, b: slice) -> None:
+        """A worker was lost: nothing of its part counts, and nothing in it can do harm (no NaN, no action -1)."""
+        arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
+        arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
+        self.episodes.forget(b)
+
+    def _close_rollout(self, arrays: RolloutArrays) -> None:
+        """The last frames open the next rollout; in the mode `wait`, who waits is reset while the learner works."""
+        self._buffer = (self._buffer + 1) % BUFFERS
+        following, S = self.engine.buffers[self._buffer], self.spec.stack
+        following.frames[:S] = arrays.frames[-S:]
+        following.age[0] = arrays.age[-1]
+        if self._reset_in_pause:
+            for g in range(self.grouping.groups):
+                self.engine.release(g, BUFFERS * self.T + self._buffer)
+            self._pending_heads = True
+
+    def check(self) -> None:
+        """Notice dead workers between updates, too."""
+        self.engine.check()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Between rollouts: environments, the frames an observation reaches back to, randomness, running scores."""
+        self.start()
+        self._open(self._buffer)
+        arrays, S = self.engine.buffers[self._buffer], self.spec.stack
+        return {
+            "envs": self.engine.get_state(), "frames": arrays.frames[:S].copy(), "age": arrays.age[0].copy(),
+            "uniform": self._uniform.get_state(), "episodes": self.episodes.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state, bit for bit where the environments can."""
+        self.engine.start(restore=True)
+        self.engine.set_state(state["envs"])
+        self._started = True
+        arrays, S = self.engine.buffers[self._buffer], self.spec.stack
+        arrays.frames[:S], arrays.age[0] = np.asarray(state["frames"]), np.asarray(state["age"])
+        self._uniform.set_state(state["uniform"])
+        self.episodes.load_state_dict(state["episodes"])
+        self.engine.join()
+
+    def close(self) -> None:
+        self.engine.close()

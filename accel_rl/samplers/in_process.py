@@ -1,0 +1,63 @@
+"""The serial reference: environments stepped in this process, one group after the other. No signal, no sharing."""
+
+import numpy as np
+
+from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import EnvConfig, make_batch
+from accel_rl.samplers.grouping import Grouping, env_seed
+from accel_rl.samplers.stepper import BUFFERS, GroupStepper
+
+
+class InProcessEngine:
+    """Same slots and same buffers as `WorkerPool`, without processes. For tests, debugging and single environments."""
+
+    def __init__(
+        self, env: EnvConfig, spec: EnvSpec, grouping: Grouping, T: int, seed: int, *,
+        training: bool = True, reset: str = "immediate", decorrelation_steps: int = 0, first_index: int = 0,
+    ):
+        self.grouping = grouping
+        layout = rollout_layout(spec, T, grouping.B)
+        self.buffers = [
+            RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, spec.stack) for _ in range(BUFFERS)
+        ]
+        self._steppers: list[GroupStepper] = []
+        self._joined = False
+        for g in range(grouping.groups):
+            b = grouping.group(g)
+            seeds = [env_seed(seed, first_index + i) for i in range(b.start, b.stop)]
+            batch = make_batch(env, seeds, training, reset, decorrelation_steps)
+            self._steppers.append(GroupStepper(batch, self.buffers, b))
+
+    def start(self, restore: bool = False) -> None:
+        for stepper in self._steppers if not restore else ():
+            stepper.start()
+
+    def join(self) -> list[int]:
+        """As a pool of one worker would: it joins once."""
+        joined, self._joined = ([] if self._joined else [0]), True
+        return joined
+
+    def absent(self) -> list[slice]:
+        return []
+
+    def check(self) -> None:
+        pass
+
+    def release(self, group: int, slot: int, workers: list[int] | None = None) -> None:
+        self._steppers[group].do(slot)
+
+    def wait(self, group: int) -> None:
+        pass
+
+    def get_state(self) -> list[bytes]:
+        """One per environment, in the order of b."""
+        return [state for stepper in self._steppers for state in stepper.env.get_state()]
+
+    def set_state(self, states: list[bytes]) -> None:
+        for g, stepper in enumerate(self._steppers):
+            stepper.set_state(states[self.grouping.group(g)])
+
+    def close(self) -> None:
+        for stepper in self._steppers:
+            stepper.env.close()
