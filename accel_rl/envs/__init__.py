@@ -1,1 +1,1 @@
-"""Environments behind one interface (`base`): Atari through ale-py, Gymnasium's, and batches of either (`make`)."""
+"""Environments behind one interface (`base`): Atari through ale-py, Gymnasium's; `make` makes batches."""

@@ -16,14 +16,16 @@ from accel_rl.errors import ConfigError
 class AtariEnv:
     """An `Env` around one ALEInterface.
 
-    seed: whole number >= 0; drives the no-ops and ale-py's sticky actions. training: play by `protocol` itself, else by
-    its `for_evaluation()`. Raises ConfigError for an unknown game, and for a mode or difficulty the game has not.
+    seed: whole number >= 0; drives the no-ops and ale-py's sticky actions. training: play by `protocol`
+    itself, else by its `for_evaluation()`. Raises ConfigError for an unknown game, and for a mode or
+    difficulty the game has not.
 
-    A step ends at game over even within its frame skip; its frame then shows the last screen alone. `terminated` and
-    `truncated` are never both True: a time limit that falls on a game over or a lost life adds nothing to it.
+    A step ends at game over even within its frame skip; its frame then shows the last screen alone.
+    `terminated` and `truncated` are never both True: a time limit that falls on a game over or a lost life
+    adds nothing to it.
 
-    `exact_restore` is False for the games that ale-py 0.12.1 restores inexactly: after set_state, such a game is valid
-    but goes on differently than it would have.
+    `exact_restore` is False for the games that ale-py 0.12.1 restores inexactly: after set_state, such a game
+    is valid but goes on differently than it would have.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True) -> None:
@@ -107,7 +109,7 @@ class AtariEnv:
         return pack(header, self._ale.cloneState(include_rng=True).serialize())
 
     def set_state(self, state: bytes) -> None:
-        """Go on from a state; the picture (`screen_rgb`) follows with the next step, as ale-py draws it then."""
+        """Go on from a state; `screen_rgb` shows it from the next step on, when ale-py draws again."""
         header, blob = unpack(state, kind="atari", game=self.game, ale_py=version("ale-py"))
         self._ale.restoreState(ALEState(blob))
         self._steps, self._lives = header["steps"], header["lives"]

@@ -17,9 +17,9 @@ class Env(Protocol):
         """Start an episode; its first frame is written into `frame` [*frame_shape]."""
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
-        """Play one agent step, write the newest frame into `frame`; returns (raw reward, terminated, truncated, ended).
+        """Play one agent step and write the newest frame into `frame`.
 
-        Never resets by itself.
+        Returns (raw reward, terminated, truncated, ended). Never resets by itself.
         """
 
     def get_state(self) -> bytes:
@@ -47,7 +47,7 @@ class BatchEnv(Protocol):
         """Write what the step led to. Resets by the mode the batch was made with."""
 
     def reset_waiting(self, out: Step) -> None:
-        """In the optimisation pause: reset those that wait for it (mode `wait`); writes their frame and age alone."""
+        """In the optimisation pause, reset those that wait (mode `wait`); writes only their frame and age."""
 
     def get_state(self) -> list[bytes]: ...
 

@@ -7,21 +7,22 @@ from typing import Any
 
 from accel_rl.errors import ConfigError, nearest
 
-# ale-py 0.12.1 ships 108 games; its single-player loadROM refuses (and stops the process at) combat, joust, maze_craze
-# and warlords.
+# ale-py 0.12.1 ships 108 games; its single-player loadROM refuses (and stops the process at) combat, joust,
+# maze_craze and warlords.
 GAMES = tuple(
     """
-    adventure air_raid alien amidar assault asterix asteroids atlantis atlantis2 backgammon bank_heist basic_math
-    battle_zone beam_rider berzerk blackjack bowling boxing breakout carnival casino centipede chopper_command
-    crazy_climber crossbow darkchambers defender demon_attack donkey_kong double_dunk earthworld elevator_action enduro
-    entombed et fishing_derby flag_capture freeway frogger frostbite galaxian gopher gravitar hangman haunted_house hero
-    human_cannonball ice_hockey jamesbond journey_escape kaboom kangaroo keystone_kapers king_kong klax koolaid krull
-    kung_fu_master laser_gates lost_luggage mario_bros miniature_golf montezuma_revenge mr_do ms_pacman name_this_game
-    othello pacman phoenix pitfall pitfall2 pong pooyan private_eye qbert riverraid road_runner robotank seaquest
-    sir_lancelot skiing solaris space_invaders space_war star_gunner superman surround tennis tetris tic_tac_toe_3d
-    time_pilot trondead turmoil tutankham up_n_down venture video_checkers video_chess video_cube video_pinball
-    wizard_of_wor word_zapper yars_revenge zaxxon
-    """.split()
+    adventure air_raid alien amidar assault asterix asteroids atlantis atlantis2 backgammon bank_heist
+    basic_math battle_zone beam_rider berzerk blackjack bowling boxing breakout carnival casino centipede
+    chopper_command crazy_climber crossbow darkchambers defender demon_attack donkey_kong double_dunk
+    earthworld elevator_action enduro entombed et fishing_derby flag_capture freeway frogger frostbite
+    galaxian gopher gravitar hangman haunted_house hero human_cannonball ice_hockey jamesbond journey_escape
+    kaboom kangaroo keystone_kapers king_kong klax koolaid krull kung_fu_master laser_gates lost_luggage
+    mario_bros miniature_golf montezuma_revenge mr_do ms_pacman name_this_game othello pacman phoenix pitfall
+    pitfall2 pong pooyan private_eye qbert riverraid road_runner robotank seaquest sir_lancelot skiing solaris
+    space_invaders space_war star_gunner superman surround tennis tetris tic_tac_toe_3d time_pilot trondead
+    turmoil tutankham up_n_down venture video_checkers video_chess video_cube video_pinball wizard_of_wor
+    word_zapper yars_revenge zaxxon
+    """.split()  # noqa: SIM905
 )
 
 # Restored by ale-py 0.12.1 into another course of the game (found by trying all 104, under sticky actions).
@@ -30,31 +31,45 @@ INEXACT_RESTORE = frozenset({"qbert", "tetris"})
 # Mnih et al. 2015, Extended Data Table 2.
 ATARI_49 = tuple(
     """
-    alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout centipede
-    chopper_command crazy_climber demon_attack double_dunk enduro fishing_derby freeway frostbite gopher gravitar hero
-    ice_hockey jamesbond kangaroo krull kung_fu_master montezuma_revenge ms_pacman name_this_game pong private_eye qbert
-    riverraid road_runner robotank seaquest space_invaders star_gunner tennis time_pilot tutankham up_n_down venture
-    video_pinball wizard_of_wor zaxxon
-    """.split()
+    alien amidar assault asterix asteroids atlantis bank_heist battle_zone beam_rider bowling boxing breakout
+    centipede chopper_command crazy_climber demon_attack double_dunk enduro fishing_derby freeway frostbite
+    gopher gravitar hero ice_hockey jamesbond kangaroo krull kung_fu_master montezuma_revenge ms_pacman
+    name_this_game pong private_eye qbert riverraid road_runner robotank seaquest space_invaders star_gunner
+    tennis time_pilot tutankham up_n_down venture video_pinball wizard_of_wor zaxxon
+    """.split()  # noqa: SIM905
 )
 
 # The 57 of Wang et al. 2016 (dueling networks) and Hessel et al. 2018 (Rainbow).
 ATARI_57 = tuple(
-    sorted((*ATARI_49, "berzerk", "defender", "phoenix", "pitfall", "skiing", "solaris", "surround", "yars_revenge"))
+    sorted(
+        (
+            *ATARI_49,
+            "berzerk",
+            "defender",
+            "phoenix",
+            "pitfall",
+            "skiing",
+            "solaris",
+            "surround",
+            "yars_revenge",
+        )
+    )
 )
 
 
 def check_game(name: str) -> None:
     """ConfigError, with the nearest names, unless ale-py has the game."""
     if name not in GAMES:
-        raise ConfigError(f"game={name!r} is unknown: must be one of ale-py's {len(GAMES)} games" + nearest(name, GAMES))
+        raise ConfigError(
+            f"game={name!r} is unknown: must be one of ale-py's {len(GAMES)} games" + nearest(name, GAMES)
+        )
 
 
 @cache
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
-    """{game: {"random", "human", "dqn", "gorila"}}, raw scores of the evaluation from "null_op" or "human" starts.
+    """{game: {"random", "human", "dqn", "gorila"}}: raw scores from "null_op" or "human" starts.
 
-    Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json says which cells were mended and by what.
+    Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json says what they were checked against.
     """
     tables: dict[str, Any] = json.loads(files("accel_rl.envs").joinpath("scores.json").read_text())
     if start not in ("null_op", "human"):
@@ -70,6 +85,8 @@ def human_normalized(game: str, score: float, start: str = "null_op") -> float:
     """
     table = scores(start)
     if game not in table:
-        raise ConfigError(f"game={game!r} has no published scores: {len(table)} games have" + nearest(game, table))
+        raise ConfigError(
+            f"game={game!r} has no published scores: {len(table)} games have" + nearest(game, table)
+        )
     random, human = table[game]["random"], table[game]["human"]
     return 100.0 * (score - random) / (human - random)

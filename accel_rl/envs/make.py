@@ -1,4 +1,4 @@
-"""From a configuration to environments: the only module of `envs` that the rest of the framework calls to make some."""
+"""From a configuration to environments: where the rest of the framework has them made."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -19,13 +19,13 @@ class EnvConfig:
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders. Give this or id."""
     id: str = ""
-    """Gymnasium environment, such as CartPole-v1, or a factory of one as module:function. Give this or game."""
+    """Gymnasium environment such as CartPole-v1, or module:function that makes one. Give this or game."""
     protocol: str = "stooke2018"
-    """Rules of the Atari game: stooke2018 (Stooke & Abbeel), mnih2015 (Nature DQN) or machado2018 (sticky actions)."""
+    """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN) or machado2018 (sticky actions)."""
     frame_skip: int | None = None
     """Emulated frames that an action is held for, 1 to 60 (Mnih et al. 2015: 4)."""
     repeat_action_probability: float | None = None
-    """Sticky actions: chance, 0 to 1, that an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
+    """Sticky actions: chance that an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
     noop_max: int | None = None
     """At most this many emulated frames of no-op after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
     life_loss_ends_return: bool | None = None
@@ -37,9 +37,9 @@ class EnvConfig:
     full_action_set: bool | None = None
     """All 18 joystick actions instead of those the game uses (Machado et al. 2018: yes)."""
     frame: str | None = None
-    """Picture: 104x80 (every second pixel; Stooke & Abbeel 2018), 104x80-mean (2x2 means) or 84x84 (area; Mnih 2015)."""
+    """Picture: 104x80 (every second pixel), 104x80-mean (means of 2x2) or 84x84 (area; Mnih et al. 2015)."""
     stack: int | None = None
-    """Newest frames that make an observation, 1 to 32 (Mnih et al. 2015: 4)."""
+    """Newest frames that make an observation of pictures, 1 to 32 (Mnih et al. 2015: 4)."""
     mode: int | None = None
     """The game's mode switch (ale-py; the game's default if not given)."""
     difficulty: int | None = None
@@ -81,11 +81,13 @@ def make_env(config: EnvConfig, seed: int, training: bool) -> Env:
         from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, in Atari's processes alone
 
         return AtariEnv(config.game, rules, seed, training)
-    for name in config.overrides():
-        raise ConfigError(f"{name}={getattr(config, name)!r} is for Atari games: id={config.id!r} is none")
+    overrides = config.overrides()
+    stack = resolve(config.protocol, {"stack": overrides.pop("stack", None)}).stack
+    for name, value in overrides.items():
+        raise ConfigError(f"{name}={value!r} is for Atari games: id={config.id!r} is none")
     from accel_rl.envs.gymnasium import GymnasiumEnv
 
-    return GymnasiumEnv(config.id, seed)
+    return GymnasiumEnv(config.id, seed, stack)
 
 
 def make_spec(config: EnvConfig, training: bool) -> EnvSpec:
@@ -96,8 +98,12 @@ def make_spec(config: EnvConfig, training: bool) -> EnvSpec:
 
 
 def make_batch(
-    config: EnvConfig, seeds: list[int], training: bool, reset: str = "immediate", decorrelation_steps: int = 0
+    config: EnvConfig,
+    seeds: list[int],
+    training: bool,
+    reset: str = "immediate",
+    decorrelation_steps: int = 0,
 ) -> SequentialEnv:
-    """One environment per seed, stepped in turn. `reset` and `decorrelation_steps`: see SequentialEnv. ConfigError."""
+    """One environment per seed, stepped in turn; `reset`, `decorrelation_steps`: SequentialEnv. ConfigError."""
     envs = [make_env(config, seed, training) for seed in seeds]
     return SequentialEnv(envs, reset, decorrelation_steps, seeds)

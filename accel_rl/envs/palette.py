@@ -1,15 +1,17 @@
 """Palette index -> luminance, exactly as `ALEInterface.getScreenGrayscale` gives it.
 
-Measured on ale-py 0.12.1 with a program that shows every colour through the COLUBK register in frames of 262 (NTSC),
-312 and 313 (PAL) lines. An NTSC picture has even indices alone and luminance round(.2989 R + .587 G + .114 B). A PAL
-picture with an odd number of lines loses its colour, which ale-py marks by odd indices; their luminance does not
-follow the formula (air_raid shows it). Of the games, exactly those with screens of 250 rows are PAL.
+Measured on ale-py 0.12.1 with a program that shows every colour through the COLUBK register in frames of 262
+(NTSC), 312 and 313 (PAL) lines. An NTSC picture has even indices alone and luminance round(.2989 R + .587 G +
+.114 B). A PAL picture with an odd number of lines loses its colour, which ale-py marks by odd indices; their
+luminance does not follow the formula (air_raid shows it). Of the games, exactly those with screens of 250
+rows are PAL.
 """
 
 import numpy as np
 
 PAL_ROWS = 250
 
+# fmt: off
 # luminance of indices 0, 2, 4 .. 254
 NTSC_EVEN = (
     0, 74, 111, 142, 170, 192, 214, 236, 64, 95, 122, 148, 172, 193, 214, 233,
@@ -42,6 +44,7 @@ PAL_ODD = (
     150, 171, 190, 207, 223, 238, 252, 136, 157, 176, 194, 210, 225, 239, 252, 0,
     43, 82, 118, 151, 182, 210, 236, 0, 43, 82, 118, 151, 182, 210, 236, 0,
 )
+# fmt: on
 
 
 def luminance(rows: int) -> np.ndarray:

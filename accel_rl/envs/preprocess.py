@@ -1,7 +1,7 @@
 """From the raw screens of an agent step's last two frames to one observation, written in place.
 
-ale-py hands out the picture as palette indices sixteen times faster than as grayscale, so the luminance is looked up here,
-and, when subsampling, only for the pixels that are kept.
+ale-py hands out the picture as palette indices sixteen times faster than as grayscale, so the luminance is
+looked up here, and, when subsampling, only for the pixels that are kept.
 """
 
 import sys
@@ -15,7 +15,7 @@ from accel_rl.envs.protocols import FRAMES
 
 
 class Preprocessor(Protocol):
-    """`screens` [2, rows, 160] uint8 takes the palette indices of the last frame but one ([0]) and the last ([1])."""
+    """`screens` [2, rows, 160] uint8 takes the palette indices of the last frame but one and the last."""
 
     screens: np.ndarray
 
@@ -27,7 +27,7 @@ class Preprocessor(Protocol):
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
-    """For one of `protocols.FRAMES` and a screen of so many rows. Sets OpenCV to one thread in this process."""
+    """For one of `protocols.FRAMES` and so many rows. Sets OpenCV to one thread in this process."""
     cv2.setNumThreads(1)  # an environment has one core
     if kind == "104x80":
         return Subsample(rows, columns)
@@ -46,8 +46,8 @@ class Subsample:
         self.screens = np.zeros((2, rows, columns), np.uint8)
         self._table = luminance(rows)
         self._small = np.zeros((2, 104, 80), np.uint8)
-        # Two neighbouring pixels seen as one little-endian number; its low byte, which is what a cast to uint8 keeps,
-        # is the left one. Twice as fast as a strided copy.
+        # Two neighbouring pixels seen as one little-endian number; its low byte, which is what a cast to
+        # uint8 keeps, is the left one. Twice as fast as a strided copy.
         assert sys.byteorder == "little" and columns == 160
         pairs = self.screens.view(np.uint16)
         self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104
@@ -70,7 +70,7 @@ class Subsample:
 
 
 class Area:
-    """The luminance's maximum at full size, then cv2's INTER_AREA to `shape`: equal to ale-py's vector environment."""
+    """The luminance's maximum at full size, then cv2's INTER_AREA, as ale-py's vector environment does."""
 
     def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
@@ -85,7 +85,9 @@ class Area:
         if frame.flags.c_contiguous:
             cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
         else:  # cv2 would write to an array of its own
-            np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
+            np.copyto(
+                frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA)
+            )
 
     def last(self, frame: np.ndarray) -> None:
         np.take(self._table, self.screens[1], out=self._full, mode="clip")

@@ -1,4 +1,4 @@
-"""The rules an Atari game is played by. They decide a score as much as the algorithm does, so every run names them."""
+"""The rules an Atari game is played by; a score means nothing without them, so every run names them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -69,12 +69,14 @@ PROTOCOLS = {
         # Stooke & Abbeel 2018, arXiv:1803.02811, section 5: two rows cropped (here one at the top, one at the
         # bottom), downsized by 2 to 104x80, otherwise Mnih 2015; paths of at most 27,000 steps (30 minutes).
         Protocol(name="stooke2018"),
-        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1: frame skip 4, history 4, no-op max 30,
-        # 84x84, a lost life ends the return in training. Evaluation: 5 minutes = 18,000 frames = 4,500 steps.
-        # Training is capped at the 27,000 steps (30 minutes) that later work settled on; the paper names none.
+        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1: frame skip 4, history 4, no-op max
+        # 30, 84x84, a lost life ends the return in training. Evaluation: 5 minutes = 18,000 frames = 4,500
+        # steps. Training is capped at the 27,000 steps (30 minutes) that later work settled on; the paper
+        # names none.
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
-        # Machado et al. 2018, JAIR 61, section 5: sticky 0.25, all 18 actions, no no-ops, no use of lives, 18,000
-        # frames (5 minutes). Frame skip 4 as in Dopamine (Castro et al. 2018), which plays by these rules.
+        # Machado et al. 2018, JAIR 61, section 5: sticky 0.25, all 18 actions, no no-ops, no use of lives,
+        # 18,000 frames (5 minutes). Frame skip 4 as in Dopamine (Castro et al. 2018), which plays by these
+        # rules.
         Protocol(
             name="machado2018",
             frame="84x84",
@@ -92,11 +94,16 @@ OVERRIDES = tuple(f.name for f in fields(Protocol) if f.name != "name")
 
 
 def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> Protocol:
-    """The named protocol with some fields changed (None: unchanged). ConfigError for an unknown name, field or value."""
+    """The named protocol with some fields changed (None: unchanged). ConfigError."""
     if name not in PROTOCOLS:
-        raise ConfigError(f"protocol={name!r} is unknown: must be one of {', '.join(PROTOCOLS)}" + nearest(name, PROTOCOLS))
+        raise ConfigError(
+            f"protocol={name!r} is unknown: must be one of {', '.join(PROTOCOLS)}" + nearest(name, PROTOCOLS)
+        )
     changed = {k: v for k, v in (overrides or {}).items() if v is not None}
     for key in changed:
         if key not in OVERRIDES:
-            raise ConfigError(f"{key!r} is no protocol field: must be one of {', '.join(OVERRIDES)}" + nearest(key, OVERRIDES))
+            raise ConfigError(
+                f"{key!r} is no protocol field: must be one of {', '.join(OVERRIDES)}"
+                + nearest(key, OVERRIDES)
+            )
     return replace(PROTOCOLS[name], **changed)

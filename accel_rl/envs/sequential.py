@@ -17,19 +17,26 @@ _SKIPPED = (0.0, False, False, False)
 class SequentialEnv:
     """A `BatchEnv` over `envs`, which share one spec.
 
-    reset: "immediate": an environment that ends is reset within the same step, `frame` is the new episode's first;
-    "wait": it is skipped until `reset_waiting` (`valid` False, reward 0, flags False, age 0, frame left as it was).
-    decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps uniform-random actions, the
-    number and the actions drawn from `seeds` (Stooke & Abbeel 2018, section 5.3). Raises ConfigError.
+    reset: "immediate": an environment that ends is reset within the same step, `frame` is the new episode's
+    first; "wait": it is skipped until `reset_waiting` (`valid` False, reward 0, flags False, age 0, frame
+    left as it was). decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps
+    uniform-random actions, the number and the actions drawn from `seeds` (Stooke & Abbeel 2018, section 5.3).
+    Raises ConfigError.
     """
 
-    def __init__(self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]) -> None:
+    def __init__(
+        self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]
+    ) -> None:
         if reset not in RESETS:
-            raise ConfigError(f"reset={reset!r} is unknown: must be one of {', '.join(RESETS)}" + nearest(reset, RESETS))
+            raise ConfigError(
+                f"reset={reset!r} is unknown: must be one of {', '.join(RESETS)}" + nearest(reset, RESETS)
+            )
         if decorrelation_steps < 0:
             raise ConfigError(f"decorrelation_steps={decorrelation_steps}: must be 0 or more")
         if not envs or len(envs) != len(seeds):
-            raise ConfigError(f"{len(envs)} environments with {len(seeds)} seeds: must be as many, and at least 1")
+            raise ConfigError(
+                f"{len(envs)} environments with {len(seeds)} seeds: must be as many, and at least 1"
+            )
         self.spec: EnvSpec = envs[0].spec
         self.n = len(envs)
         self.envs = list(envs)
@@ -47,13 +54,15 @@ class SequentialEnv:
     def reset(self, out: Step) -> None:
         """Start all, decorrelated; writes frame and age, clears the rest.
 
-        Age is 0 after the random actions too: the observation starts with the current frame, since those before it are
-        nowhere to be seen.
+        Age is 0 after the random actions too: the observation starts with the current frame, since those
+        before it are nowhere to be seen.
         """
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
             env.reset(frame)
             if self._decorrelation_steps:
-                for action in rng.integers(self.spec.n_actions, size=rng.integers(self._decorrelation_steps + 1)):
+                for action in rng.integers(
+                    self.spec.n_actions, size=rng.integers(self._decorrelation_steps + 1)
+                ):
                     if env.step(int(action), frame)[3]:
                         env.reset(frame)
         self._age[:] = 0
