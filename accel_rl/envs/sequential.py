@@ -19,7 +19,7 @@ class SequentialEnv:
 
     reset: "immediate": an environment that ends is reset within the same step, `frame` is the new episode's
     first; "wait": it is skipped until `reset_waiting` (`valid` False, reward 0, flags False, age 0, frame
-    left as it was). decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps
+    zeros). An action below 0 leaves an environment alone for that step, likewise. decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps
     uniform-random actions, the number and the actions drawn from `seeds` (Stooke & Abbeel 2018, section 5.3).
     Raises ConfigError.
     """
@@ -79,16 +79,19 @@ class SequentialEnv:
         assert self._action is not None, "recv without send"
         steps, action, self._action = self._steps, self._action.tolist(), None
         waiting, age = self._waiting, self._age
-        if self._any_waiting:
+        skipped = waiting
+        if self._any_waiting or min(action) < 0:
+            skipped = waiting | (np.asarray(action) < 0)
             results = [
-                _SKIPPED if waits else step(a, frame)
-                for waits, step, a, frame in zip(waiting.tolist(), steps, action, out.frame, strict=True)
+                _SKIPPED if skip else step(a, frame)
+                for skip, step, a, frame in zip(skipped.tolist(), steps, action, out.frame, strict=True)
             ]
+            out.frame[skipped] = 0  # whatever was there is of another time
         else:
             results = [step(a, frame) for step, a, frame in zip(steps, action, out.frame, strict=True)]
         out.reward[:], out.terminated[:], out.truncated[:], ended = zip(*results, strict=True)
         out.ended[:] = ended
-        np.logical_not(waiting, out=out.valid)
+        np.logical_not(skipped, out=out.valid)
         np.add(age, age < self._oldest, out=age)
         np.multiply(age, out.valid, out=age)
         if True in ended:

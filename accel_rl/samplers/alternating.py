@@ -7,7 +7,7 @@ import torch
 
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.samplers.action_server import ActionServer
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
@@ -46,6 +46,7 @@ class Sampler:
         self.server = ActionServer([Rollout.over(a) for a in engine.buffers], self.grouping, device)
         self.episodes = EpisodeTracker(self.B)
         self.finished: list[Episode] = []  # by the last rollout
+        self.idle: np.ndarray | None = None  # [B] bool: environments that are left alone (an evaluation's finished ones)
         self._reset_in_pause = reset == "wait"
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
@@ -68,6 +69,8 @@ class Sampler:
             for g in groups:
                 engine.wait(g)
                 self.server.serve(agent, buffer, t, g, uniform[t])
+                if self.idle is not None:
+                    engine.buffers[buffer].action[t][self.idle] = SENTINEL_ACTION  # nothing is done with it
                 engine.release(g, buffer * self.T + t)
         for g in groups:
             engine.wait(g)

@@ -1,0 +1,95 @@
+"""What a runner asks of an algorithm, and what a researcher overrides."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from accel_rl.agents.base import Agent
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.errors import ConfigError
+from accel_rl.optim.rules import Rule
+
+
+@dataclass(frozen=True)
+class AlgorithmConfig:
+    """Settings of an algorithm. A field's default, unit and source stand beside it."""
+
+    def check(self) -> None:
+        """ConfigError, one line, for an impossible value."""
+
+
+@dataclass(slots=True)
+class Loss:
+    """What an update minimises, and what to report: scalars [] that stay tensors until a row is written."""
+
+    total: Tensor
+    metrics: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Algorithm(ABC):
+    """Turns rollouts into batches and batches into losses. Knows nothing of samplers, ranks or runs.
+
+    A subclass sets `Config` (a dataclass) and `sampling` (its paper's environments and horizon), and overrides what differs.
+    """
+
+    Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    sampling: ClassVar[dict[str, int]] = {"envs": 16, "horizon": 5}
+
+    def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+        self.config: Any = config
+        self.spec, self.T, self.B, self.device = spec, T, B, torch.device(device)
+        self.progress = 0.0  # share of the run's env steps done; schedules follow it
+        self.agent = self.build_agent(spec)
+        self.agent.model.to(self.device)
+
+    @abstractmethod
+    def build_agent(self, spec: EnvSpec) -> Agent:
+        """The agent that samples; its model's parameters are what is learned."""
+
+    @abstractmethod
+    def build_rule(self, size: int) -> Rule:
+        """The update rule for `size` parameters."""
+
+    @property
+    @abstractmethod
+    def learning_rate(self) -> float:
+        """At this point of the run."""
+
+    max_grad_norm: float | None = None
+
+    @abstractmethod
+    def ingest(self, rollout: Rollout) -> None:
+        """Take in what was sampled: compute advantages, or append to a replay."""
+
+    @abstractmethod
+    def batches(self) -> Iterator[Any]:
+        """The batches of one optimisation phase: epochs x minibatches, or samples of a replay."""
+
+    @abstractmethod
+    def loss(self, batch: Any) -> Loss:
+        """The loss of one batch. Pure: no side effects."""
+
+    def after_update(self, batch: Any, loss: Loss) -> None:
+        """After each update: priorities, target copies."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs beside parameters, rule state and `progress`."""
+        return {"agent": self.agent.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.agent.load_state_dict(state["agent"])
+
+
+def require(config: Any, **tests: tuple[bool, str]) -> None:
+    """ConfigError naming the first field whose test failed: `require(c, gamma=(0 <= c.gamma <= 1, "between 0 and 1"))`."""
+    known = {f.name for f in fields(config)}
+    for name, (holds, allowed) in tests.items():
+        assert name in known
+        if not holds:
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--algo.{flag} {getattr(config, name)}: must be {allowed}")

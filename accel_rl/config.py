@@ -1,0 +1,248 @@
+"""The settings of a run: one frozen dataclass, the same in Python, on the command line and in config.json."""
+
+import dataclasses
+import importlib
+import math
+import os
+import sys
+from dataclasses import asdict, dataclass, field, fields
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.constructors import PrimitiveConstructorSpec
+
+from accel_rl.algos.base import Algorithm, AlgorithmConfig
+from accel_rl.envs.make import EnvConfig
+from accel_rl.errors import ConfigError, nearest
+
+ALGORITHMS = {"a2c": "accel_rl.algos.a2c:A2C"}
+
+
+def parse_count(text: str) -> int:
+    """A whole number that may be written 20000, 1_000_000 or 1e6. ValueError."""
+    value = float(text)
+    if not math.isfinite(value) or value != int(value):
+        raise ValueError(f"{text!r} is no whole number")
+    return int(value)
+
+
+def _count_spec(optional: bool) -> PrimitiveConstructorSpec:
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="N",
+        instance_from_str=lambda args: None if optional and args[0] == "None" else parse_count(args[0]),
+        is_instance=lambda x: isinstance(x, int) or (optional and x is None),
+        str_from_instance=lambda x: [str(x)],
+    )
+
+
+Count = Annotated[int, _count_spec(False)]
+OptionalCount = Annotated[int | None, _count_spec(True)]
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """Who steps the environments, how many, and for how long between updates."""
+
+    envs: Count = 16
+    """B, environments in all; divides by groups x workers."""
+    horizon: Count = 5
+    """T, agent steps that each environment takes between optimisations."""
+    groups: Count = 2
+    """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2)."""
+    workers: OptionalCount = None
+    """Worker processes. Default: one per usable core, as far as envs divide."""
+    cores: tuple[int, ...] | None = None
+    """Cores to use, such as 0 1 2. Default: those that the affinity mask and the cgroup grant."""
+    reset: Literal["immediate", "wait"] = "immediate"
+    """When an ended episode is reset: at once, or in the optimisation pause (section 4.1), skipped until then."""
+    decorrelation_steps: Count = 300
+    """Each environment starts with up to this many uniform-random actions (section 5.3, start state decorrelation)."""
+    engine: Literal["workers", "in-process"] = "workers"
+    """Worker processes, or everything serially in this one (debugging; the rollouts are the same)."""
+    timeout_s: float = 60.0
+    """A worker that owes an answer for longer counts as hung and is replaced, seconds."""
+
+    def check(self) -> None:
+        for name in ("envs", "horizon", "groups"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"--sampler.{name} {getattr(self, name)}: must be at least 1")
+        if self.workers is not None and self.workers < 1:
+            raise ConfigError(f"--sampler.workers {self.workers}: must be at least 1")
+        if self.decorrelation_steps < 0:
+            raise ConfigError(f"--sampler.decorrelation-steps {self.decorrelation_steps}: must be 0 or more")
+        if not self.timeout_s > 0:
+            raise ConfigError(f"--sampler.timeout-s {self.timeout_s}: must be above 0")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Scores on separate environments, without life-loss ends. Every episode that is begun is finished and counted, so
+    short episodes are not favoured."""
+
+    interval: Count = 1_000_000
+    """Env steps of training between evaluations; the end of the run is always evaluated (section 5.3: 1 M). 0: never."""
+    steps: Count = 125_000
+    """Env steps of one evaluation; no episode is begun after (section 5.3: 125,000). Short runs take an eighth of what
+    they trained since the last."""
+    episodes: Count = 0
+    """Play exactly this many episodes instead (0: by steps)."""
+    max_path: Count = 27_000
+    """Longest evaluation episode in env steps (section 5.3: 27,000); the protocol may say less."""
+    envs: Count = 16
+    """Environments that play side by side."""
+    greedy: bool = False
+    """Act greedily instead of sampling from the policy."""
+
+    def check(self) -> None:
+        for name in ("interval", "steps", "episodes"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"--evaluation.{name} {getattr(self, name)}: must be 0 or more")
+        for name in ("max_path", "envs"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"--evaluation.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """Everything needed to go on bit for bit, written atomically and verified when read."""
+
+    interval: OptionalCount = None
+    """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0: only at the end."""
+    keep: Count = 3
+    """How many of the newest are kept."""
+
+    def check(self) -> None:
+        if self.interval is not None and self.interval < 0:
+            raise ConfigError(f"--checkpoint.interval {self.interval}: must be 0 or more")
+        if self.keep < 1:
+            raise ConfigError(f"--checkpoint.keep {self.keep}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class LogConfig:
+    """What is reported, where, how often."""
+
+    interval: OptionalCount = None
+    """Env steps between rows of metrics.csv. Default: a hundredth of the run, 1,000 to 50,000."""
+    window: Count = 100
+    """Finished episodes that the online score averages over (section 5.3: 100)."""
+    norms: bool = False
+    """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
+    tensorboard: bool = False
+    """Also write TensorBoard events into the run folder (needs the extra: tensorboard)."""
+
+    def check(self) -> None:
+        if self.interval is not None and self.interval < 1:
+            raise ConfigError(f"--log.interval {self.interval}: must be at least 1")
+        if self.window < 1:
+            raise ConfigError(f"--log.window {self.window}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run."""
+
+    algorithm: tyro.conf.Suppress[str] = "a2c"
+    env: EnvConfig = field(default_factory=EnvConfig)
+    algo: AlgorithmConfig = field(default_factory=AlgorithmConfig)
+    sampler: SamplerConfig = field(default_factory=SamplerConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+    env_steps: Count = 1_000_000
+    """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
+    seed: Count = 0
+    """Everything random in the run follows from it."""
+    run_dir: str = ""
+    """Folder of the run, created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    torch_threads: OptionalCount = None
+    """Threads of one torch operation. Default: one per usable core on a CPU, one beside a GPU."""
+    strict: bool = False
+    """A worker that dies ends the run (exit code 1) instead of being replaced."""
+    wandb: Literal["disabled", "offline", "online"] = "disabled"
+    """Weights & Biases. Never fatal: a service that does not answer is reported once and left out."""
+    wandb_project: str = "accel_rl"
+    """Project that the run is filed under."""
+
+    def check(self) -> None:
+        """ConfigError, one line, for anything impossible that can be known before a process starts."""
+        if self.env_steps < 1:
+            raise ConfigError(f"--env-steps {self.env_steps}: must be at least 1")
+        if self.seed < 0:
+            raise ConfigError(f"--seed {self.seed}: must be 0 or more")
+        if self.torch_threads is not None and self.torch_threads < 1:
+            raise ConfigError(f"--torch-threads {self.torch_threads}: must be at least 1")
+        for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo):
+            part.check()
+        self.env.check()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "TrainConfig":
+        """From config.json. ConfigError for a field that does not exist."""
+        d = dict(d)
+        algo = find_algorithm(d.get("algorithm", "a2c")).Config
+        parts = {
+            "env": EnvConfig, "algo": algo, "sampler": SamplerConfig, "evaluation": EvaluationConfig,
+            "checkpoint": CheckpointConfig, "log": LogConfig,
+        }
+        for name, part in parts.items():
+            d[name] = _build(part, d.get(name, {}), name + ".")
+        return _build(cls, d)
+
+    def checkpoint_interval(self) -> int:
+        """Env steps, resolved; 0: at the end alone."""
+        if self.checkpoint.interval is not None:
+            return self.checkpoint.interval
+        return min(max(self.env_steps // 20, 5_000), 100_000)
+
+    def log_interval(self) -> int:
+        """Env steps, resolved."""
+        return self.log.interval or min(max(self.env_steps // 100, 1_000), 50_000)
+
+
+def _build(cls: Any, values: dict[str, Any], prefix: str = "") -> Any:
+    names = [f.name for f in fields(cls)]
+    for key in values:
+        if key not in names:
+            raise ConfigError(f"unknown field {prefix}{key}" + nearest(key, names))
+    # JSON knows no tuples.
+    return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+
+
+def find_algorithm(name: str) -> type[Algorithm]:
+    """`a2c`, or `module:Class` of the user's own (the current folder is searched too). ConfigError."""
+    path = ALGORITHMS.get(name, name)
+    module_name, colon, class_name = path.partition(":")
+    if not colon:
+        known = [*ALGORITHMS, "module:Class"]
+        raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(known)}{nearest(name, ALGORITHMS)}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as e:
+        if e.name is not None and (module_name == e.name or module_name.startswith(e.name + ".")):
+            raise ConfigError(f"algorithm {name!r}: there is no module {e.name!r} on the path") from e
+        raise
+    found = getattr(module, class_name, None)
+    if found is None:
+        raise ConfigError(f"algorithm {name!r}: {module_name} has no {class_name}{nearest(class_name, dir(module))}")
+    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+        raise ConfigError(f"algorithm {name!r}: {class_name} is not a subclass of accel_rl.algos.base.Algorithm")
+    return found
+
+
+def default_config(algorithm: str) -> TrainConfig:
+    """The defaults of an algorithm: its paper's environments and horizon."""
+    cls = find_algorithm(algorithm)
+    return TrainConfig(algorithm=algorithm, algo=cls.Config(), sampler=SamplerConfig(**cls.sampling))
+
+
+def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
+    return dataclasses.replace(config, **changes)

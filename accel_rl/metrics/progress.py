@@ -1,0 +1,85 @@
+"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
+
+import math
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+PLAIN_INTERVAL_S = 10.0
+BAR_INTERVAL_S = 0.2
+
+
+def human_time(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "?"
+    minutes, s = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{s:02d}" if hours else f"{minutes}:{s:02d}"
+
+
+def human_score(score: float) -> str:
+    return "-" if math.isnan(score) else f"{score:.1f}"
+
+
+class ProgressDisplay:
+    """Steps done, steps/s over the last seconds, online score, time left. All on stderr."""
+
+    def __init__(self, total: int, done: int, label: str):
+        self.total, self.label = total, label
+        self._console = Console(stderr=True)
+        self._bar: Progress | None = None
+        self._started = self._shown = self._rate_at = time.monotonic()
+        self._begun_at = self._rate_from = done
+        self.steps_per_s = float("nan")
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.percentage:>3.0f}%"),
+                TextColumn("{task.fields[steps]}  {task.fields[rate]}  score {task.fields[score]}"),
+                TimeRemainingColumn(), console=self._console, transient=True,
+            )
+            self._task = self._bar.add_task(label, total=total, completed=done, steps="", rate="", score="-")
+            self._bar.start()
+
+    def update(self, done: int, score: float) -> None:
+        """Cheap to call after every rollout."""
+        now = time.monotonic()
+        if now - self._shown < (BAR_INTERVAL_S if self._bar else PLAIN_INTERVAL_S):
+            return
+        self._shown = now
+        if now - self._rate_at >= 2.0 or math.isnan(self.steps_per_s):
+            self.steps_per_s = (done - self._rate_from) / max(now - self._rate_at, 1e-9)
+            self._rate_from, self._rate_at = done, now
+        if self._bar:
+            self._bar.update(
+                self._task, completed=done, steps=f"{done:,}/{self.total:,}", rate=f"{self.steps_per_s:,.0f} steps/s",
+                score=human_score(score),
+            )
+        else:
+            left = (self.total - done) * (now - self._started) / max(done - self._begun_at, 1)
+            self.say(
+                f"{self.label}  {done:,}/{self.total:,} ({done / self.total:.0%})  {self.steps_per_s:,.0f} steps/s  "
+                f"score {human_score(score)}  {human_time(left)} left"
+            )
+
+    def pause(self, what: str) -> None:
+        """Something else than training goes on; it does not count in steps/s."""
+        if self._bar:
+            self._bar.update(self._task, rate=what)
+        else:
+            self.say(what)
+
+    def resume(self, done: int) -> None:
+        self._rate_at, self._rate_from = time.monotonic(), done
+
+    def say(self, line: str) -> None:
+        if self._bar:
+            self._bar.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self._bar:
+            self._bar.stop()
+            self._bar = None

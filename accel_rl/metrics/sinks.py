@@ -1,0 +1,72 @@
+"""Where rows go. A sink gets every row, in order; on resume it is told which one was the last to count."""
+
+import csv
+import math
+import os
+from pathlib import Path
+from typing import Protocol
+
+Row = dict[str, float | int | str]
+
+WALL_CLOCK = ("wall_s", "steps_per_s")  # the only columns that differ between two equal runs
+
+
+class Sink(Protocol):
+    def write(self, row: Row) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def format_cell(value: float | int | str | None) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return format(value, ".9g") if isinstance(value, float) else str(value)
+
+
+class CsvSink:
+    """metrics.csv: a header, then a row a report, flushed at once. A new column rewrites the file, atomically."""
+
+    def __init__(self, path: Path, rows: int | None = None):
+        """`rows`: keep only that many of a file that is there (what came after is about to happen again)."""
+        self.path = path
+        self._columns: list[str] = []
+        self.last: dict[str, str] = {}
+        self.rows = 0
+        if path.exists():
+            with open(path, newline="") as f:
+                reader = csv.DictReader(f)
+                kept = [r for r in reader if None not in r.values()]  # a row cut short by a kill is not one
+                self._columns = list(reader.fieldnames or [])
+            kept = kept if rows is None else kept[:rows]
+            self.rows, self.last = len(kept), (kept[-1] if kept else {})
+            self._rewrite(kept)
+        self._file = open(path, "a", newline="")  # noqa: SIM115
+
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
+        temporary = self.path.with_name("." + self.path.name + ".tmp")
+        with open(temporary, "w", newline="") as f:
+            if self._columns:
+                writer = csv.DictWriter(f, self._columns, restval="", lineterminator="\n")
+                writer.writeheader()
+                writer.writerows(rows)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(temporary, self.path)
+
+    def write(self, row: Row) -> None:
+        cells = {k: format_cell(v) for k, v in row.items()}
+        if new := [k for k in cells if k not in self._columns]:
+            self._file.close()
+            with open(self.path, newline="") as f:
+                rows = list(csv.DictReader(f))
+            # wall-clock columns stay last
+            names = [*self._columns, *new]
+            self._columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]
+            self._rewrite(rows)
+            self._file = open(self.path, "a", newline="")  # noqa: SIM115
+        csv.DictWriter(self._file, self._columns, restval="", lineterminator="\n").writerow(cells)
+        self._file.flush()
+        self.rows, self.last = self.rows + 1, cells
+
+    def close(self) -> None:
+        self._file.close()

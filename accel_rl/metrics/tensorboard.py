@@ -1,0 +1,40 @@
+"""TensorBoard events in the run folder (extra: tensorboard)."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+from accel_rl.errors import ConfigError
+from accel_rl.metrics.sinks import Row, Sink
+
+INSTALL = "pip install 'accel_rl[tensorboard]'"
+
+
+def check_tensorboard() -> None:
+    """ConfigError if the extra is missing."""
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError as e:
+        raise ConfigError(f"--log.tensorboard needs the extra tensorboard: {INSTALL}") from e
+
+
+class TensorBoardSink:
+    def __init__(self, folder: Path, env_steps: int):
+        from torch.utils.tensorboard import SummaryWriter
+
+        # what an interrupted run wrote beyond its checkpoint is about to happen again: it is hidden
+        self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
+
+    def write(self, row: Row) -> None:
+        step = int(row["env_steps"])
+        for name, value in row.items():
+            if isinstance(value, int | float) and math.isfinite(value) and name != "env_steps":
+                self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def tensorboard_sink(config: Any, folder: Path, env_steps: int) -> list[Sink]:
+    return [TensorBoardSink(folder / "tensorboard", env_steps)] if config.log.tensorboard else []

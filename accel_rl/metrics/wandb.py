@@ -1,0 +1,60 @@
+"""Weights & Biases: disabled unless asked for, bounded in time, never fatal, its key in no file of the run."""
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from accel_rl.metrics.sinks import Row, Sink
+
+START_TIMEOUT_S = 20.0
+
+
+class WandbSink:
+    def __init__(self, run: Any, log: Callable[[str], None]):
+        self._run, self._log = run, log
+
+    def write(self, row: Row) -> None:
+        if self._run is None:
+            return
+        values = {k: v for k, v in row.items() if isinstance(v, int | float) and math.isfinite(v)}
+        try:
+            self._run.log(values, step=int(row["env_steps"]))
+        except Exception as e:
+            self._log(f"wandb: logging failed ({e}); going on without it")
+            self._run = None
+
+    def close(self) -> None:
+        if self._run is not None:
+            try:
+                self._run.finish(quiet=True)
+            except Exception as e:
+                self._log(f"wandb: could not finish ({e})")
+
+
+def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Sink]:
+    """[] where disabled, or where it does not start in time (said once)."""
+    if config.wandb == "disabled":
+        return []
+    os.environ.setdefault("WANDB_SILENT", "true")
+    try:
+        import wandb
+
+        settings = wandb.Settings(init_timeout=START_TIMEOUT_S, console="off")
+        run = wandb.init(
+            project=config.wandb_project, name=folder.name, id=_run_id(folder), resume="allow", mode=config.wandb,
+            dir=str(folder), config=config.to_dict(), settings=settings,
+        )
+    except Exception as e:  # whatever the service does, the run goes on
+        log(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
+        return []
+    return [WandbSink(run, log)]
+
+
+def _run_id(folder: Path) -> str:
+    """The same after a resume, so that the curve goes on."""
+    file = folder / "wandb_id"
+    if not file.exists():
+        file.write_text(os.urandom(4).hex() + "\n")
+    return file.read_text().strip()

@@ -1,0 +1,1 @@
+"""Runs: schedule, evaluation, checkpoints, and what goes on around them."""

@@ -1,0 +1,75 @@
+"""From a configuration to the parts of a run."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+from accel_rl import hardware
+from accel_rl.config import TrainConfig
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import EnvConfig
+from accel_rl.errors import ConfigError
+from accel_rl.hardware import Placement
+from accel_rl.samplers.alternating import Engine, Sampler
+from accel_rl.samplers.grouping import Grouping, most_workers
+from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
+
+# Workers that share their cores with the action server give way to it: all of them wait for it, it for none.
+NICE_BESIDE_SERVER = 5
+
+
+def stderr_log(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def resolve_device(device: str) -> str:
+    """`auto` -> cuda if there is a GPU. ConfigError for a device that is not there."""
+    n = hardware.gpu_count()
+    if device == "auto":
+        return "cuda:0" if n else "cpu"
+    allowed = ["cpu", *(["cuda"] if n else []), *(f"cuda:{i}" for i in range(n))]
+    if device not in allowed:
+        raise ConfigError(f"--device {device}: not available; allowed: auto, {', '.join(allowed)}")
+    return device
+
+
+def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
+    """Who runs where, and which environments are whose. ConfigError where B does not divide."""
+    s = config.sampler
+    placement = hardware.plan(s.workers, s.cores, device, config.torch_threads)
+    if s.workers is None:
+        if s.envs % s.groups:
+            raise ConfigError(f"B={s.envs} must divide by {s.groups} groups; use {-(-s.envs // s.groups) * s.groups}")
+        fitting = most_workers(s.envs, s.groups, placement.workers)
+        if fitting < placement.workers:
+            hardware.say_once(
+                f"{s.envs} environments in {s.groups} groups keep {fitting} of {placement.workers} cores busy; "
+                f"a multiple of {s.groups * placement.workers} (--sampler.envs) would use all"
+            )
+        placement = replace(placement, worker_cores=placement.worker_cores[:fitting])
+    return placement, Grouping(s.envs, s.groups, placement.workers)
+
+
+def build_sampler(
+    env: EnvConfig, spec: EnvSpec, config: TrainConfig, placement: Placement, grouping: Grouping, *,
+    T: int, seed: int, training: bool, log: Callable[[str], None] = stderr_log,
+) -> Sampler:
+    """A sampler over worker processes (or in this process, as configured). Training and evaluation alike."""
+    s = config.sampler
+    reset = s.reset if training else "immediate"
+    decorrelation = s.decorrelation_steps if training else 0
+    engine: Engine
+    if s.engine == "in-process":
+        engine = InProcessEngine(
+            env, spec, grouping, T, seed, training=training, reset=reset, decorrelation_steps=decorrelation
+        )
+    else:
+        shared = bool(set(placement.server_cores) & set(placement.worker_cores))
+        pool = PoolConfig(
+            cores=placement.worker_cores[: grouping.workers], training=training, reset=reset,
+            decorrelation_steps=decorrelation, strict=config.strict, timeout_s=s.timeout_s,
+            nice=NICE_BESIDE_SERVER if shared else 0, spins=0 if shared else 200,
+        )
+        engine = WorkerPool(env, spec, grouping, T, seed, pool, log)
+    return Sampler(engine, spec, seed, reset=reset, device=placement.device)

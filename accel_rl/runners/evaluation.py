@@ -1,0 +1,117 @@
+"""Scores on separate environments, without favouring short episodes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from accel_rl.agents.base import Agent
+from accel_rl.config import TrainConfig
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import make_spec
+from accel_rl.hardware import Placement
+from accel_rl.runners.build import build_sampler
+from accel_rl.samplers.episodes import Episode
+from accel_rl.samplers.grouping import Grouping, most_workers
+
+CHUNK = 16  # steps between looks at who is done
+STEPS_EACH = 500  # a small budget is not spread over more environments than this gives
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Raw scores of whole episodes, and the rules they were played by."""
+
+    scores: tuple[float, ...]
+    lengths: tuple[int, ...]
+    protocol: dict[str, Any]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.scores)) if self.scores else float("nan")
+
+    @property
+    def std(self) -> float:
+        return float(np.std(self.scores)) if self.scores else float("nan")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "score_mean": self.mean, "score_std": self.std, "episodes": len(self.scores), "steps": sum(self.lengths),
+            "scores": list(self.scores), "lengths": list(self.lengths), "protocol": self.protocol,
+        }
+
+
+class Quota:
+    """Which environments go on playing.
+
+    By steps: each begins episodes until its share is used and finishes the last one, so that an episode is never left
+    out for being long (the mean over all begun before a time set in advance has no bias to short ones: Wald).
+    By episodes: each plays a number set in advance.
+    """
+
+    def __init__(self, B: int, steps: int, episodes: int):
+        self._used = np.zeros(B, np.int64)
+        self._played = np.zeros(B, np.int64)
+        share, rest = divmod(episodes, B)
+        self._episodes = np.array([share + (b < rest) for b in range(B)]) if episodes else None
+        players = min(B, max(1, steps // STEPS_EACH))
+        self._steps = max(1, -(-steps // players))
+        self.idle = np.arange(B) >= players if self._episodes is None else self._episodes == 0
+
+    def count(self, finished: list[Episode]) -> list[Episode]:
+        """Take in finished episodes; returns those that count."""
+        counted = []
+        for e in finished:
+            if self.idle[e.b]:
+                continue
+            counted.append(e)
+            self._used[e.b] += e.length
+            self._played[e.b] += 1
+            if self._episodes is None:
+                self.idle[e.b] = self._used[e.b] >= self._steps
+            else:
+                self.idle[e.b] = self._played[e.b] >= self._episodes[e.b]
+        return counted
+
+
+def evaluation_spec(config: TrainConfig) -> EnvSpec:
+    """The environment as it is evaluated; --evaluation.max-path caps the protocol's own limit."""
+    return make_spec(evaluation_env(config), training=False)
+
+
+def evaluation_env(config: TrainConfig) -> Any:
+    from dataclasses import replace
+
+    if not config.env.game:
+        return config.env
+    limit = min(config.env.rules().for_evaluation().max_episode_steps, config.evaluation.max_path)
+    return replace(config.env, max_evaluation_steps=limit)
+
+
+def evaluate(
+    agent: Agent, config: TrainConfig, placement: Placement, *, steps: int, seed: int,
+    stop: Callable[[], bool] = lambda: False, progress: Callable[[int], None] = lambda n: None,
+) -> Evaluation | None:
+    """Play evaluation episodes with an agent on environments of their own. None if `stop()` came true on the way.
+
+    A pure function of parameters, settings and seed.
+    """
+    e = config.evaluation
+    env, spec = evaluation_env(config), evaluation_spec(config)
+    groups = config.sampler.groups if e.envs % config.sampler.groups == 0 else 1
+    grouping = Grouping(e.envs, groups, most_workers(e.envs, groups, placement.workers))
+    sampler = build_sampler(env, spec, config, placement, grouping, T=CHUNK, seed=seed, training=False)
+    quota = Quota(e.envs, steps, e.episodes)
+    counted: list[Episode] = []
+    try:
+        while not quota.idle.all():
+            if stop():
+                return None
+            sampler.idle = quota.idle
+            sampler.collect(agent)
+            counted += quota.count(sampler.finished)
+            progress(sum(x.length for x in counted))
+    finally:
+        sampler.close()
+    return Evaluation(tuple(x.score for x in counted), tuple(x.length for x in counted), spec.protocol)

@@ -1,0 +1,70 @@
+"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes) as one JSON text and one file of tensors. No pickle."""
+
+import json
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+_REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file
+
+
+def encode(tree: dict[str, Any]) -> tuple[bytes, bytes]:
+    """-> (JSON, safetensors). The same state always gives the same bytes."""
+    tensors: dict[str, Tensor] = {}
+
+    def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
+        tensors[path] = tensor.detach().cpu().contiguous().clone()
+        return {_REF: [kind, path]}
+
+    def walk(node: Any, path: str) -> Any:
+        if isinstance(node, Tensor):
+            return ref("tensor", path, node)
+        if isinstance(node, np.ndarray):
+            return ref("array", path, torch.from_numpy(np.ascontiguousarray(node)))
+        if isinstance(node, bytes):
+            # an empty tensor is refused by some readers: length first
+            return ref("bytes", path, torch.frombuffer(bytearray(len(node).to_bytes(8, "little") + node), dtype=torch.uint8))
+        if isinstance(node, dict):
+            assert _REF not in node and all(isinstance(k, str) for k in node), path
+            return {k: walk(v, f"{path}/{k}") for k, v in node.items()}
+        if isinstance(node, list | tuple):
+            return [walk(v, f"{path}/{i}") for i, v in enumerate(node)]
+        if isinstance(node, np.generic):
+            return node.item()
+        assert node is None or isinstance(node, bool | int | float | str), f"{path}: {type(node)}"
+        return node
+
+    text = json.dumps(walk(tree, ""), indent=1, sort_keys=True).encode()
+    return text, save(tensors)
+
+
+def decode(text: bytes, tensor_file: bytes) -> dict[str, Any]:
+    """The inverse of `encode`. ValueError on anything malformed."""
+    try:
+        tree, tensors = json.loads(text), load(tensor_file)
+    except Exception as e:  # safetensors raises its own kinds
+        raise ValueError(f"unreadable state: {e}") from e
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, dict) and _REF in node:
+            kind, name = node[_REF]
+            tensor = tensors[name]
+            if kind == "tensor":
+                return tensor
+            array = tensor.numpy()
+            if kind == "array":
+                return array
+            return array.tobytes()[8 : 8 + int.from_bytes(array[:8].tobytes(), "little")]
+        if isinstance(node, dict):
+            return {k: walk(v) for k, v in node.items()}
+        if isinstance(node, list):
+            return [walk(v) for v in node]
+        return node
+
+    try:
+        return walk(tree)
+    except (KeyError, TypeError) as e:
+        raise ValueError(f"unreadable state: {e}") from e

@@ -1,0 +1,268 @@
+"""A run from the first step to the last: cycles of the schedule, with evaluation, rows and checkpoints between."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from accel_rl import hardware, process
+from accel_rl.algos.base import Algorithm
+from accel_rl.config import TrainConfig, find_algorithm
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import make_spec
+from accel_rl.metrics.progress import ProgressDisplay
+from accel_rl.metrics.recorder import Recorder, episode_metrics
+from accel_rl.metrics.sinks import CsvSink, Row, Sink
+from accel_rl.metrics.tensorboard import tensorboard_sink
+from accel_rl.metrics.wandb import wandb_sink
+from accel_rl.optim.exchange import Local
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.build import build_sampler, plan, resolve_device
+from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.runners.evaluation import Evaluation, evaluate
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.schedule import Lockstep
+from accel_rl.runners.signals import StopRequest
+
+_SAMPLER, _MODEL, _EVALUATION = range(3)  # streams of randomness that follow from the run's seed
+
+
+def derived_seed(seed: int, stream: int, *index: int) -> int:
+    return int(np.random.SeedSequence(seed, spawn_key=(10_000_000 + stream, *index)).generate_state(1)[0] >> 1)
+
+
+@dataclass(slots=True)
+class Result:
+    """How a run ended."""
+
+    env_steps: int
+    score: float  # online, over the last episodes
+    evaluation: Evaluation | None
+    exit_code: int  # 0, or 128 + the signal that stopped it
+    wall_s: float
+
+
+@dataclass(slots=True)
+class Counters:
+    """Where the run is: everything that decides what is due next."""
+
+    env_steps: int = 0
+    evaluated_at: int = 0
+    logged_at: int = 0
+    saved_at: int = 0
+
+
+class Learner:
+    """The part of a run that learns: algorithm, flat parameters, rule, exchange."""
+
+    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str):
+        torch.manual_seed(derived_seed(config.seed, _MODEL))
+        cls: type[Algorithm] = find_algorithm(config.algorithm)
+        self.algo = cls(config.algo, spec, T=config.sampler.horizon, B=config.sampler.envs, device=device)
+        self.flat = FlatParameters(self.algo.agent.model)
+        self.exchange = Local(self.flat, self.algo.build_rule(len(self.flat.data)), self.algo.max_grad_norm)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"algo": self.algo.state_dict(), "exchange": self.exchange.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if len(state["exchange"]["parameters"]) != len(self.flat.data):
+            got, want = len(state["exchange"]["parameters"]), len(self.flat.data)
+            raise ValueError(f"the checkpoint has {got} parameters, the network {want}")
+        self.algo.load_state_dict(state["algo"])
+        self.exchange.load_state_dict(state["exchange"])
+
+
+class Trainer:
+    """Builds the parts and runs them. `state`: a checkpoint's, to go on from."""
+
+    def __init__(self, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None):
+        self.config, self.run_folder, self._state = config, run, state
+        self.device = resolve_device(config.device)
+        self.placement, self.grouping = plan(config, self.device)
+        process.tune_torch(self.placement.torch_threads)
+        if config.sampler.cores is not None:
+            hardware.pin(self.placement.server_cores)
+        self.spec = make_spec(config.env, training=True)
+        self.learner = Learner(config, self.spec, self.device)
+        self.sampler = build_sampler(
+            config.env, self.spec, config, self.placement, self.grouping, T=config.sampler.horizon,
+            seed=derived_seed(config.seed, _SAMPLER), training=True, log=self._event,
+        )
+        self.sampler.episodes.recent = type(self.sampler.episodes.recent)(maxlen=config.log.window)
+        self.schedule = Lockstep(
+            self.sampler, self.learner.algo, self.learner.flat, self.learner.exchange, config.log.norms
+        )
+        self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep)
+        self.recorder, self.at = Recorder(), Counters()
+        self.evaluation: Evaluation | None = None
+        self._progress: ProgressDisplay | None = None
+        self._sinks: list[Sink] = []
+
+    # -- the run ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> Result:
+        try:
+            with StopRequest() as stop:
+                self._open()
+                while True:
+                    self._housekeeping(stop)
+                    if stop or self.at.env_steps >= self.config.env_steps:
+                        break
+                    self._cycle()
+                if self.at.saved_at != self.at.env_steps or not self.checkpoints.steps():
+                    self._save()
+                return self._result(stop)
+        finally:
+            self._close()
+
+    def _cycle(self) -> None:
+        algo = self.learner.algo
+        algo.progress = self.at.env_steps / self.config.env_steps
+        env_steps, metrics = self.schedule.cycle()
+        for m in metrics:
+            self.recorder.add(m)
+        self.at.env_steps += env_steps
+        assert self._progress is not None
+        self._progress.update(self.at.env_steps, self._online()["score"])
+
+    def _housekeeping(self, stop: StopRequest) -> None:
+        """Evaluation, row, checkpoint: whatever is due. Runs before every cycle, so also right after a resume."""
+        at, done = self.at, self.at.env_steps >= self.config.env_steps
+        evaluation = None
+        if self.config.evaluation.interval and self._due(at.evaluated_at, self.config.evaluation.interval, done):
+            evaluation = self._evaluate(stop)
+            if evaluation is None:
+                return  # asked to stop: it is played again after the resume
+            self.evaluation, at.evaluated_at = evaluation, at.env_steps
+        if evaluation is not None or self._due(at.logged_at, self.config.log_interval(), done):
+            self._log(evaluation)
+            at.logged_at = at.env_steps
+        if self._due(at.saved_at, self.config.checkpoint_interval(), done):
+            self._save()
+
+    def _due(self, last: int, interval: int, done: bool) -> bool:
+        now = self.at.env_steps
+        if now == last:
+            return False
+        return done or (interval > 0 and now // interval > last // interval)
+
+    def _online(self) -> dict[str, float]:
+        return episode_metrics(list(self.sampler.episodes.recent))
+
+    # -- what is due now and then -----------------------------------------------------------------------------------
+
+    def _evaluate(self, stop: StopRequest) -> Evaluation | None:
+        config, at = self.config, self.at
+        assert self._progress is not None
+        steps = min(config.evaluation.steps, max(1, (at.env_steps - at.evaluated_at) // 8))
+        self._progress.pause("evaluating")
+        evaluation = evaluate(
+            self.learner.algo.agent.evaluating(**({"greedy": True} if config.evaluation.greedy else {})),
+            config, self.placement, steps=steps, seed=derived_seed(config.seed, _EVALUATION, at.env_steps),
+            stop=lambda: bool(stop),
+        )
+        self._progress.resume(at.env_steps)
+        if evaluation is not None:
+            self._progress.say(
+                f"evaluation at {at.env_steps:,} env steps: score {evaluation.mean:.2f} +- {evaluation.std:.2f} "
+                f"over {len(evaluation.scores)} episodes"
+            )
+        return evaluation
+
+    def _log(self, evaluation: Evaluation | None) -> None:
+        at = self.at
+        assert self._progress is not None
+        now = time.monotonic()
+        wall = self._wall_before + now - self._began
+        row: Row = {
+            "env_steps": at.env_steps, "updates": self.schedule.updates, "episodes": self.sampler.episodes.count,
+            **self._online(), **self.recorder.means(), "learning_rate": self.learner.algo.learning_rate,
+            "skipped_updates": self.learner.exchange.skipped,
+            "eval_score": evaluation.mean if evaluation else float("nan"),
+            "eval_score_std": evaluation.std if evaluation else float("nan"),
+            "eval_episodes": len(evaluation.scores) if evaluation else "",
+            "eval_steps": sum(evaluation.lengths) if evaluation else "",
+            "wall_s": round(wall, 3),
+            "steps_per_s": round((at.env_steps - at.logged_at) / max(now - self._row_at, 1e-9), 1),
+        }
+        self._row_at = now
+        for sink in self._sinks:
+            sink.write(row)
+        if evaluation:
+            self._write_evaluation(evaluation)
+
+    def _write_evaluation(self, evaluation: Evaluation) -> None:
+        self.run_folder.write_json(
+            f"evaluations/{self.at.env_steps:012d}.json", {"env_steps": self.at.env_steps, **evaluation.to_dict()}
+        )
+
+    def _save(self) -> None:
+        self.at.saved_at = self.at.env_steps
+        self.checkpoints.save(self.at.env_steps, self.state_dict())
+
+    # -- beginning and end ------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        at = self.at
+        return {
+            "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
+            "env_steps": at.env_steps, "evaluated_at": at.evaluated_at, "logged_at": at.logged_at,
+            "updates": self.schedule.updates, "rows": self._csv.rows, "recorder": self.recorder.state_dict(),
+            "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        at = self.at
+        at.env_steps = at.saved_at = state["env_steps"]
+        at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
+        self.schedule.updates = state["updates"]
+        self.recorder.load_state_dict(state["recorder"])
+        self.learner.load_state_dict(state["learner"])
+        self.sampler.load_state_dict(state["sampler"])
+        torch.set_rng_state(state["torch_rng"])
+
+    def _open(self) -> None:
+        self.checkpoints.clean()
+        if self._state is not None:
+            self._restore(self._state)
+        rows = self._state["rows"] if self._state is not None else 0
+        self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
+        self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
+        self._sinks.append(self._csv)
+        self._sinks += tensorboard_sink(self.config, self.run_folder.path, self.at.env_steps)
+        self._sinks += wandb_sink(self.config, self.run_folder.path, self._event)
+        self._state = None  # a checkpoint's tensors need not stay in memory
+        name = self.config.env.game or self.config.env.id
+        self._progress = ProgressDisplay(self.config.env_steps, self.at.env_steps, f"{self.config.algorithm} {name}")
+        self.sampler.start()
+        self._began = self._row_at = time.monotonic()
+        self._progress.resume(self.at.env_steps)
+
+    def _event(self, line: str) -> None:
+        self.run_folder.event(line)
+        if self._progress is not None:
+            self._progress.say(line)
+        else:
+            print(line, flush=True)
+
+    def _result(self, stop: StopRequest) -> Result:
+        wall = self._wall_before + time.monotonic() - self._began
+        return Result(self.at.env_steps, self._online()["score"], self.evaluation, stop.exit_code, wall)
+
+    def _close(self) -> None:
+        self.sampler.close()
+        for sink in self._sinks:
+            sink.close()
+        if self._progress is not None:
+            self._progress.close()
+
+
+def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Any:
+    """The agent of a checkpoint, for evaluation and videos."""
+    learner = Learner(config, spec, device)
+    learner.load_state_dict(state["learner"])
+    return learner.algo.agent
