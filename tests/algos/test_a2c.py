@@ -1,0 +1,143 @@
+"""One update of A2C against a plain textbook implementation."""
+
+import math
+
+import pytest
+import torch
+
+from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.errors import ConfigError
+from accel_rl.optim.exchange import Local
+from accel_rl.optim.flat import FlatParameters
+
+T, B, S = 5, 6, 4
+SPEC = EnvSpec("test", (104, 80), "uint8", 4, S)
+
+
+def rollout(seed=0, truncations=True, invalid=False):
+    g = torch.Generator().manual_seed(seed)
+    frames = torch.randint(0, 256, (S - 1 + T + 1, B, 104, 80), dtype=torch.uint8, generator=g)
+    flag = lambda p: torch.rand(T, B, generator=g) < p  # noqa: E731
+    terminated = flag(0.2)
+    truncated = flag(0.2) & ~terminated if truncations else torch.zeros(T, B, dtype=torch.bool)
+    ended = truncated | terminated
+    age = torch.full((T + 1, B), S - 1, dtype=torch.uint8)
+    for t in range(T):
+        age[t + 1] = torch.where(ended[t], torch.zeros(B, dtype=torch.uint8), (age[t] + 1).clamp(max=S - 1))
+    return Rollout(
+        frames=frames, final_frames=torch.randint(0, 256, (T, B, 104, 80), dtype=torch.uint8, generator=g), age=age,
+        action=torch.randint(0, 4, (T, B), generator=g), reward=3 * torch.randn(T, B, generator=g),
+        terminated=terminated, truncated=truncated, ended=ended,
+        valid=~flag(0.3) if invalid else torch.ones(T, B, dtype=torch.bool), stack=S,
+    )
+
+
+def act_over(algo, r):
+    """Record values as acting would have."""
+    r.recorded["value"] = torch.stack([
+        algo.agent.value(r.observation(torch.full((B,), t), torch.arange(B))) for t in range(T)
+    ])
+
+
+def build(config=None, seed=0):
+    torch.manual_seed(seed)
+    algo = A2C(config or A2CConfig(), SPEC, T=T, B=B)
+    return algo, FlatParameters(algo.agent.model)
+
+
+def textbook_update(algo, r, config):
+    """n-step returns by a loop over cells, autograd, torch's clip and a hand-written RMSProp step."""
+    model = algo.agent.model
+    obs = lambda t, b: r.observation(torch.tensor([t]), torch.tensor([b]))  # noqa: E731
+    V = lambda o: model(o)[1].item()  # noqa: E731
+    losses_p, losses_v, entropies = [], [], []
+    for b in range(B):
+        for t in range(T):
+            if not r.valid[t, b]:
+                continue
+            ret, discount = 0.0, 1.0
+            for k in range(t, T):
+                ret += discount * float(r.reward[k, b].clamp(-1, 1))
+                discount *= config.gamma
+                if r.terminated[k, b]:
+                    break
+                if r.truncated[k, b]:
+                    ret += discount * V(r.final_observation(torch.tensor([k]), torch.tensor([b])))
+                    break
+                if k == T - 1:
+                    ret += discount * V(obs(T, b))
+            logits, value = model(obs(t, b))
+            d = torch.distributions.Categorical(logits=logits[0])
+            losses_p.append(-d.log_prob(r.action[t, b]) * (ret - value.item()))
+            losses_v.append((ret - value[0]) ** 2)
+            entropies.append(d.entropy())
+    mean = lambda x: torch.stack(x).mean()  # noqa: E731
+    loss = mean(losses_p) + config.value_coefficient * mean(losses_v) - config.entropy_coefficient * mean(entropies)
+    params = list(model.parameters())
+    grads = torch.autograd.grad(loss, params)
+    norm = torch.sqrt(sum(g.square().sum() for g in grads))
+    scale = min(1.0, config.clip_grad_norm / (norm.item() + 1e-6))
+    rate = 7e-4 * math.sqrt(T * B / 80)
+    new = []
+    for p, g in zip(params, grads, strict=True):
+        g = g * scale
+        v = (1 - config.rule_decay) * g * g
+        new.append((p - rate * g / torch.sqrt(v + config.rule_epsilon)).detach().reshape(-1))
+    return torch.cat(new), loss.item()
+
+
+@pytest.mark.parametrize("invalid", [False, True])
+def test_an_update_equals_the_textbook(invalid):
+    config = A2CConfig()
+    r = rollout(invalid=invalid)
+    algo, flat = build(config)
+    want, want_loss = textbook_update(algo, r, config)
+    act_over(algo, r)
+    algo.ingest(r)
+    (batch,) = list(algo.batches())
+    flat.zero_grad()
+    loss = algo.loss(batch)
+    loss.total.backward()
+    Local(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm).apply(algo.learning_rate)
+    assert loss.total.item() == pytest.approx(want_loss, abs=1e-5)
+    torch.testing.assert_close(flat.data, want, atol=1e-5, rtol=0)
+
+
+def test_learning_rate_grows_with_the_root_of_the_batch():
+    rate = lambda T, B, **k: A2C(A2CConfig(**k), SPEC, T=T, B=B).learning_rate  # noqa: E731
+    assert rate(5, 16) == pytest.approx(7e-4)
+    assert rate(5, 64) == pytest.approx(14e-4)
+    assert rate(5, 512) == pytest.approx(3e-3)  # the paper's cap
+    assert rate(5, 512, learning_rate_scaling="none") == pytest.approx(7e-4)
+
+
+def test_linear_schedule():
+    algo, _ = build(A2CConfig(learning_rate_schedule="linear", learning_rate_scaling="none"))
+    algo.progress = 0.25
+    assert algo.learning_rate == pytest.approx(0.75 * 7e-4)
+
+
+def test_invalid_cells_do_not_matter():
+    r = rollout(invalid=True)
+    losses = []
+    for noise in (0.0, 100.0):
+        algo, _ = build()
+        act_over(algo, r)
+        r.action[~r.valid] = 0
+        algo.ingest(r)
+        algo.advantage[~r.valid] += noise
+        (batch,) = list(algo.batches())
+        losses.append(algo.loss(batch).total.item())
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("learning_rate", -1e-3), ("learning_rate", 0.0), ("gamma", 1.5), ("gae_lambda", -0.1), ("entropy_coefficient", -1.0),
+    ("clip_grad_norm", 0.0), ("rule_decay", 1.0), ("rule_epsilon", 0.0), ("learning_rate", float("nan")),
+])
+def test_impossible_values_are_named(field, value):
+    with pytest.raises(ConfigError) as e:
+        A2CConfig(**{field: value}).check()
+    assert field.replace("_", "-") in str(e.value) and str(value) in str(e.value) and "\n" not in str(e.value)

@@ -1,0 +1,29 @@
+import pytest
+import torch
+
+from accel_rl.ops.frames import gather_stacks
+
+
+@pytest.mark.parametrize("stack", [1, 2, 4])
+def test_stacks_equal_a_plain_list_of_frames(stack):
+    g = torch.Generator().manual_seed(stack)
+    T, B = 9, 3
+    frames = torch.randint(1, 256, (stack - 1 + T + 1, B, 5, 6), dtype=torch.uint8, generator=g)
+    # an episode starts wherever `first` is true; before the first one there is nothing to be seen
+    first = torch.rand(T + 1, B, generator=g) < 0.3
+    age = torch.zeros(T + 1, B, dtype=torch.uint8)
+    want = torch.zeros(T + 1, B, stack, 5, 6, dtype=torch.uint8)
+    for b in range(B):
+        seen = []
+        for t in range(T + 1):
+            if first[t, b] or t == 0:
+                seen = []
+            seen.append(frames[stack - 1 + t, b])
+            age[t, b] = min(len(seen) - 1, stack - 1)
+            for i, frame in enumerate(reversed(seen[-stack:])):
+                want[t, b, stack - 1 - i] = frame
+    t, b = torch.meshgrid(torch.arange(T + 1), torch.arange(B), indexing="ij")
+    t, b = t.reshape(-1), b.reshape(-1)
+    got = gather_stacks(frames, t, b, age[t, b], stack)
+    want = want.reshape(-1, stack, 5, 6)
+    assert torch.equal(got, want[:, 0] if stack == 1 else want)

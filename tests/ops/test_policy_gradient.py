@@ -1,0 +1,40 @@
+import math
+
+import torch
+
+from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean, sample_categorical
+
+
+def test_log_prob_and_entropy_equal_the_distributions():
+    logits = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
+    action = torch.arange(7) % 4
+    d = torch.distributions.Categorical(logits=logits)
+    torch.testing.assert_close(log_prob(logits, action), d.log_prob(action))
+    torch.testing.assert_close(entropy(logits), d.entropy())
+
+
+def test_samples_follow_the_probabilities():
+    p = torch.tensor([0.5, 0.2, 0.0, 0.3])
+    n = 100_000
+    logits = p.clamp(min=1e-30).log().expand(n, 4)
+    action = sample_categorical(logits, torch.rand(n, generator=torch.Generator().manual_seed(1)))
+    share = torch.bincount(action, minlength=4) / n
+    assert share[2] == 0
+    assert (share - p).abs().max() < 4 * math.sqrt(0.25 / n)
+
+
+def test_samples_at_the_edges():
+    logits = torch.log(torch.tensor([[0.25, 0.75]])).expand(3, 2)
+    assert sample_categorical(logits, torch.tensor([0.0, 0.2499, 0.2501])).tolist() == [0, 0, 1]
+    many = torch.zeros(1, 18).expand(2, 18)
+    assert sample_categorical(many, torch.tensor([0.0, 1 - 2**-24])).tolist() == [0, 17]
+
+
+def test_masked_mean_ignores_whatever_is_not_valid():
+    x = torch.tensor([1.0, float("nan"), 3.0], requires_grad=True)
+    valid = torch.tensor([True, False, True])
+    mean = masked_mean(x, valid)
+    mean.backward()
+    assert mean.item() == 2.0
+    assert x.grad is not None and x.grad.tolist() == [0.5, 0.0, 0.5]
+    assert masked_mean(x, torch.zeros(3, dtype=torch.bool)).item() == 0.0
