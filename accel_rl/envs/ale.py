@@ -12,12 +12,14 @@ from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import ConfigError
 
+ALE_PY = version("ale-py")
+
 
 class AtariEnv:
     """An `Env` around one ALEInterface.
 
-    seed: whole number >= 0; drives the no-ops and ale-py's sticky actions. training: play by `protocol`
-    itself, else by its `for_evaluation()`. Raises ConfigError for an unknown game, and for a mode or
+    seed: whole number >= 0; drives the no-ops and the sticky actions. training: play by `protocol` itself,
+    else by its `for_evaluation()`. Raises ConfigError for an unknown game, and for a mode or
     difficulty the game has not.
 
     A step ends at game over even within its frame skip; its frame then shows the last screen alone.
@@ -36,9 +38,10 @@ class AtariEnv:
         self._rng = np.random.default_rng(seed)
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
-        ale.setFloat("repeat_action_probability", float(rules.repeat_action_probability))
-        ale.setInt("random_seed", int(self._rng.integers(1, 2**31 - 1)))
-        ale.loadROM(roms.get_rom_path(game))
+        ale.setFloat("repeat_action_probability", 0.0)  # ours instead: see _sticky_act
+        rom = roms.get_rom_path(game)
+        assert rom is not None  # GAMES are those that ale-py ships
+        ale.loadROM(rom)
         self._set_switches()
         actions = ale.getLegalActionSet() if rules.full_action_set else ale.getMinimalActionSet()
         self._codes = [a.value for a in actions]
@@ -56,15 +59,18 @@ class AtariEnv:
             n_actions=len(actions),
             stack=rules.stack,
             action_meanings=tuple(a.name for a in actions),
-            protocol={**rules.to_dict(), "training": training, "ale_py": version("ale-py")},
+            protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY},
         )
         # bound once: a step looks up no attribute of the emulator
-        self._act, self._over, self._screen, self._count = ale.act, ale.game_over, ale.getScreen, ale.lives
+        self._over, self._screen, self._count = ale.game_over, ale.getScreen, ale.lives
+        self._repeat = rules.repeat_action_probability
+        self._act = self._sticky_act if self._repeat > 0 else ale.act
+        self._held = 0  # the action of the last emulated frame, where actions are sticky
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
 
     def reset(self, frame: np.ndarray) -> None:
-        ale = self._ale
+        ale, self._held = self._ale, 0
         ale.reset_game()
         for _ in range(self._rng.integers(self.rules.noop_max + 1)):
             ale.act(0)
@@ -101,18 +107,19 @@ class AtariEnv:
         header = {
             "kind": "atari",
             "game": self.game,
-            "ale_py": version("ale-py"),
+            "ale_py": ALE_PY,
             "steps": self._steps,
             "lives": self._lives,
+            "held": self._held,
             "rng": self._rng.bit_generator.state,
         }
         return pack(header, self._ale.cloneState(include_rng=True).serialize())
 
     def set_state(self, state: bytes) -> None:
         """Go on from a state; `screen_rgb` shows it from the next step on, when ale-py draws again."""
-        header, blob = unpack(state, kind="atari", game=self.game, ale_py=version("ale-py"))
+        header, blob = unpack(state, kind="atari", game=self.game, ale_py=ALE_PY)
         self._ale.restoreState(ALEState(blob))
-        self._steps, self._lives = header["steps"], header["lives"]
+        self._steps, self._lives, self._held = header["steps"], header["lives"], header["held"]
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:
@@ -125,6 +132,15 @@ class AtariEnv:
 
     def close(self) -> None:
         """Nothing is held that outlives the object."""
+
+    def _sticky_act(self, code: int) -> int:
+        """One emulated frame, with some probability of the action before (Machado et al. 2018, section 5.2).
+
+        ale-py's own sticky actions forget the action before when a state is restored.
+        """
+        if self._rng.random() >= self._repeat:
+            self._held = code
+        return self._ale.act(self._held)
 
     def _set_switches(self) -> None:
         rules, ale = self.rules, self._ale

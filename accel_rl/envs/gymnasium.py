@@ -31,16 +31,16 @@ class GymnasiumEnv:
     def __init__(self, id: str, seed: int, stack: int = 4) -> None:
         self.id = id
         self._env = env = _make(id)
-        space = env.action_space
-        if not isinstance(space, gymnasium.spaces.Discrete):
-            raise ConfigError(f"id={id!r} has the action space {_line(space)}: must be Discrete")
-        self._first_action = int(space.start)
+        actions = env.action_space
+        if not isinstance(actions, gymnasium.spaces.Discrete):
+            raise ConfigError(f"id={id!r} has the action space {_line(actions)}: must be Discrete")
+        self._first_action = int(actions.start)
         self._space = space = env.observation_space
-        box = isinstance(space, gymnasium.spaces.Box)
-        picture = box and space.dtype == np.uint8 and len(space.shape) >= 2
-        if picture and len(space.shape) != 2:
+        box, shape = isinstance(space, gymnasium.spaces.Box), space.shape or ()
+        picture = box and space.dtype == np.uint8 and len(shape) >= 2
+        if picture and len(shape) != 2:
             raise ConfigError(
-                f"id={id!r} observes pictures of shape {space.shape}: must be [H, W] (wrap it in"
+                f"id={id!r} observes pictures of shape {shape}: must be [H, W] (wrap it in"
                 " gymnasium.wrappers.GrayscaleObservation; for Atari give game=)"
             )
         if not (picture or space.is_np_flattenable):
@@ -53,9 +53,9 @@ class GymnasiumEnv:
         self._actions: list[int] = []
         self.spec = EnvSpec(
             name=id,
-            frame_shape=space.shape if picture else (gymnasium.spaces.flatdim(space),),
+            frame_shape=shape if picture else (gymnasium.spaces.flatdim(space),),
             frame_dtype="uint8" if picture else "float32",
-            n_actions=int(env.action_space.n),
+            n_actions=int(actions.n),
             stack=stack if picture else 1,
             protocol={"gymnasium": gymnasium.__version__, "max_episode_steps": _time_limit(env)},
         )
@@ -87,7 +87,7 @@ class GymnasiumEnv:
         return pack(header)
 
     def set_state(self, state: bytes) -> None:
-        """Replay the state's episode. ValueError for foreign or corrupt bytes, or an episode that ends elsewhere.
+        """Replay the state's episode. ValueError for foreign or corrupt bytes, or for another end.
 
         Warns where the replay leads to another observation: the environment is not deterministic.
         """
@@ -100,9 +100,7 @@ class GymnasiumEnv:
                     break
                 self.step(action, frame)
             if len(self._actions) != len(header["actions"]) or self._ended != header["ended"]:
-                raise ValueError(
-                    f"id={self.id!r} is not deterministic: the saved episode replays to another end"
-                )
+                raise ValueError(f"id={self.id!r} is not deterministic: its episode replays to another end")
             if zlib.crc32(frame.tobytes()) != header["newest"]:
                 warnings.warn(
                     f"id={self.id!r} is not deterministic: it goes on from another observation",

@@ -104,6 +104,6 @@ def make_batch(
     reset: str = "immediate",
     decorrelation_steps: int = 0,
 ) -> SequentialEnv:
-    """One environment per seed, stepped in turn; `reset`, `decorrelation_steps`: SequentialEnv. ConfigError."""
+    """One environment per seed, stepped in turn; `reset` and the rest as in SequentialEnv. ConfigError."""
     envs = [make_env(config, seed, training) for seed in seeds]
     return SequentialEnv(envs, reset, decorrelation_steps, seeds)

@@ -19,8 +19,9 @@ class SequentialEnv:
 
     reset: "immediate": an environment that ends is reset within the same step, `frame` is the new episode's
     first; "wait": it is skipped until `reset_waiting` (`valid` False, reward 0, flags False, age 0, frame
-    zeros). An action below 0 leaves an environment alone for that step, likewise. decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps
-    uniform-random actions, the number and the actions drawn from `seeds` (Stooke & Abbeel 2018, section 5.3).
+    zeros). An action below 0 skips an environment for that step alone.
+    decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps uniform-random
+    actions, the number and the actions drawn from `seeds` (Stooke & Abbeel 2018, section 5.3).
     Raises ConfigError.
     """
 

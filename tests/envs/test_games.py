@@ -1,0 +1,78 @@
+"""Game lists and published scores."""
+
+import numpy as np
+import pytest
+from ale_py import roms
+
+from accel_rl.envs.games import ATARI_49, ATARI_57, GAMES, check_game, human_normalized, scores
+from accel_rl.envs.make import EnvConfig, make_env
+from accel_rl.errors import ConfigError
+
+
+def test_lists() -> None:
+    assert (len(GAMES), len(set(ATARI_49)), len(set(ATARI_57))) == (104, 49, 57)
+    assert set(ATARI_49) < set(ATARI_57) < set(GAMES)
+    assert set(roms.get_all_rom_ids()) - set(GAMES) == {"combat", "joust", "maze_craze", "warlords"}
+
+
+def test_unknown_game() -> None:
+    with pytest.raises(ConfigError, match="nearest: ms_pacman"):
+        check_game("mspacman")
+
+
+def test_scores_cover_the_49() -> None:
+    for start in ("null_op", "human"):
+        assert sorted(scores(start)) == sorted(ATARI_49)
+    with pytest.raises(ConfigError, match="null_op or human"):
+        scores("noop")
+
+
+@pytest.mark.parametrize(
+    ("game", "start", "agent", "percent"),
+    [  # as printed in Nair et al. 2015, tables 1 and 2
+        ("breakout", "null_op", "dqn", 1327.24),
+        ("pong", "null_op", "gorila", 130.0),
+        ("zaxxon", "null_op", "gorila", 77.63),
+        ("atlantis", "human", "gorila", 4695.72),
+        ("seaquest", "human", "dqn", 6.41),
+        ("enduro", "human", "gorila", 18.59),
+    ],
+)
+def test_human_normalized(game: str, start: str, agent: str, percent: float) -> None:
+    assert human_normalized(game, scores(start)[game][agent], start) == pytest.approx(percent, abs=0.02)
+
+
+def test_human_normalized_ends() -> None:
+    assert human_normalized("pong", -20.7) == 0.0 and human_normalized("pong", 9.3) == 100.0
+    with pytest.raises(ConfigError, match="published"):
+        human_normalized("skiing", 0.0)
+
+
+def random_returns(game: str, episodes: int, hold: int, seed: int = 0) -> np.ndarray:
+    """Whole-game returns of uniform-random actions, each held for `hold` agent steps."""
+    env = make_env(EnvConfig(game=game, protocol="mnih2015"), seed, training=False)
+    rng = np.random.default_rng(seed)
+    frame = np.zeros(env.spec.frame_shape, np.uint8)
+    returns = []
+    for _ in range(episodes):
+        env.reset(frame)
+        total, ended, t, action = 0.0, False, 0, 0
+        while not ended:
+            if t % hold == 0:
+                action = int(rng.integers(env.spec.n_actions))
+            reward, _, _, ended = env.step(action, frame)
+            total, t = total + reward, t + 1
+        returns.append(total)
+    return np.array(returns)
+
+
+# The published player chose at 10 Hz, every sixth emulated frame: with frames held for 6, a step is a choice.
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("game", ["pong", "breakout", "boxing", "freeway", "space_invaders"])
+def test_random_play_scores_as_published(game: str) -> None:
+    returns = random_returns(game, 30, hold=1)
+    published = scores()[game]["random"]
+    error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.02 * abs(published), 0.1)
+    print(f"{game}: {returns.mean():.2f} +- {error:.2f}, published {published}")
+    assert abs(returns.mean() - published) <= 3 * error

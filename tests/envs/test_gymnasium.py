@@ -1,0 +1,174 @@
+"""Gymnasium environments: spaces, time limits, exact states."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from accel_rl.data.step import Step
+from accel_rl.envs.gymnasium import GymnasiumEnv
+from accel_rl.envs.make import EnvConfig, make_batch, make_spec
+from accel_rl.errors import ConfigError
+
+
+class Toy(gymnasium.Env):
+    """Shows what it was told to, counts its steps; actions 5, 6, 7."""
+
+    action_space = spaces.Discrete(3, start=5)
+
+    def __init__(self, observation_space: spaces.Space, noise: float = 0.0) -> None:
+        self.observation_space = observation_space
+        self.noise = noise
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._look(), {}
+
+    def step(self, action):
+        assert action in (5, 6, 7)
+        self.t += 1
+        return self._look(), float(action), self.t >= 30, self.t >= 20, {}
+
+    def _look(self):
+        self.observation_space.seed(int(self.np_random.integers(1000)))
+        return self.observation_space.sample()
+
+
+def picture() -> gymnasium.Env:
+    return Toy(spaces.Box(0, 255, (12, 10), np.uint8))
+
+
+def colour() -> gymnasium.Env:
+    return Toy(spaces.Box(0, 255, (12, 10, 3), np.uint8))
+
+
+def matrix() -> gymnasium.Env:
+    return Toy(spaces.Box(-1, 1, (2, 3), np.float64))
+
+
+def named() -> gymnasium.Env:
+    return Toy(spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Box(0, 1, (2,))}))
+
+
+def continuous() -> gymnasium.Env:
+    env = matrix()
+    env.action_space = spaces.Box(-1, 1, (1,))
+    return env
+
+
+class Drifting(Toy):
+    def _look(self):
+        return np.random.default_rng().random(2).astype(np.float32)
+
+
+def drifting() -> gymnasium.Env:
+    return Drifting(spaces.Box(0, 1, (2,)))
+
+
+def nothing() -> None:
+    return None
+
+
+HERE = f"{__name__}:"
+
+
+def test_cartpole_spec() -> None:
+    spec = make_spec(EnvConfig(id="CartPole-v1"), training=True)
+    assert (spec.frame_shape, spec.frame_dtype, spec.n_actions, spec.stack) == ((4,), "float32", 2, 1)
+    assert spec.protocol["max_episode_steps"] == 500
+
+
+@pytest.mark.parametrize(
+    ("factory", "shape", "dtype", "stack"),
+    [("picture", (12, 10), "uint8", 4), ("matrix", (6,), "float32", 1), ("named", (5,), "float32", 1)],
+)
+def test_factories_and_spaces(factory: str, shape: tuple[int, ...], dtype: str, stack: int) -> None:
+    env = GymnasiumEnv(HERE + factory, seed=0)
+    assert (env.spec.frame_shape, env.spec.frame_dtype, env.spec.stack) == (shape, dtype, stack)
+    frame = np.zeros(shape, dtype)
+    env.reset(frame)
+    assert frame.any()
+    assert env.step(2, frame) == (7.0, False, False, False)
+
+
+def test_stack_is_for_pictures() -> None:
+    assert make_spec(EnvConfig(id=HERE + "picture", stack=2), True).stack == 2
+    assert make_spec(EnvConfig(id="CartPole-v1", stack=2), True).stack == 1
+
+
+def test_time_limit_is_a_truncation() -> None:
+    env = GymnasiumEnv(HERE + "picture", seed=0)
+    frame = np.zeros((12, 10), np.uint8)
+    env.reset(frame)
+    steps = [env.step(0, frame)[1:] for _ in range(20)]
+    assert steps[-1] == (False, True, True) and set(steps[:-1]) == {(False, False, False)}
+
+
+@pytest.mark.parametrize("id", ["CartPole-v1", HERE + "picture", HERE + "named", "FrozenLake-v1"])
+def test_exact_resume(id: str) -> None:
+    config = EnvConfig(id=id)
+    batch = make_batch(config, [1, 2], True, "immediate", 5)
+    out = Step.empty(2, batch.spec)
+    batch.reset(out)
+    actions = np.random.default_rng(0).integers(batch.spec.n_actions, size=(150, 2))
+
+    def course(batch, actions) -> list[bytes]:
+        played = []
+        for action in actions:
+            batch.send(action)
+            batch.recv(out)
+            played.append(
+                out.frame.tobytes() + out.reward.tobytes() + out.ended.tobytes() + out.age.tobytes()
+            )
+        return played
+
+    course(batch, actions[:60])
+    states = batch.get_state()
+    expected = course(batch, actions[60:])
+    other = make_batch(config, [8, 9], True, "immediate", 5)
+    other.set_state(states)
+    assert course(other, actions[60:]) == expected
+
+
+def test_state_before_the_first_reset() -> None:
+    env, other = GymnasiumEnv("CartPole-v1", seed=3), GymnasiumEnv("CartPole-v1", seed=4)
+    other.set_state(env.get_state())
+    frames = np.zeros((2, 4), np.float32)
+    env.reset(frames[0]), other.reset(frames[1])
+    assert (frames[0] == frames[1]).all()
+
+
+def test_foreign_states_are_refused() -> None:
+    env = GymnasiumEnv("CartPole-v1", seed=0)
+    state = env.get_state()
+    with pytest.raises(ValueError, match="Acrobot"):
+        GymnasiumEnv("Acrobot-v1", seed=0).set_state(state)
+    with pytest.raises(ValueError):
+        env.set_state(state[:-1])
+
+
+def test_a_replay_that_differs_is_told() -> None:
+    env = GymnasiumEnv(HERE + "drifting", seed=0)
+    env.reset(np.zeros(2, np.float32))
+    with pytest.warns(RuntimeWarning, match="not deterministic"):
+        env.set_state(env.get_state())
+
+
+@pytest.mark.parametrize(
+    ("id", "says"),
+    [
+        ("CartPole-v11", "nearest: CartPole-v1"),
+        ("Cartpol-v1", "nearest: CartPole-v1"),
+        ("no_such_module:make", "cannot import 'no_such_module'"),
+        (HERE + "nothing", "must be a gymnasium.Env"),
+        (HERE + "no_such_function", "is unknown"),
+        (HERE + "continuous", "must be Discrete"),
+        (HERE + "colour", "must be [H, W]"),
+        ("Pendulum-v1", "must be Discrete"),
+    ],
+)
+def test_errors_are_one_line(id: str, says: str) -> None:
+    with pytest.raises(ConfigError) as e:
+        EnvConfig(id=id).check()
+    assert says in str(e.value) and "\n" not in str(e.value)
