@@ -114,17 +114,12 @@ class A2C(Algorithm):
         value = rollout.recorded["value"]
         reward = rollout.reward.clamp(-c.reward_clip, c.reward_clip) if c.reward_clip else rollout.reward
         discount = c.gamma * (~rollout.terminated).float()
-        bootstrap = self._value_after(rollout)
+        bootstrap = self.agent.value(rollout.observations(rollout.T))  # V(s_T) [B]
         next_value = self._next_value(rollout, value, bootstrap)
         self.advantage = generalized_advantage(
             reward, value, discount, bootstrap, next_value, c.gae_lambda, cut=rollout.truncated
         )
         self.rollout = rollout
-
-    def _value_after(self, rollout: Rollout) -> Tensor:
-        """V(s_T) [B]: the observation that the rollout ends with."""
-        b = torch.arange(rollout.B, device=rollout.action.device)
-        return self.agent.value(rollout.observation(torch.full_like(b, rollout.T), b))
 
     def _next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
         """V(s_{t+1}) [T, B]; where a time limit struck, of the observation it struck at, not of the next episode's."""
@@ -136,12 +131,9 @@ class A2C(Algorithm):
 
     def batches(self) -> Iterator[PolicyBatch]:
         r = self.rollout
-        t, b = (x.reshape(-1) for x in torch.meshgrid(
-            torch.arange(r.T, device=r.action.device), torch.arange(r.B, device=r.action.device), indexing="ij"
-        ))
         advantage = self.advantage.reshape(-1)
         yield PolicyBatch(
-            obs=r.observation(t, b),
+            obs=r.observations(0, r.T),
             action=r.action.reshape(-1),
             advantage=advantage,
             target=advantage + r.recorded["value"].reshape(-1),

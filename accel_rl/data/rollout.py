@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.ops.frames import gather_stacks
+from accel_rl.ops.frames import gather_stacks, window_stacks
 
 
 @dataclass(slots=True)
@@ -48,6 +48,10 @@ class Rollout:
     def observation(self, t: Tensor, b: Tensor) -> Tensor:
         """Observations [N, S, *frame_shape] at the cells (t [N], b [N]), t in 0 .. T."""
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
+
+    def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
+        """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
+        return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def final_observation(self, t: Tensor, b: Tensor) -> Tensor:
         """Observations [N, S, *frame_shape] in which the episodes that ended at the cells (t, b) ended."""

@@ -72,4 +72,7 @@ def build_sampler(
             nice=NICE_BESIDE_SERVER if shared else 0, spins=0 if shared else 200,
         )
         engine = WorkerPool(env, spec, grouping, T, seed, pool, log)
-    return Sampler(engine, spec, seed, reset=reset, device=placement.device)
+    return Sampler(
+        engine, spec, seed, reset=reset, device=placement.device, window=config.log.window,
+        partial_starts=decorrelation > 0,
+    )

@@ -91,7 +91,6 @@ class Trainer:
             config.env, self.spec, config, self.placement, self.grouping, T=config.sampler.horizon,
             seed=derived_seed(config.seed, _SAMPLER), training=True, log=self._event,
         )
-        self.sampler.episodes.recent = type(self.sampler.episodes.recent)(maxlen=config.log.window)
         self.schedule = Lockstep(
             self.sampler, self.learner.algo, self.learner.flat, self.learner.exchange, config.log.norms
         )

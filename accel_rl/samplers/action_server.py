@@ -17,7 +17,6 @@ class ActionServer:
         self.host, self.device = host, torch.device(device)
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
-        self._b = [torch.arange(s.start, s.stop, device=self.device) for s in self._groups]
 
     def begin(self, buffer: int) -> None:
         """Take over the frames before the rollout's first step."""
@@ -31,9 +30,7 @@ class ActionServer:
         rollout, b = self.rollouts[buffer], self._groups[group]
         if t:
             self._fetch(buffer, t, b)
-        index = self._b[group]
-        obs = rollout.observation(torch.full_like(index, t), index)
-        action, recorded = agent.act(obs, uniform[b])
+        action, recorded = agent.act(rollout.observations(t, b=b), uniform[b])
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:

@@ -38,13 +38,16 @@ class Sampler:
     The result depends on seed, B, groups and the agent alone, not on the engine or the number of workers.
     """
 
-    def __init__(self, engine: Engine, spec: EnvSpec, seed: int, *, reset: str = "immediate", device: str = "cpu"):
+    def __init__(
+        self, engine: Engine, spec: EnvSpec, seed: int, *, reset: str = "immediate", device: str = "cpu",
+        window: int = 100, partial_starts: bool = False,
+    ):
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         self.T, self.B = engine.buffers[0].action.shape
         for arrays in engine.buffers:
             arrays.fill_sentinels()
         self.server = ActionServer([Rollout.over(a) for a in engine.buffers], self.grouping, device)
-        self.episodes = EpisodeTracker(self.B)
+        self.episodes = EpisodeTracker(self.B, window, partial_starts)
         self.finished: list[Episode] = []  # by the last rollout
         self.idle: np.ndarray | None = None  # [B] bool: environments that are left alone (an evaluation's finished ones)
         self._reset_in_pause = reset == "wait"

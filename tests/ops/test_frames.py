@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from accel_rl.ops.frames import gather_stacks
+from accel_rl.ops.frames import gather_stacks, window_stacks
 
 
 @pytest.mark.parametrize("stack", [1, 2, 4])
@@ -25,5 +25,9 @@ def test_stacks_equal_a_plain_list_of_frames(stack):
     t, b = torch.meshgrid(torch.arange(T + 1), torch.arange(B), indexing="ij")
     t, b = t.reshape(-1), b.reshape(-1)
     got = gather_stacks(frames, t, b, age[t, b], stack)
-    want = want.reshape(-1, stack, 5, 6)
-    assert torch.equal(got, want[:, 0] if stack == 1 else want)
+    flat = want.reshape(-1, stack, 5, 6)
+    assert torch.equal(got, flat[:, 0] if stack == 1 else flat)
+    for start, steps, envs in ((0, T + 1, slice(None)), (2, 3, slice(1, 3)), (T, 1, slice(0, 1))):
+        part = want[start : start + steps, envs].reshape(-1, stack, 5, 6)
+        window = window_stacks(frames, age, start, steps, envs, stack)
+        assert torch.equal(window, part[:, 0] if stack == 1 else part)

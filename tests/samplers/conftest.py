@@ -1,0 +1,56 @@
+import hashlib
+
+import numpy as np
+import pytest
+import torch
+
+from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.hardware import allowed_cores
+from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.samplers.alternating import Sampler
+from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
+
+ARRAYS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def make_agent(env: EnvConfig):
+    torch.manual_seed(0)
+    return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True)))
+
+
+def make_sampler(env, B, groups, workers, T=5, seed=1, reset="immediate", decorrelation_steps=0, log=None, **pool):
+    """workers 0: the serial engine."""
+    spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1))
+    if workers:
+        cores = allowed_cores()
+        config = PoolConfig(cores=tuple(cores[i % len(cores)] for i in range(workers)), reset=reset,
+                            decorrelation_steps=decorrelation_steps, **pool)
+        engine = WorkerPool(env, spec, grouping, T, seed, config, log or (lambda line: None))
+    else:
+        engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)
+    return Sampler(engine, spec, seed, reset=reset)
+
+
+def digest(sampler, agent, rollouts):
+    """Everything in the rollouts; final frames where there are any."""
+    h, ended = hashlib.sha256(), 0
+    for _ in range(rollouts):
+        r = sampler.collect(agent)
+        for name in ARRAYS:
+            h.update(np.ascontiguousarray(getattr(r, name).numpy()))
+        h.update(r.final_frames[r.ended].numpy())
+        for name in sorted(r.recorded):
+            h.update(r.recorded[name].numpy())
+        ended += int(r.ended.sum())
+    return h.hexdigest(), ended

@@ -1,0 +1,132 @@
+"""The alternating sampler over processes equals the serial one, bit for bit."""
+
+import numpy as np
+import pytest
+import torch
+
+from accel_rl.envs.make import EnvConfig, make_batch, make_spec
+from accel_rl.data.step import Step
+from accel_rl.samplers.grouping import env_seed
+from tests.samplers.conftest import digest, make_agent, make_sampler
+
+# short time limits, so that ends and resets are many
+GAMES = [
+    EnvConfig(game="breakout", max_episode_steps=40, noop_max=5),
+    EnvConfig(game="pong", max_episode_steps=23, noop_max=5, repeat_action_probability=0.25),
+    EnvConfig(game="boxing", max_episode_steps=64, noop_max=5),
+]
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("env", GAMES, ids=lambda e: e.game)
+def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
+    agent, got = make_agent(env), {}
+    for workers in (0, 1, 2, 3):
+        sampler = make_sampler(env, 6, groups, workers, reset=reset, decorrelation_steps=10)
+        try:
+            got[workers], ended = digest(sampler, agent, 40)  # 200 steps
+        finally:
+            sampler.close()
+        assert ended > 10
+    assert len(set(got.values())) == 1, got
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_the_serial_sampler_equals_a_loop_over_environments(reset):
+    """An oracle without slots, buffers or groups: plain lists of observations, one environment at a time."""
+    env, B, T, rollouts = GAMES[0], 4, 5, 30
+    spec, agent = make_spec(env, training=True), make_agent(env)
+    sampler = make_sampler(env, B, 1, 0, T=T, reset=reset)
+    uniform = torch.Generator().manual_seed(1)
+    batches = [make_batch(env, [env_seed(1, b)], True, reset, 0) for b in range(B)]
+    out = Step.empty(1, spec)
+    history = []
+    for batch in batches:
+        batch.reset(out)
+        history.append([out.frame[0].copy()])
+
+    def observation(frames):
+        recent = frames[-spec.stack:]
+        return np.stack([np.zeros_like(frames[0])] * (spec.stack - len(recent)) + recent)
+
+    for _ in range(rollouts):
+        got = sampler.collect(agent)
+        u = torch.rand(T, B, generator=uniform)
+        for t in range(T):
+            obs = torch.from_numpy(np.stack([observation(h) for h in history]))
+            valid = got.valid[t]
+            cells = torch.arange(B)
+            assert torch.equal(got.observation(torch.full((B,), t), cells)[valid], obs[valid])
+            action, recorded = agent.act(obs, u[t])
+            assert torch.equal(got.action[t][valid], action[valid])
+            assert torch.equal(got.recorded["value"][t][valid], recorded["value"][valid])
+            for b in range(B):
+                batches[b].send(got.action[t, b : b + 1].numpy())
+                batches[b].recv(out)
+                assert bool(out.valid[0]) == bool(valid[b])
+                if not out.valid[0]:
+                    continue
+                assert float(out.reward[0]) == float(got.reward[t, b])
+                assert bool(out.ended[0]) == bool(got.ended[t, b])
+                if out.ended[0]:
+                    history[b].append(out.final_frame[0].copy())
+                    last = got.final_observation(torch.tensor([t]), torch.tensor([b]))
+                    assert torch.equal(last[0], torch.from_numpy(observation(history[b])))
+                    history[b] = [out.frame[0].copy()] if reset == "immediate" else history[b]
+                else:
+                    history[b].append(out.frame[0].copy())
+        if reset == "wait":
+            for b in range(B):
+                if not valid_after(got, b):
+                    batches[b].reset_waiting(out)
+                    history[b] = [out.frame[0].copy()]
+
+
+def valid_after(rollout, b):
+    """Whether environment b plays on after the rollout (an end in the mode `wait` stops it)."""
+    return not bool(rollout.ended[:, b].any())
+
+
+def test_a_state_goes_on_bit_for_bit():
+    env = GAMES[1]
+    agent = make_agent(env)
+    for workers in (0, 2):
+        sampler, other = (make_sampler(env, 8, 2, workers, reset="wait", decorrelation_steps=10) for _ in range(2))
+        try:
+            digest(sampler, agent, 7)
+            state = sampler.state_dict()
+            want = digest(sampler, agent, 20)
+            scores = list(sampler.episodes.recent)
+            other.load_state_dict(state)
+            assert digest(other, agent, 20) == want
+            assert list(other.episodes.recent) == scores
+        finally:
+            sampler.close()
+            other.close()
+
+
+def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():
+    env = GAMES[2]
+    sampler, agent = make_sampler(env, 4, 2, 0), make_agent(env)
+    before = sampler.collect(agent)
+    tail, age = before.frames[-4:].clone(), before.age[-1].clone()
+    after = sampler.collect(agent)
+    assert torch.equal(after.frames[:4], tail) and torch.equal(after.age[0], age)
+    # two buffers: the rollout before is still whole
+    assert torch.equal(before.frames[-4:], tail)
+
+
+def test_start_states_differ():
+    sampler, agent = make_sampler(EnvConfig(game="pong"), 8, 2, 0, decorrelation_steps=200), make_agent(EnvConfig(game="pong"))
+    frames = sampler.collect(agent).frames[3]
+    assert len({f.numpy().tobytes() for f in frames}) == 8
+
+
+def test_environments_left_alone_do_nothing():
+    env = GAMES[0]
+    sampler, agent = make_sampler(env, 4, 1, 0), make_agent(env)
+    sampler.idle = np.array([False, True, False, True])
+    r = sampler.collect(agent)
+    assert r.valid.tolist() == [[True, False, True, False]] * 5
+    assert (r.action[:, 1] == -1).all() and (r.reward[:, 1] == 0).all()

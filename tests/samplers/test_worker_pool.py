@@ -1,0 +1,145 @@
+"""Faults, for real: workers killed, stopped, failing."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from accel_rl.envs.make import EnvConfig
+from accel_rl.errors import RunError
+from tests.samplers.conftest import make_agent, make_sampler
+
+ENV = EnvConfig(game="pong")
+
+
+def test_a_killed_worker_is_replaced_and_its_part_marked():
+    lines = []
+    sampler, agent = make_sampler(ENV, 8, 2, 2, log=lines.append), make_agent(ENV)
+    try:
+        sampler.collect(agent)
+        victim = sampler.engine.pids()[1]
+        os.kill(victim, signal.SIGKILL)
+        began = time.monotonic()
+        r = sampler.collect(agent)
+        assert lines and time.monotonic() - began < 1.0
+        assert f"worker 1 (pid {victim}) was killed by SIGKILL" in lines[0] and str(sampler.engine.pids()[1]) in lines[0]
+        lost = [2, 3, 6, 7]  # worker 1's half of each group of 4
+        assert not r.valid[:, lost].any() and r.valid[:, [0, 1, 4, 5]].all()
+        assert np.isfinite(r.reward.numpy()).all() and (r.action >= 0).all()
+        deadline = time.monotonic() + 30
+        while not r.valid.all():
+            assert time.monotonic() < deadline
+            r = sampler.collect(agent)
+        assert (r.age[0, lost] < 3).any() or r.valid.all()  # fresh episodes
+        assert len(lines) == 1
+    finally:
+        sampler.close()
+
+
+def test_a_worker_killed_in_the_middle_of_a_rollout():
+    lines = []
+    sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, log=lines.append), make_agent(ENV)
+    try:
+        sampler.start()
+        timer = threading.Timer(0.3, os.kill, (sampler.engine.pids()[0], signal.SIGKILL))
+        timer.start()
+        r = sampler.collect(agent)
+        timer.join()
+        assert len(lines) == 1
+        assert not r.valid[:, [0, 1, 4, 5]].any() and r.valid[:, [2, 3, 6, 7]].all()
+    finally:
+        sampler.close()
+
+
+def test_all_workers_killed_at_once():
+    lines = []
+    sampler, agent = make_sampler(ENV, 4, 1, 2, log=lines.append), make_agent(ENV)
+    try:
+        sampler.collect(agent)
+        for pid in sampler.engine.pids():
+            os.kill(pid, signal.SIGKILL)
+        sampler.collect(agent)
+        deadline = time.monotonic() + 30
+        while not sampler.collect(agent).valid.all():
+            assert time.monotonic() < deadline
+        assert len(lines) == 2
+    finally:
+        sampler.close()
+
+
+def test_strict_names_the_worker_and_the_signal():
+    sampler, agent = make_sampler(ENV, 4, 2, 2, strict=True), make_agent(ENV)
+    try:
+        sampler.collect(agent)
+        pid = sampler.engine.pids()[0]
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(RunError, match=rf"worker 0 \(pid {pid}\) was killed by SIGKILL"):
+            sampler.collect(agent)
+    finally:
+        sampler.close()
+
+
+def test_a_hung_worker_is_replaced():
+    lines = []
+    sampler, agent = make_sampler(ENV, 4, 1, 2, timeout_s=0.5, log=lines.append), make_agent(ENV)
+    try:
+        sampler.collect(agent)
+        os.kill(sampler.engine.pids()[1], signal.SIGSTOP)
+        r = sampler.collect(agent)
+        assert not r.valid[:, 2:].any() and r.valid[:, :2].all()
+        assert "no answer from worker 1 within 0.5 s" in lines[0]
+    finally:
+        sampler.close()
+
+
+def test_an_environments_own_error_is_shown_and_ends_the_run():
+    env = EnvConfig(id="tests.samplers.test_worker_pool:failing")
+    sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
+    try:
+        with pytest.raises(RunError, match="this environment fails at step 3"):
+            sampler.collect(agent)
+    finally:
+        sampler.close()
+
+
+def failing():
+    import gymnasium
+
+    class Failing(gymnasium.Wrapper):
+        steps = 0
+
+        def step(self, action):
+            self.steps += 1
+            if self.steps == 3:
+                raise ValueError("this environment fails at step 3")
+            return super().step(action)
+
+    return Failing(gymnasium.make("CartPole-v1"))
+
+
+def test_nothing_is_left_behind():
+    me = psutil.Process()
+    before = me.num_fds(), set(os.listdir("/dev/shm"))
+    for _ in range(3):
+        sampler, agent = make_sampler(ENV, 4, 2, 2), make_agent(ENV)
+        sampler.collect(agent)
+        os.kill(sampler.engine.pids()[0], signal.SIGKILL)
+        sampler.collect(agent)
+        pids = sampler.engine.pids()
+        sampler.close()
+        assert not any(psutil.pid_exists(p) for p in pids)
+    assert (me.num_fds(), set(os.listdir("/dev/shm"))) == before
+
+
+def test_workers_are_pinned():
+    sampler = make_sampler(ENV, 4, 2, 2)
+    try:
+        sampler.start()
+        for pid, core in zip(sampler.engine.pids(), sampler.engine.config.cores, strict=True):
+            assert psutil.Process(pid).cpu_affinity() == [core]
+    finally:
+        sampler.close()
