@@ -6,7 +6,7 @@ import io
 import re
 import sys
 import typing
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import tyro
 
@@ -72,7 +72,7 @@ def parse(cls: type[C], argv: list[str], prog: str, description: str, default: C
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
-            return tyro.cli(cls, prog=prog, description=description, default=default, args=argv)
+            return cast(C, tyro.cli(cls, prog=prog, description=description, default=default, args=argv))
     except SystemExit as e:
         if e.code in (0, None):
             raise

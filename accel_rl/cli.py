@@ -20,10 +20,18 @@ COMMANDS = {
 
 def _help() -> str:
     lines = [f"  {name:<9} {what}" for name, what in COMMANDS.items()]
-    return "\n".join([
-        "usage: accel-rl COMMAND ...", "", "Deep reinforcement learning on Atari at the speed of the hardware.", "",
-        "commands:", *lines, "", "accel-rl COMMAND --help lists a command's options.",
-    ])
+    return "\n".join(
+        [
+            "usage: accel-rl COMMAND ...",
+            "",
+            "Deep reinforcement learning on Atari at the speed of the hardware.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "accel-rl COMMAND --help lists a command's options.",
+        ]
+    )
 
 
 def dispatch(argv: list[str]) -> int:

@@ -4,9 +4,11 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
+from accel_rl.agents.base import Agent
 from accel_rl.arguments import parse, positionals, stdout
 from accel_rl.config import Count, OptionalCount, TrainConfig, default_config
 from accel_rl.errors import ConfigError
+from accel_rl.hardware import Placement
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.metrics.tensorboard import check_tensorboard
 from accel_rl.runners import checkpoint
@@ -23,8 +25,12 @@ def train(argv: list[str]) -> int:
     # --env CartPole-v1 reads better than --env.id; games have --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     config = parse(
-        TrainConfig, options, f"accel-rl train {algorithm}", "Train an agent. Options of a group can be written without "
-        "it where the name is unique: --game pong, --envs 32, --learning-rate 1e-3.", default_config(algorithm),
+        TrainConfig,
+        options,
+        f"accel-rl train {algorithm}",
+        "Train an agent. Options of a group can be written without "
+        "it where the name is unique: --game pong, --envs 32, --learning-rate 1e-3.",
+        default_config(algorithm),
     )
     if not config.env.game and not config.env.id:
         raise ConfigError("which environment? --game pong for Atari, --env CartPole-v1 for Gymnasium")
@@ -61,15 +67,21 @@ def resume(argv: list[str]) -> int:
             raise ConfigError(f"--env-steps {chosen.env_steps}: must be at least 1")
         # the intervals stay those of the run as it was begun
         config = dataclasses.replace(
-            config, env_steps=chosen.env_steps,
+            config,
+            env_steps=chosen.env_steps,
             checkpoint=dataclasses.replace(config.checkpoint, interval=config.checkpoint_interval()),
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
     config = dataclasses.replace(config, run_dir=str(run.path))
     check(config)
     state = _state(run, chosen.checkpoint)
-    if state is not None and (state["config"]["algorithm"], state["config"]["env"]) != (config.algorithm, config.env.to_dict()):
-        raise ConfigError(f"the checkpoint is of another run ({state['config']['algorithm']} on {state['config']['env']})")
+    if state is not None and (state["config"]["algorithm"], state["config"]["env"]) != (
+        config.algorithm,
+        config.env.to_dict(),
+    ):
+        raise ConfigError(
+            f"the checkpoint is of another run ({state['config']['algorithm']} on {state['config']['env']})"
+        )
     if state is not None and state["env_steps"] >= config.env_steps:
         raise ConfigError(
             f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
@@ -93,8 +105,9 @@ def _run(config: TrainConfig, run: RunFolder, state: dict | None) -> int:
     trainer = Trainer(config, run, state)
     p = trainer.placement
     stdout(
-        f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {p.device}, {config.sampler.envs} "
-        f"environments in {trainer.grouping.groups} groups on {trainer.grouping.workers} workers -> {run.path}"
+        f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {p.device}, "
+        f"{config.sampler.envs} environments in {trainer.grouping.groups} groups on "
+        f"{trainer.grouping.workers} workers -> {run.path}"
     )
     result = trainer.run()
     _report(config, run, result)
@@ -130,7 +143,7 @@ class EvaluateOptions:
     """Seed of the environments and of the agent's choices."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
-    envs: Count = 16
+    parallel: Count = 16
     """Environments that play side by side."""
     checkpoint: str = ""
     """Evaluate this checkpoint folder instead of the newest."""
@@ -143,25 +156,21 @@ def evaluate(argv: list[str]) -> int:
     import json
 
     from accel_rl.runners.evaluation import evaluate as play
-    from accel_rl.runners.trainer import load_agent
 
     words, options = positionals(argv, ["the run folder"], "accel-rl evaluate")
     chosen = parse(EvaluateOptions, options, "accel-rl evaluate RUN", "Score a run's agent on fresh episodes.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
     config = dataclasses.replace(
-        config, evaluation=dataclasses.replace(
-            config.evaluation, episodes=chosen.episodes, steps=chosen.steps, greedy=chosen.greedy, envs=chosen.envs
-        )
+        config,
+        evaluation=dataclasses.replace(
+            config.evaluation,
+            episodes=chosen.episodes,
+            steps=chosen.steps,
+            greedy=chosen.greedy,
+            parallel=chosen.parallel,
+        ),
     )
-    check(config)
-    state = require_state(run, chosen.checkpoint)
-    device = resolve_device(config.device)
-    placement, _ = plan(config, device)
-    from accel_rl.envs.make import make_spec
-    from accel_rl.process import tune_torch
-
-    tune_torch(placement.torch_threads)
-    agent = load_agent(config, state, make_spec(config.env, training=True), device).evaluating(chosen.greedy)
+    config, state, agent, placement = _trained(run, config, chosen.checkpoint, chosen.greedy)
     result = play(agent, config, placement, steps=chosen.steps, seed=chosen.seed)
     assert result is not None
     stdout(
@@ -176,25 +185,89 @@ def evaluate(argv: list[str]) -> int:
     return 0
 
 
-def require_state(run: RunFolder, chosen: str = "") -> dict:
-    state = _state(run, chosen)
-    if state is None:
-        raise ConfigError(f"{run.path} has no checkpoint yet")
-    return state
+@dataclass(frozen=True)
+class WatchOptions:
+    out: str = ""
+    """File to write, .mp4 or .gif. Default: videos/ in the run folder."""
+    steps: Count = 27_000
+    """Longest episode in env steps."""
+    seed: Count = 0
+    """Seed of the environment and of the agent's choices."""
+    greedy: bool = False
+    """Act greedily instead of sampling from the policy."""
+    checkpoint: str = ""
+    """Show this checkpoint folder instead of the newest."""
 
 
 def watch(argv: list[str]) -> int:
     """accel-rl watch RUN [options]"""
-    from accel_rl.runners.video import main
+    from accel_rl.runners import video
 
-    return main(argv)
+    words, options = positionals(argv, ["the run folder"], "accel-rl watch")
+    chosen = parse(WatchOptions, options, "accel-rl watch RUN", "Make a video of a run's agent playing one episode.")
+    if chosen.out and Path(chosen.out).suffix not in (".mp4", ".gif"):
+        raise ConfigError(f"--out {chosen.out}: must end in .mp4 or .gif")
+    if chosen.steps < 1:
+        raise ConfigError(f"--steps {chosen.steps}: must be at least 1")
+    run, config = RunFolder.open(Path(words[0]).expanduser())
+    config, state, agent, _ = _trained(run, config, chosen.checkpoint, chosen.greedy)
+    out = Path(chosen.out).expanduser() if chosen.out else video.default_path(run.path, state["env_steps"])
+    episode = video.Episode(config, agent, chosen.seed, chosen.steps)
+    n = video.write(episode.pictures(), out)
+    stdout(f"{out}: {n} pictures, score {episode.score:g} in {episode.length:,} env steps")
+    return 0
+
+
+def _trained(
+    run: RunFolder, config: TrainConfig, chosen: str, greedy: bool
+) -> tuple[TrainConfig, dict, Agent, Placement]:
+    """A run's agent as it is evaluated, and where it runs."""
+    from accel_rl.envs.make import make_spec
+    from accel_rl.process import tune_torch
+    from accel_rl.runners.trainer import load_agent
+
+    check(config)
+    state = _state(run, chosen)
+    if state is None:
+        raise ConfigError(f"{run.path} has no checkpoint yet")
+    device = resolve_device(config.device)
+    placement, _ = plan(config, device)
+    tune_torch(placement.torch_threads)
+    agent = load_agent(config, state, make_spec(config.env, training=True), device)
+    return config, state, agent.evaluating(**({"greedy": True} if greedy else {})), placement
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    out: str = ""
+    """File to write. Default: curve.png in the run folder, or in the current folder for several runs."""
+    x: str = "env_steps"
+    """Column of metrics.csv across: env_steps, wall_s ..."""
+    y: str = "score"
+    """Column of metrics.csv up: score, eval_score, entropy ..."""
 
 
 def plot(argv: list[str]) -> int:
     """accel-rl plot RUN [RUN ...] [options]"""
-    from accel_rl.metrics.plot import main
+    from accel_rl.metrics.plot import draw, gather
 
-    return main(argv)
+    words, options = positionals(argv, ["a run folder"], "accel-rl plot", many=True)
+    chosen = parse(
+        PlotOptions,
+        options,
+        "accel-rl plot RUN [RUN ...]",
+        "Draw learning curves as a PNG: a curve for each kind of run, with the spread over its seeds.",
+    )
+    runs = [Path(w).expanduser() for w in words]
+    for run in runs:
+        RunFolder.open(run)
+    curves = gather(runs, chosen.x, chosen.y)
+    out = Path(chosen.out).expanduser() if chosen.out else (runs[0] if len(runs) == 1 else Path()) / "curve.png"
+    if out.suffix not in (".png", ".pdf", ".svg"):
+        raise ConfigError(f"--out {out}: must end in .png, .pdf or .svg")
+    draw(curves, out, chosen.x, chosen.y)
+    stdout(f"{out}: {', '.join(c.label for c in curves)}")
+    return 0
 
 
 def doctor(argv: list[str]) -> int:
@@ -206,6 +279,9 @@ def doctor(argv: list[str]) -> int:
 
 def games(argv: list[str]) -> int:
     """accel-rl games"""
-    from accel_rl.envs.games_table import main
+    from accel_rl.envs.games_table import table
 
-    return main(argv)
+    if argv and argv[0] not in ("-h", "--help"):
+        raise ConfigError(f"accel-rl games takes no arguments; got {argv[0]!r}")
+    stdout("\n".join(table()))
+    return 0

@@ -1,6 +1,5 @@
 """The settings of a run: one frozen dataclass, the same in Python, on the command line and in config.json."""
 
-import dataclasses
 import importlib
 import math
 import os
@@ -81,7 +80,7 @@ class EvaluationConfig:
     short episodes are not favoured."""
 
     interval: Count = 1_000_000
-    """Env steps of training between evaluations; the end of the run is always evaluated (section 5.3: 1 M). 0: never."""
+    """Env steps of training between evaluations; the end of the run always is (section 5.3: 1 M). 0: never."""
     steps: Count = 125_000
     """Env steps of one evaluation; no episode is begun after (section 5.3: 125,000). Short runs take an eighth of what
     they trained since the last."""
@@ -89,7 +88,7 @@ class EvaluationConfig:
     """Play exactly this many episodes instead (0: by steps)."""
     max_path: Count = 27_000
     """Longest evaluation episode in env steps (section 5.3: 27,000); the protocol may say less."""
-    envs: Count = 16
+    parallel: Count = 16
     """Environments that play side by side."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
@@ -98,7 +97,7 @@ class EvaluationConfig:
         for name in ("interval", "steps", "episodes"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--evaluation.{name} {getattr(self, name)}: must be 0 or more")
-        for name in ("max_path", "envs"):
+        for name in ("max_path", "parallel"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--evaluation.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
 
@@ -188,8 +187,12 @@ class TrainConfig:
         d = dict(d)
         algo = find_algorithm(d.get("algorithm", "a2c")).Config
         parts = {
-            "env": EnvConfig, "algo": algo, "sampler": SamplerConfig, "evaluation": EvaluationConfig,
-            "checkpoint": CheckpointConfig, "log": LogConfig,
+            "env": EnvConfig,
+            "algo": algo,
+            "sampler": SamplerConfig,
+            "evaluation": EvaluationConfig,
+            "checkpoint": CheckpointConfig,
+            "log": LogConfig,
         }
         for name, part in parts.items():
             d[name] = _build(part, d.get(name, {}), name + ".")
@@ -241,8 +244,5 @@ def find_algorithm(name: str) -> type[Algorithm]:
 def default_config(algorithm: str) -> TrainConfig:
     """The defaults of an algorithm: its paper's environments and horizon."""
     cls = find_algorithm(algorithm)
-    return TrainConfig(algorithm=algorithm, algo=cls.Config(), sampler=SamplerConfig(**cls.sampling))
-
-
-def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
-    return dataclasses.replace(config, **changes)
+    sampler = SamplerConfig(envs=cls.sampling["envs"], horizon=cls.sampling["horizon"])
+    return TrainConfig(algorithm=algorithm, algo=cls.Config(), sampler=sampler)

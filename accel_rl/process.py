@@ -1,4 +1,4 @@
-"""Settings of a whole process that decide how fast torch runs on a CPU. Call `before_torch` before torch is imported."""
+"""Settings of a whole process that decide how fast torch runs on a CPU. `before_torch` comes before torch's import."""
 
 import ctypes
 import os

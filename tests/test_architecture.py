@@ -24,8 +24,19 @@ CONFINED = {
     "torch.distributed": ("optim/all_reduce", "runners/ranks"),
 }
 # What a worker process loads before its environments; torch would cost each of them a second and 200 MB.
-WORKER_SIDE = ("envs", "samplers/worker.py", "samplers/channel.py", "samplers/stepper.py", "hardware.py", "errors.py",
-               "data/shared_memory.py", "data/rollout_arrays.py", "data/spec.py", "data/step.py", "samplers/__init__.py")
+WORKER_SIDE = (
+    "envs",
+    "samplers/worker.py",
+    "samplers/channel.py",
+    "samplers/stepper.py",
+    "hardware.py",
+    "errors.py",
+    "data/shared_memory.py",
+    "data/rollout_arrays.py",
+    "data/spec.py",
+    "data/step.py",
+    "samplers/__init__.py",
+)
 FILES = sorted(p for p in ROOT.rglob("*.py"))
 
 
@@ -71,7 +82,10 @@ def test_processes_and_collectives_stay_where_they_belong(path: Path) -> None:
             assert inside.startswith(places), f"{inside} imports {module}"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if str(p.relative_to(ROOT)).startswith(WORKER_SIDE)],
-                         ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [p for p in FILES if str(p.relative_to(ROOT)).startswith(WORKER_SIDE)],
+    ids=lambda p: str(p.relative_to(ROOT)),
+)
 def test_workers_start_without_torch(path: Path) -> None:
     assert not any(n.split(".")[0] == "torch" for n in imports(path, top_level_only=True))

@@ -71,7 +71,7 @@ class A2CConfig(AlgorithmConfig):
 
 @dataclass(slots=True)
 class PolicyBatch:
-    """N samples: obs [N, ...], action [N] int64; advantage, target (of the value) [N]; valid [N] bool or None for all."""
+    """N samples: obs [N, ...], action [N] int64; advantage, target (of the value) [N]; valid [N] bool, None: all."""
 
     obs: Tensor
     action: Tensor
@@ -148,7 +148,13 @@ class A2C(Algorithm):
         policy_entropy = masked_mean(entropy(logits), batch.valid)
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
-        return Loss(total, {
-            "loss": total.detach(), "policy_loss": policy_loss.detach(), "value_loss": value_loss.detach(),
-            "entropy": policy_entropy.detach(), "value": masked_mean(value.detach(), batch.valid),
-        })
+        return Loss(
+            total,
+            {
+                "loss": total.detach(),
+                "policy_loss": policy_loss.detach(),
+                "value_loss": value_loss.detach(),
+                "entropy": policy_entropy.detach(),
+                "value": masked_mean(value.detach(), batch.valid),
+            },
+        )

@@ -34,7 +34,8 @@ class Loss:
 class Algorithm(ABC):
     """Turns rollouts into batches and batches into losses. Knows nothing of samplers, ranks or runs.
 
-    A subclass sets `Config` (a dataclass) and `sampling` (its paper's environments and horizon), and overrides what differs.
+    A subclass sets `Config` (a dataclass) and `sampling` (its paper's environments and horizon), and
+    overrides what differs.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -74,7 +75,7 @@ class Algorithm(ABC):
     def loss(self, batch: Any) -> Loss:
         """The loss of one batch. Pure: no side effects."""
 
-    def after_update(self, batch: Any, loss: Loss) -> None:
+    def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  nothing to do, unless an algorithm says so
         """After each update: priorities, target copies."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -86,7 +87,7 @@ class Algorithm(ABC):
 
 
 def require(config: Any, **tests: tuple[bool, str]) -> None:
-    """ConfigError naming the first field whose test failed: `require(c, gamma=(0 <= c.gamma <= 1, "between 0 and 1"))`."""
+    """ConfigError naming the first field whose test failed: `require(c, gamma=(c.gamma <= 1, "at most 1"))`."""
     known = {f.name for f in fields(config)}
     for name, (holds, allowed) in tests.items():
         assert name in known

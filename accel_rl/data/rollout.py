@@ -35,7 +35,7 @@ class Rollout:
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
         names = [n for n in RolloutArrays.__slots__ if n != "stack"]
-        return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in names}, stack=arrays.stack)
+        return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in names}, stack=arrays.stack)  # type: ignore[arg-type]
 
     @property
     def T(self) -> int:

@@ -14,7 +14,7 @@ SENTINEL_REWARD = float("nan")
 
 
 def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
-    """Names, dtypes and shapes of a rollout's arrays; `frames` opens with the stack - 1 frames before the first step."""
+    """Names, dtypes and shapes of a rollout's arrays; `frames` opens with the stack - 1 before the first step."""
     fields: Layout = {
         "frames": (spec.frame_dtype, (spec.stack - 1 + T + 1, B, *spec.frame_shape)),
         "final_frames": (spec.frame_dtype, (T, B, *spec.frame_shape)),

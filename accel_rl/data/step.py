@@ -29,7 +29,9 @@ class Step:
         """Private arrays for n environments (tests, the video, a benchmark)."""
         frame = np.zeros((n, *spec.frame_shape), spec.frame_dtype)
         flags = {k: np.zeros(n, bool) for k in ("terminated", "truncated", "ended", "valid")}
-        return cls(frame=frame, final_frame=frame.copy(), age=np.zeros(n, np.uint8), reward=np.zeros(n, np.float32), **flags)
+        return cls(
+            frame=frame, final_frame=frame.copy(), age=np.zeros(n, np.uint8), reward=np.zeros(n, np.float32), **flags
+        )
 
     def __getitem__(self, index: slice) -> "Step":
         """A view of some of the environments."""

@@ -35,9 +35,13 @@ class ProgressDisplay:
         self.steps_per_s = float("nan")
         if self._console.is_terminal:
             self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(None), TextColumn("{task.percentage:>3.0f}%"),
+                TextColumn("{task.description}"),
+                BarColumn(None),
+                TextColumn("{task.percentage:>3.0f}%"),
                 TextColumn("{task.fields[steps]}  {task.fields[rate]}  score {task.fields[score]}"),
-                TimeRemainingColumn(), console=self._console, transient=True,
+                TimeRemainingColumn(),
+                console=self._console,
+                transient=True,
             )
             self._task = self._bar.add_task(label, total=total, completed=done, steps="", rate="", score="-")
             self._bar.start()
@@ -53,7 +57,10 @@ class ProgressDisplay:
             self._rate_from, self._rate_at = done, now
         if self._bar:
             self._bar.update(
-                self._task, completed=done, steps=f"{done:,}/{self.total:,}", rate=f"{self.steps_per_s:,.0f} steps/s",
+                self._task,
+                completed=done,
+                steps=f"{done:,}/{self.total:,}",
+                rate=f"{self.steps_per_s:,.0f} steps/s",
                 score=human_score(score),
             )
         else:

@@ -43,8 +43,14 @@ def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Si
 
         settings = wandb.Settings(init_timeout=START_TIMEOUT_S, console="off")
         run = wandb.init(
-            project=config.wandb_project, name=folder.name, id=_run_id(folder), resume="allow", mode=config.wandb,
-            dir=str(folder), config=config.to_dict(), settings=settings,
+            project=config.wandb_project,
+            name=folder.name,
+            id=_run_id(folder),
+            resume="allow",
+            mode=config.wandb,
+            dir=str(folder),
+            config=config.to_dict(),
+            settings=settings,
         )
     except Exception as e:  # whatever the service does, the run goes on
         log(f"wandb: not started ({' '.join(str(e).split())}); going on without it")

@@ -26,7 +26,7 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> Tensor:
     """The observations of T successive steps of neighbouring environments: what `gather_stacks` gives, in one sweep.
 
-    frames [R, B, *frame_shape], age [.., B]; steps t .. t + T - 1 of the environments b -> [T * n, stack, *frame_shape],
+    frames [R, B, *frame_shape], age [.., B]; steps t .. t + T - 1 of environments b -> [T * n, stack, *frame_shape],
     time-major. Pictures lie channels-last in memory: convolutions train 1.4 times faster so on a CPU, and act as fast.
     """
     if stack == 1:

@@ -5,8 +5,13 @@ from torch import Tensor
 
 
 def generalized_advantage(
-    reward: Tensor, value: Tensor, discount: Tensor, bootstrap: Tensor, next_value: Tensor | None = None,
-    lambda_: float | Tensor = 1.0, cut: Tensor | None = None,
+    reward: Tensor,
+    value: Tensor,
+    discount: Tensor,
+    bootstrap: Tensor,
+    next_value: Tensor | None = None,
+    lambda_: float | Tensor = 1.0,
+    cut: Tensor | None = None,
 ) -> Tensor:
     """GAE, Schulman et al. 2016 (arXiv:1506.02438) eq. 16.
 
@@ -32,7 +37,7 @@ def generalized_advantage(
 
 
 def discounted_return(reward: Tensor, discount: Tensor, bootstrap: Tensor) -> Tensor:
-    """n-step return up to the rollout's end, Mnih et al. 2016 (arXiv:1602.01783) section 4: R_t = r_t + discount_t R_{t+1}.
+    """n-step return up to the rollout's end, Mnih et al. 2016 section 4: R_t = r_t + discount_t R_{t+1}.
 
     reward, discount [T, B]; bootstrap [B] = V(s_T) -> [T, B].
     """

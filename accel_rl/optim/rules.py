@@ -21,7 +21,7 @@ class RMSProp:
 
     v <- decay v + (1 - decay) g^2;  theta <- theta - lr g / denominator
 
-    Two named rules that differ by where epsilon stands, since libraries do: `epsilon_inside` sqrt(v + eps) (Lasagne, TF;
+    Two named rules that differ by where epsilon stands, since libraries do: `epsilon_inside` sqrt(v + eps) (Lasagne;
     the first A2C codes), else sqrt(v) + eps (torch.optim.RMSprop). They are equal at eps -> 0 only.
     """
 

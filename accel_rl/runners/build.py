@@ -52,8 +52,16 @@ def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
 
 
 def build_sampler(
-    env: EnvConfig, spec: EnvSpec, config: TrainConfig, placement: Placement, grouping: Grouping, *,
-    T: int, seed: int, training: bool, log: Callable[[str], None] = stderr_log,
+    env: EnvConfig,
+    spec: EnvSpec,
+    config: TrainConfig,
+    placement: Placement,
+    grouping: Grouping,
+    *,
+    T: int,
+    seed: int,
+    training: bool,
+    log: Callable[[str], None] = stderr_log,
 ) -> Sampler:
     """A sampler over worker processes (or in this process, as configured). Training and evaluation alike."""
     s = config.sampler
@@ -67,12 +75,22 @@ def build_sampler(
     else:
         shared = bool(set(placement.server_cores) & set(placement.worker_cores))
         pool = PoolConfig(
-            cores=placement.worker_cores[: grouping.workers], training=training, reset=reset,
-            decorrelation_steps=decorrelation, strict=config.strict, timeout_s=s.timeout_s,
-            nice=NICE_BESIDE_SERVER if shared else 0, spins=0 if shared else 200,
+            cores=placement.worker_cores[: grouping.workers],
+            training=training,
+            reset=reset,
+            decorrelation_steps=decorrelation,
+            strict=config.strict,
+            timeout_s=s.timeout_s,
+            nice=NICE_BESIDE_SERVER if shared else 0,
+            spins=0 if shared else 200,
         )
         engine = WorkerPool(env, spec, grouping, T, seed, pool, log)
     return Sampler(
-        engine, spec, seed, reset=reset, device=placement.device, window=config.log.window,
+        engine,
+        spec,
+        seed,
+        reset=reset,
+        device=placement.device,
+        window=config.log.window,
         partial_starts=decorrelation > 0,
     )

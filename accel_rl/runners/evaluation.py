@@ -37,8 +37,13 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "score_mean": self.mean, "score_std": self.std, "episodes": len(self.scores), "steps": sum(self.lengths),
-            "scores": list(self.scores), "lengths": list(self.lengths), "protocol": self.protocol,
+            "score_mean": self.mean,
+            "score_std": self.std,
+            "episodes": len(self.scores),
+            "steps": sum(self.lengths),
+            "scores": list(self.scores),
+            "lengths": list(self.lengths),
+            "protocol": self.protocol,
         }
 
 
@@ -90,8 +95,14 @@ def evaluation_env(config: TrainConfig) -> Any:
 
 
 def evaluate(
-    agent: Agent, config: TrainConfig, placement: Placement, *, steps: int, seed: int,
-    stop: Callable[[], bool] = lambda: False, progress: Callable[[int], None] = lambda n: None,
+    agent: Agent,
+    config: TrainConfig,
+    placement: Placement,
+    *,
+    steps: int,
+    seed: int,
+    stop: Callable[[], bool] = lambda: False,
+    progress: Callable[[int], None] = lambda n: None,
 ) -> Evaluation | None:
     """Play evaluation episodes with an agent on environments of their own. None if `stop()` came true on the way.
 
@@ -99,10 +110,10 @@ def evaluate(
     """
     e = config.evaluation
     env, spec = evaluation_env(config), evaluation_spec(config)
-    groups = config.sampler.groups if e.envs % config.sampler.groups == 0 else 1
-    grouping = Grouping(e.envs, groups, most_workers(e.envs, groups, placement.workers))
+    groups = config.sampler.groups if e.parallel % config.sampler.groups == 0 else 1
+    grouping = Grouping(e.parallel, groups, most_workers(e.parallel, groups, placement.workers))
     sampler = build_sampler(env, spec, config, placement, grouping, T=CHUNK, seed=seed, training=False)
-    quota = Quota(e.envs, steps, e.episodes)
+    quota = Quota(e.parallel, steps, e.episodes)
     counted: list[Episode] = []
     try:
         while not quota.idle.all():

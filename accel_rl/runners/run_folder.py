@@ -32,7 +32,9 @@ class RunFolder:
     def check_new(cls, path: Path) -> None:
         """ConfigError if a run cannot be begun there."""
         if (path / "config.json").exists():
-            raise ConfigError(f"{path} already holds a run; go on with it: accel-rl resume {path}, or choose another --run-dir")
+            raise ConfigError(
+                f"{path} already holds a run; go on with it: accel-rl resume {path}, or choose another --run-dir"
+            )
         if path.exists() and not path.is_dir():
             raise ConfigError(f"--run-dir {path} is a file")
         parent = next(p for p in (path, *path.absolute().parents) if p.exists())
@@ -57,7 +59,9 @@ class RunFolder:
             values = json.loads(file.read_text())
         except FileNotFoundError as e:
             near = ", ".join(str(p.parent) for p in sorted(path.glob("*/config.json"))[:3]) if path.is_dir() else ""
-            raise ConfigError(f"{path} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")) from e
+            raise ConfigError(
+                f"{path} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")
+            ) from e
         except (OSError, ValueError) as e:
             raise ConfigError(f"{file} is not readable: {e}") from e
         if not isinstance(values, dict):
@@ -99,7 +103,9 @@ def git_revision() -> str | None:
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)
         if head.returncode:
             return None
-        dirty = subprocess.run(["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True, timeout=10)
+        dirty = subprocess.run(
+            ["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True, timeout=10
+        )
         return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
     except (OSError, subprocess.TimeoutExpired):
         return None

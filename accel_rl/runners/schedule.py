@@ -12,7 +12,9 @@ from accel_rl.samplers.alternating import Sampler
 class Lockstep:
     """Sample a rollout, learn from it, sample the next: neither ever runs beside the other."""
 
-    def __init__(self, sampler: Sampler, algo: Algorithm, flat: FlatParameters, exchange: Exchange, norms: bool = False):
+    def __init__(
+        self, sampler: Sampler, algo: Algorithm, flat: FlatParameters, exchange: Exchange, norms: bool = False
+    ):
         self.sampler, self.algo, self.flat, self.exchange, self.norms = sampler, algo, flat, exchange, norms
         self.updates = 0
 

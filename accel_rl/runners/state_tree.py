@@ -1,4 +1,4 @@
-"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes) as one JSON text and one file of tensors. No pickle."""
+"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes) as a JSON text and tensors. No pickle."""
 
 import json
 from typing import Any
@@ -26,7 +26,9 @@ def encode(tree: dict[str, Any]) -> tuple[bytes, bytes]:
             return ref("array", path, torch.from_numpy(np.ascontiguousarray(node)))
         if isinstance(node, bytes):
             # an empty tensor is refused by some readers: length first
-            return ref("bytes", path, torch.frombuffer(bytearray(len(node).to_bytes(8, "little") + node), dtype=torch.uint8))
+            return ref(
+                "bytes", path, torch.frombuffer(bytearray(len(node).to_bytes(8, "little") + node), dtype=torch.uint8)
+            )
         if isinstance(node, dict):
             assert _REF not in node and all(isinstance(k, str) for k in node), path
             return {k: walk(v, f"{path}/{k}") for k, v in node.items()}

@@ -88,8 +88,15 @@ class Trainer:
         self.spec = make_spec(config.env, training=True)
         self.learner = Learner(config, self.spec, self.device)
         self.sampler = build_sampler(
-            config.env, self.spec, config, self.placement, self.grouping, T=config.sampler.horizon,
-            seed=derived_seed(config.seed, _SAMPLER), training=True, log=self._event,
+            config.env,
+            self.spec,
+            config,
+            self.placement,
+            self.grouping,
+            T=config.sampler.horizon,
+            seed=derived_seed(config.seed, _SAMPLER),
+            training=True,
+            log=self._event,
         )
         self.schedule = Lockstep(
             self.sampler, self.learner.algo, self.learner.flat, self.learner.exchange, config.log.norms
@@ -99,8 +106,9 @@ class Trainer:
         self.evaluation: Evaluation | None = None
         self._progress: ProgressDisplay | None = None
         self._sinks: list[Sink] = []
+        self._began = self._row_at = time.monotonic()
 
-    # -- the run ----------------------------------------------------------------------------------------------------
+    # -- the run ------------------------------------------------------------
 
     def run(self) -> Result:
         try:
@@ -151,7 +159,7 @@ class Trainer:
     def _online(self) -> dict[str, float]:
         return episode_metrics(list(self.sampler.episodes.recent))
 
-    # -- what is due now and then -----------------------------------------------------------------------------------
+    # -- what is due now and then ------------------------------------------------------------
 
     def _evaluate(self, stop: StopRequest) -> Evaluation | None:
         config, at = self.config, self.at
@@ -160,7 +168,10 @@ class Trainer:
         self._progress.pause("evaluating")
         evaluation = evaluate(
             self.learner.algo.agent.evaluating(**({"greedy": True} if config.evaluation.greedy else {})),
-            config, self.placement, steps=steps, seed=derived_seed(config.seed, _EVALUATION, at.env_steps),
+            config,
+            self.placement,
+            steps=steps,
+            seed=derived_seed(config.seed, _EVALUATION, at.env_steps),
             stop=lambda: bool(stop),
         )
         self._progress.resume(at.env_steps)
@@ -177,8 +188,12 @@ class Trainer:
         now = time.monotonic()
         wall = self._wall_before + now - self._began
         row: Row = {
-            "env_steps": at.env_steps, "updates": self.schedule.updates, "episodes": self.sampler.episodes.count,
-            **self._online(), **self.recorder.means(), "learning_rate": self.learner.algo.learning_rate,
+            "env_steps": at.env_steps,
+            "updates": self.schedule.updates,
+            "episodes": self.sampler.episodes.count,
+            **self._online(),
+            **self.recorder.means(),
+            "learning_rate": self.learner.algo.learning_rate,
             "skipped_updates": self.learner.exchange.skipped,
             "eval_score": evaluation.mean if evaluation else float("nan"),
             "eval_score_std": evaluation.std if evaluation else float("nan"),
@@ -202,15 +217,20 @@ class Trainer:
         self.at.saved_at = self.at.env_steps
         self.checkpoints.save(self.at.env_steps, self.state_dict())
 
-    # -- beginning and end ------------------------------------------------------------------------------------------
+    # -- beginning and end ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
         at = self.at
         return {
             "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
-            "env_steps": at.env_steps, "evaluated_at": at.evaluated_at, "logged_at": at.logged_at,
-            "updates": self.schedule.updates, "rows": self._csv.rows, "recorder": self.recorder.state_dict(),
-            "learner": self.learner.state_dict(), "sampler": self.sampler.state_dict(),
+            "env_steps": at.env_steps,
+            "evaluated_at": at.evaluated_at,
+            "logged_at": at.logged_at,
+            "updates": self.schedule.updates,
+            "rows": self._csv.rows,
+            "recorder": self.recorder.state_dict(),
+            "learner": self.learner.state_dict(),
+            "sampler": self.sampler.state_dict(),
             "torch_rng": torch.get_rng_state(),
         }
 

@@ -56,4 +56,4 @@ class ActionServer:
 
 def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
     names = [n for n in Rollout.__slots__ if n not in ("stack", "recorded")]
-    return Rollout(**{n: torch.zeros_like(getattr(rollout, n), device=device) for n in names}, stack=rollout.stack)
+    return Rollout(**{n: torch.zeros_like(getattr(rollout, n), device=device) for n in names}, stack=rollout.stack)  # type: ignore[arg-type]

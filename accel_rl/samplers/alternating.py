@@ -39,8 +39,15 @@ class Sampler:
     """
 
     def __init__(
-        self, engine: Engine, spec: EnvSpec, seed: int, *, reset: str = "immediate", device: str = "cpu",
-        window: int = 100, partial_starts: bool = False,
+        self,
+        engine: Engine,
+        spec: EnvSpec,
+        seed: int,
+        *,
+        reset: str = "immediate",
+        device: str = "cpu",
+        window: int = 100,
+        partial_starts: bool = False,
     ):
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         self.T, self.B = engine.buffers[0].action.shape
@@ -49,7 +56,9 @@ class Sampler:
         self.server = ActionServer([Rollout.over(a) for a in engine.buffers], self.grouping, device)
         self.episodes = EpisodeTracker(self.B, window, partial_starts)
         self.finished: list[Episode] = []  # by the last rollout
-        self.idle: np.ndarray | None = None  # [B] bool: environments that are left alone (an evaluation's finished ones)
+        self.idle: np.ndarray | None = (
+            None  # [B] bool: environments that are left alone (an evaluation's finished ones)
+        )
         self._reset_in_pause = reset == "wait"
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
@@ -124,8 +133,11 @@ class Sampler:
         self._open(self._buffer)
         arrays, S = self.engine.buffers[self._buffer], self.spec.stack
         return {
-            "envs": self.engine.get_state(), "frames": arrays.frames[:S].copy(), "age": arrays.age[0].copy(),
-            "uniform": self._uniform.get_state(), "episodes": self.episodes.state_dict(),
+            "envs": self.engine.get_state(),
+            "frames": arrays.frames[:S].copy(),
+            "age": arrays.age[0].copy(),
+            "uniform": self._uniform.get_state(),
+            "episodes": self.episodes.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

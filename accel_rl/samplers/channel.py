@@ -20,6 +20,7 @@ import select
 import socket
 import struct
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -48,16 +49,12 @@ class Bell:
         return self.read_fd, self.write_fd
 
     def ring(self) -> None:
-        try:
+        with suppress(BlockingIOError):  # full: it is ringing already
             os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
-        except BlockingIOError:
-            pass  # full: it is ringing already
 
     def drain(self) -> None:
-        try:
+        with suppress(BlockingIOError):  # somebody else's wake-up was drained already
             os.read(self.read_fd, 4096)
-        except BlockingIOError:
-            pass
 
     def close(self) -> None:
         for fd in set(self.fds):
@@ -118,13 +115,15 @@ def counters_layout(workers: int, groups: int) -> Layout:
 
 def _cells(array: np.ndarray) -> memoryview:
     # A memoryview's item is read and written as one machine word, and faster than a numpy scalar.
-    return memoryview(array).cast("B").cast("q")
+    return memoryview(array).cast("B").cast("q")  # type: ignore[arg-type]
 
 
 class WorkerSide:
     """What a worker sees: the next thing asked of it, group by group."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], worker: int, bell: Bell, server: Bell, control: Control, spins: int):
+    def __init__(
+        self, arrays: dict[str, np.ndarray], worker: int, bell: Bell, server: Bell, control: Control, spins: int
+    ):
         self._request, self._answer, self._slot = (_cells(arrays[k][worker]) for k in ("request", "answer", "slot"))
         self.groups = arrays["request"].shape[1]
         self._bell, self._server, self.control, self._spins = bell, server, control, spins

@@ -57,8 +57,11 @@ class EpisodeTracker:
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "score": self.score.copy(), "length": self.length.copy(), "partial": self.partial.copy(),
-            "count": self.count, "recent": [[s, n] for s, n in self.recent],
+            "score": self.score.copy(),
+            "length": self.length.copy(),
+            "partial": self.partial.copy(),
+            "count": self.count,
+            "recent": [[s, n] for s, n in self.recent],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

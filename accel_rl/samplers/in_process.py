@@ -13,8 +13,17 @@ class InProcessEngine:
     """Same slots and same buffers as `WorkerPool`, without processes. For tests, debugging and single environments."""
 
     def __init__(
-        self, env: EnvConfig, spec: EnvSpec, grouping: Grouping, T: int, seed: int, *,
-        training: bool = True, reset: str = "immediate", decorrelation_steps: int = 0, first_index: int = 0,
+        self,
+        env: EnvConfig,
+        spec: EnvSpec,
+        grouping: Grouping,
+        T: int,
+        seed: int,
+        *,
+        training: bool = True,
+        reset: str = "immediate",
+        decorrelation_steps: int = 0,
+        first_index: int = 0,
     ):
         self.grouping = grouping
         layout = rollout_layout(spec, T, grouping.B)

@@ -86,11 +86,11 @@ def _converse(control: Control, steppers: list[GroupStepper]) -> bool:
     elif kind == "set_state":
         at = 0
         for stepper, sizes in zip(steppers, message["sizes"], strict=True):
-            states = []
+            group_states = []
             for size in sizes:
-                states.append(blob[at : at + size])
+                group_states.append(blob[at : at + size])
                 at += size
-            stepper.set_state(states)
+            stepper.set_state(group_states)
         control.send({"ready": True})
     elif kind == "close":
         for stepper in steppers:

@@ -62,7 +62,13 @@ class WorkerPool:
     invalid for the rollout, and a new one with fresh environments joins at the beginning of a later rollout."""
 
     def __init__(
-        self, env: EnvConfig, spec: EnvSpec, grouping: Grouping, T: int, seed: int, config: PoolConfig,
+        self,
+        env: EnvConfig,
+        spec: EnvSpec,
+        grouping: Grouping,
+        T: int,
+        seed: int,
+        config: PoolConfig,
         log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ):
         self.grouping, self.config = grouping, config
@@ -79,7 +85,7 @@ class WorkerPool:
         self._workers: list[_Worker | None] = [None] * grouping.workers
         self._history = [_History() for _ in range(grouping.workers)]
 
-    # -- a process's life -------------------------------------------------------------------------------------------
+    # -- a process's life ------------------------------------------------------------
 
     def start(self, restore: bool = False) -> None:
         """Start all and wait until they are ready; with `restore` their states are set next, so none plays a start."""
@@ -93,7 +99,9 @@ class WorkerPool:
         fds = {theirs.fileno(), self._memory.fd, self._counters.fd, *bell.fds, *self._bell.fds}
         process = subprocess.Popen(
             [sys.executable, "-m", "accel_rl.samplers.worker", str(theirs.fileno())],
-            pass_fds=sorted(fds), stdin=subprocess.DEVNULL, env=_worker_environment(),
+            pass_fds=sorted(fds),
+            stdin=subprocess.DEVNULL,
+            env=_worker_environment(),
         )
         self._workers[w] = _Worker(w, process, control, bell)
         self._side.attach(w, bell, control)
@@ -102,17 +110,33 @@ class WorkerPool:
         first = self.config.first_index
         # A worker that died already is noticed by the one that listens next.
         with contextlib.suppress(Disconnected):
-            control.send({
-                "worker": w, "parent_pid": os.getpid(), "sys_path": [p or os.getcwd() for p in sys.path],
-                "core": self.config.cores[w], "nice": self.config.nice, "spins": self.config.spins,
-                "env": asdict(self._env), "training": self.config.training, "reset": self.config.reset,
-                "decorrelation_steps": self.config.decorrelation_steps, "start": start,
-                "slices": [[b.start, b.stop] for b in slices],
-                "seeds": [[env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices],
-                "stack": self._spec.stack, "rollout_layout": self._layout, "rollout_fd": self._memory.fd,
-                "counters_layout": self._counters_layout, "counters_fd": self._counters.fd,
-                "bell": bell.fds, "server_bell": self._bell.fds, "control": theirs_fd,
-            })
+            control.send(
+                {
+                    "worker": w,
+                    "parent_pid": os.getpid(),
+                    "sys_path": [p or os.getcwd() for p in sys.path],
+                    "core": self.config.cores[w],
+                    "nice": self.config.nice,
+                    "spins": self.config.spins,
+                    "env": asdict(self._env),
+                    "training": self.config.training,
+                    "reset": self.config.reset,
+                    "decorrelation_steps": self.config.decorrelation_steps,
+                    "start": start,
+                    "slices": [[b.start, b.stop] for b in slices],
+                    "seeds": [
+                        [env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices
+                    ],
+                    "stack": self._spec.stack,
+                    "rollout_layout": self._layout,
+                    "rollout_fd": self._memory.fd,
+                    "counters_layout": self._counters_layout,
+                    "counters_fd": self._counters.fd,
+                    "bell": bell.fds,
+                    "server_bell": self._bell.fds,
+                    "control": theirs_fd,
+                }
+            )
         theirs.close()
 
     def _until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -171,7 +195,7 @@ class WorkerPool:
     def pids(self) -> list[int]:
         return [x.process.pid for x in self._workers if x is not None]
 
-    # -- rollouts ---------------------------------------------------------------------------------------------------
+    # -- rollouts ------------------------------------------------------------
 
     def check(self) -> None:
         """Notice deaths and replacements that are ready, without waiting."""
@@ -220,7 +244,7 @@ class WorkerPool:
                 worker.process.kill()
                 self._bury(w)
 
-    # -- states -----------------------------------------------------------------------------------------------------
+    # -- states ------------------------------------------------------------
 
     def get_state(self) -> list[bytes]:
         """One per environment, in the order of b. Waits for workers that are being replaced."""

@@ -27,18 +27,24 @@ def rollout(seed=0, truncations=True, invalid=False):
     for t in range(T):
         age[t + 1] = torch.where(ended[t], torch.zeros(B, dtype=torch.uint8), (age[t] + 1).clamp(max=S - 1))
     return Rollout(
-        frames=frames, final_frames=torch.randint(0, 256, (T, B, 104, 80), dtype=torch.uint8, generator=g), age=age,
-        action=torch.randint(0, 4, (T, B), generator=g), reward=3 * torch.randn(T, B, generator=g),
-        terminated=terminated, truncated=truncated, ended=ended,
-        valid=~flag(0.3) if invalid else torch.ones(T, B, dtype=torch.bool), stack=S,
+        frames=frames,
+        final_frames=torch.randint(0, 256, (T, B, 104, 80), dtype=torch.uint8, generator=g),
+        age=age,
+        action=torch.randint(0, 4, (T, B), generator=g),
+        reward=3 * torch.randn(T, B, generator=g),
+        terminated=terminated,
+        truncated=truncated,
+        ended=ended,
+        valid=~flag(0.3) if invalid else torch.ones(T, B, dtype=torch.bool),
+        stack=S,
     )
 
 
 def act_over(algo, r):
     """Record values as acting would have."""
-    r.recorded["value"] = torch.stack([
-        algo.agent.value(r.observation(torch.full((B,), t), torch.arange(B))) for t in range(T)
-    ])
+    r.recorded["value"] = torch.stack(
+        [algo.agent.value(r.observation(torch.full((B,), t), torch.arange(B))) for t in range(T)]
+    )
 
 
 def build(config=None, seed=0):
@@ -133,10 +139,20 @@ def test_invalid_cells_do_not_matter():
     assert losses[0] == losses[1]
 
 
-@pytest.mark.parametrize(("field", "value"), [
-    ("learning_rate", -1e-3), ("learning_rate", 0.0), ("gamma", 1.5), ("gae_lambda", -0.1), ("entropy_coefficient", -1.0),
-    ("clip_grad_norm", 0.0), ("rule_decay", 1.0), ("rule_epsilon", 0.0), ("learning_rate", float("nan")),
-])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("learning_rate", -1e-3),
+        ("learning_rate", 0.0),
+        ("gamma", 1.5),
+        ("gae_lambda", -0.1),
+        ("entropy_coefficient", -1.0),
+        ("clip_grad_norm", 0.0),
+        ("rule_decay", 1.0),
+        ("rule_epsilon", 0.0),
+        ("learning_rate", float("nan")),
+    ],
+)
 def test_impossible_values_are_named(field, value):
     with pytest.raises(ConfigError) as e:
         A2CConfig(**{field: value}).check()

@@ -5,7 +5,7 @@ from accel_rl.ops.returns import discounted_return, generalized_advantage
 
 
 def slow_advantage(reward, value, discount, bootstrap, next_value, lambda_, cut):
-    """Schulman et al. 2016, eq. 11: A_t = sum over l of (product of discount lambda) delta_{t+l}, written as the sum."""
+    """Schulman et al. 2016, eq. 11: A_t = sum over l of (product of discount lambda) delta_{t+l}."""
     T, B = reward.shape
     out = torch.zeros(T, B)
     for b in range(B):
@@ -39,7 +39,11 @@ def test_advantage_equals_the_sum(T, lambda_):
 
 def test_lambda_one_is_the_n_step_return_minus_the_value():
     g = torch.Generator().manual_seed(0)
-    reward, value, bootstrap = torch.randn(6, 3, generator=g), torch.randn(6, 3, generator=g), torch.randn(3, generator=g)
+    reward, value, bootstrap = (
+        torch.randn(6, 3, generator=g),
+        torch.randn(6, 3, generator=g),
+        torch.randn(3, generator=g),
+    )
     discount = torch.full((6, 3), 0.9)
     discount[2, 1] = 0
     advantage = generalized_advantage(reward, value, discount, bootstrap)

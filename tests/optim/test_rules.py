@@ -22,7 +22,9 @@ def trajectories(rule, optimizer, steps=20):
             net(x).square().sum().backward()
         update.step(flat.data, flat.grad, 1e-2)
         reference.step()
-    return torch.cat([p.reshape(-1) for p in ours.parameters()]), torch.cat([p.reshape(-1) for p in theirs.parameters()])
+    return torch.cat([p.reshape(-1) for p in ours.parameters()]), torch.cat(
+        [p.reshape(-1) for p in theirs.parameters()]
+    )
 
 
 def test_adam_equals_torch():

@@ -34,8 +34,12 @@ def make_sampler(env, B, groups, workers, T=5, seed=1, reset="immediate", decorr
     spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1))
     if workers:
         cores = allowed_cores()
-        config = PoolConfig(cores=tuple(cores[i % len(cores)] for i in range(workers)), reset=reset,
-                            decorrelation_steps=decorrelation_steps, **pool)
+        config = PoolConfig(
+            cores=tuple(cores[i % len(cores)] for i in range(workers)),
+            reset=reset,
+            decorrelation_steps=decorrelation_steps,
+            **pool,
+        )
         engine = WorkerPool(env, spec, grouping, T, seed, config, log or (lambda line: None))
     else:
         engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)

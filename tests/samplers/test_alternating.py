@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.data.step import Step
+from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.samplers.grouping import env_seed
 from tests.samplers.conftest import digest, make_agent, make_sampler
 
@@ -23,7 +23,7 @@ GAMES = [
 def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
     agent, got = make_agent(env), {}
     for workers in (0, 1, 2, 3):
-        sampler = make_sampler(env, 6, groups, workers, reset=reset, decorrelation_steps=10)
+        sampler = make_sampler(env, 12, groups, workers, reset=reset, decorrelation_steps=10)
         try:
             got[workers], ended = digest(sampler, agent, 40)  # 200 steps
         finally:
@@ -47,7 +47,7 @@ def test_the_serial_sampler_equals_a_loop_over_environments(reset):
         history.append([out.frame[0].copy()])
 
     def observation(frames):
-        recent = frames[-spec.stack:]
+        recent = frames[-spec.stack :]
         return np.stack([np.zeros_like(frames[0])] * (spec.stack - len(recent)) + recent)
 
     for _ in range(rollouts):
@@ -118,7 +118,10 @@ def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():
 
 
 def test_start_states_differ():
-    sampler, agent = make_sampler(EnvConfig(game="pong"), 8, 2, 0, decorrelation_steps=200), make_agent(EnvConfig(game="pong"))
+    sampler, agent = (
+        make_sampler(EnvConfig(game="pong"), 8, 2, 0, decorrelation_steps=200),
+        make_agent(EnvConfig(game="pong")),
+    )
     frames = sampler.collect(agent).frames[3]
     assert len({f.numpy().tobytes() for f in frames}) == 8
 

@@ -26,7 +26,9 @@ def test_a_killed_worker_is_replaced_and_its_part_marked():
         began = time.monotonic()
         r = sampler.collect(agent)
         assert lines and time.monotonic() - began < 1.0
-        assert f"worker 1 (pid {victim}) was killed by SIGKILL" in lines[0] and str(sampler.engine.pids()[1]) in lines[0]
+        assert (
+            f"worker 1 (pid {victim}) was killed by SIGKILL" in lines[0] and str(sampler.engine.pids()[1]) in lines[0]
+        )
         lost = [2, 3, 6, 7]  # worker 1's half of each group of 4
         assert not r.valid[:, lost].any() and r.valid[:, [0, 1, 4, 5]].all()
         assert np.isfinite(r.reward.numpy()).all() and (r.action >= 0).all()

@@ -1,0 +1,97 @@
+"""A video of an agent playing: mp4, or a gif where the extra video (ffmpeg) is not installed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from accel_rl.agents.base import Agent
+from accel_rl.config import TrainConfig
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
+from accel_rl.envs.ale import AtariEnv
+from accel_rl.errors import ConfigError
+from accel_rl.hardware import say_once
+
+FPS = 60 / 4  # an agent step holds its action for 4 frames of 1/60 s
+INSTALL = "pip install 'accel_rl[video]'"
+
+
+class Episode:
+    """Plays one evaluation episode in this process and keeps the color pictures."""
+
+    def __init__(self, config: TrainConfig, agent: Agent, seed: int, max_steps: int):
+        if not config.env.game:
+            raise ConfigError(f"watch shows Atari games; this run plays {config.env.id}")
+        self.env = AtariEnv(config.env.game, config.env.rules(), seed, training=False)
+        self.agent, self.max_steps = agent, max_steps
+        self._uniform = torch.Generator().manual_seed(seed)
+        self.score, self.length = 0.0, 0
+
+    def pictures(self) -> Iterator[np.ndarray]:
+        """[210, 160, 3] uint8, one per agent step."""
+        spec = self.env.spec
+        # a rollout of one step, shifted on after each: the same stacks as in training
+        arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)
+        rollout = Rollout.over(arrays)
+        self.env.reset(arrays.frames[spec.stack - 1, 0])
+        yield self.env.screen_rgb()
+        device = next(self.agent.model.parameters()).device
+        ended = False
+        while not ended and self.length < self.max_steps:
+            obs = rollout.observations(0).to(device)
+            action, _ = self.agent.act(obs, torch.rand(1, generator=self._uniform).to(device))
+            reward, _, _, ended = self.env.step(int(action), arrays.frames[spec.stack, 0])
+            self.score, self.length = self.score + reward, self.length + 1
+            arrays.frames[:-1] = arrays.frames[1:].copy()
+            arrays.age[0] = min(int(arrays.age[0, 0]) + 1, spec.stack - 1)
+            yield self.env.screen_rgb()
+
+
+def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int = 3) -> int:
+    """Write a video; returns the number of pictures. ConfigError where the format's writer is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return _write_mp4(pictures, path, fps, scale) if path.suffix == ".mp4" else _write_gif(pictures, path, fps)
+
+
+def _write_mp4(pictures: Iterator[np.ndarray], path: Path, fps: float, scale: int) -> int:
+    try:
+        import imageio_ffmpeg
+    except ImportError as e:
+        raise ConfigError(f"an mp4 needs the extra video: {INSTALL}; or use --out {path.with_suffix('.gif')}") from e
+    writer: Any = None
+    n = 0
+    for picture in pictures:
+        large = np.ascontiguousarray(picture.repeat(scale, 0).repeat(scale, 1))
+        if writer is None:
+            writer = imageio_ffmpeg.write_frames(
+                str(path), (large.shape[1], large.shape[0]), fps=fps, macro_block_size=2, quality=7
+            )
+            writer.send(None)
+        writer.send(large)
+        n += 1
+    if writer is not None:
+        writer.close()
+    return n
+
+
+def _write_gif(pictures: Iterator[np.ndarray], path: Path, fps: float) -> int:
+    from PIL import Image
+
+    images = [Image.fromarray(p).quantize(64, dither=Image.Dither.NONE) for p in pictures]
+    images[0].save(path, save_all=True, append_images=images[1:], duration=round(1000 / fps), loop=0, optimize=False)
+    return len(images)
+
+
+def default_path(run: Path, env_steps: int) -> Path:
+    """An mp4 in the run folder; a gif, said once, where there is no ffmpeg."""
+    try:
+        import imageio_ffmpeg  # noqa: F401
+
+        suffix = ".mp4"
+    except ImportError:
+        say_once(f"no ffmpeg: writing a gif; for an mp4: {INSTALL}")
+        suffix = ".gif"
+    return run / "videos" / f"{env_steps:012d}{suffix}"

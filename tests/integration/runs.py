@@ -1,0 +1,66 @@
+"""Starts real runs as a user does, and compares what they leave behind."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from accel_rl.metrics.sinks import WALL_CLOCK
+
+
+def command(*args: object) -> list[str]:
+    return [sys.executable, "-m", "accel_rl", *map(str, args)]
+
+
+def start(*args: object, **kwargs) -> subprocess.Popen:
+    return subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
+
+
+def run(*args: object, **kwargs) -> subprocess.CompletedProcess:
+    return subprocess.run(command(*args), capture_output=True, text=True, timeout=280, **kwargs)
+
+
+def rows(run_dir: Path) -> list[dict[str, str]]:
+    """metrics.csv without its wall-clock columns."""
+    with open(run_dir / "metrics.csv", newline="") as f:
+        return [{k: v for k, v in row.items() if k not in WALL_CLOCK} for row in csv.DictReader(f)]
+
+
+def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, bytes]:
+    folders = sorted((run_dir / "checkpoints").iterdir())
+    folder = folders[-1] if env_steps is None else run_dir / "checkpoints" / f"{env_steps:012d}"
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+
+
+def assert_equal_runs(a: Path, b: Path) -> None:
+    assert rows(a) == rows(b)
+    assert checkpoint_bytes(a) == checkpoint_bytes(b)
+    names = sorted(p.name for p in (a / "evaluations").iterdir())
+    assert names == sorted(p.name for p in (b / "evaluations").iterdir())
+    for name in names:
+        assert (a / "evaluations" / name).read_bytes() == (b / "evaluations" / name).read_bytes()
+
+
+def wait_for(condition, timeout_s: float = 120.0, what: str = "condition") -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
+        time.sleep(0.02)
+
+
+def progressed(run_dir: Path, n_rows: int) -> bool:
+    file = run_dir / "metrics.csv"
+    return file.exists() and len(file.read_text().splitlines()) > n_rows
+
+
+def kill(process: subprocess.Popen, number: signal.Signals = signal.SIGKILL) -> None:
+    os.kill(process.pid, number)
+
+
+def workers(pid: int) -> list[psutil.Process]:
+    return [c for c in psutil.Process(pid).children() if "accel_rl.samplers.worker" in c.cmdline()]

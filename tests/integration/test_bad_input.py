@@ -1,0 +1,149 @@
+"""Every mistake is one line on stderr, exit code 2, and no process started. Run in this process: nothing is spawned."""
+
+import subprocess
+
+import pytest
+
+from accel_rl.cli import main
+from tests.integration.runs import checkpoint_bytes, run
+
+PONG = ["train", "a2c", "--game", "pong"]
+
+
+@pytest.fixture(autouse=True)
+def no_process(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+
+
+@pytest.mark.parametrize(
+    ("argv", "parts"),
+    [
+        (["train", "a2c", "--game", "pongg"], ["pongg", "pong"]),
+        (["train", "a2c", "--game", "space-invaders"], ["space-invaders", "space_invaders"]),
+        (["train", "a2c"], ["--game pong"]),
+        (["train", "a2d", "--game", "pong"], ["a2d", "a2c"]),
+        (["train", "no_such_module:Thing", "--game", "pong"], ["no_such_module"]),
+        (["train", "accel_rl.algos.a2c:A2D", "--game", "pong"], ["A2D", "A2C"]),
+        (["train", "accel_rl.algos.a2c:A2CConfig", "--game", "pong"], ["A2CConfig", "subclass"]),
+        (["train", "a2c", "--env", "CartPol-v1"], ["CartPol-v1"]),
+        (["train", "a2c", "--env", "CartPole-v1", "--game", "pong"], ["pong", "CartPole-v1"]),
+        ([*PONG, "--envs", "30", "--workers", "8"], ["B=30", "2 groups x 8 workers", "use 32"]),
+        ([*PONG, "--envs", "15"], ["B=15", "2 groups", "use 16"]),
+        ([*PONG, "--horizon", "0"], ["horizon 0", "at least 1"]),
+        ([*PONG, "--envs", "0"], ["envs 0"]),
+        ([*PONG, "--cores", "0", "4096"], ["4096", "allowed"]),
+        ([*PONG, "--learning-rate", "-0.1"], ["learning-rate -0.1", "above 0"]),
+        ([*PONG, "--gamma", "1.5"], ["gamma 1.5", "between 0 and 1"]),
+        ([*PONG, "--env-steps", "0"], ["env-steps 0"]),
+        ([*PONG, "--env-steps", "1.5"], ["1.5"]),
+        ([*PONG, "--env-steps", "many"], ["many"]),
+        ([*PONG, "--seed", "-1"], ["seed -1"]),
+        ([*PONG, "--learning-rte", "1e-3"], ["--learning-rte", "learning-rate"]),
+        ([*PONG, "--algo.gama", "1"], ["--algo.gama", "--algo.gamma"]),
+        ([*PONG, "--interval", "5"], ["ambiguous", "--log.interval"]),
+        ([*PONG, "--sampler.reset", "waitt"], ["waitt", "wait"]),
+        ([*PONG, "--protocol", "stooke2017"], ["stooke2017", "stooke2018"]),
+        ([*PONG, "--env.mode", "77"], ["77"]),
+        ([*PONG, "--device", "cuda:9"], ["cuda:9", "cpu"]),
+        ([*PONG, "--parallel", "0"], ["evaluation.parallel 0"]),
+        ([*PONG, "--checkpoint.keep", "0"], ["checkpoint.keep 0"]),
+        ([*PONG, "--decorrelation-steps", "-3"], ["decorrelation-steps -3"]),
+        ([*PONG, "--max-grad-norm"], ["--max-grad-norm"]),
+        (["trian"], ["trian", "train"]),
+        (["resume", "/nonexistent/run"], ["/nonexistent/run", "no run"]),
+        (["evaluate"], ["run folder"]),
+        (["plot", "/nonexistent/run"], ["/nonexistent/run"]),
+        (["watch", "/nonexistent/run", "--out", "x.avi"], [".mp4"]),
+        (["doctor", "--fix"], ["--fix"]),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) and x and " " not in x[0] else "",
+)
+def test_one_line_and_exit_code_2(argv, parts, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    lines = [line for line in err.splitlines() if not line.startswith("note: ")]
+    assert len(lines) == 1 and out == "", err
+    for part in parts:
+        assert part in lines[0], lines[0]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_extra_names_the_install_command(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "tensorboard", None)
+    assert main([*PONG, "--log.tensorboard", "--run-dir", str(tmp_path / "run")]) == 2
+    assert "pip install 'accel_rl[tensorboard]'" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    done = run(
+        "train",
+        "a2c",
+        "--env",
+        "CartPole-v1",
+        "--env-steps",
+        800,
+        "--run-dir",
+        folder,
+        "--evaluation.interval",
+        0,
+        "--engine",
+        "in-process",
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_a_folder_that_holds_a_run(finished, capsys):
+    before = checkpoint_bytes(finished)
+    assert main(["train", "a2c", "--env", "CartPole-v1", "--run-dir", str(finished)]) == 2
+    err = capsys.readouterr().err
+    assert "already holds a run" in err and "accel-rl resume" in err
+    assert checkpoint_bytes(finished) == before
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "manifest", "foreign", "gone", "config"])
+def test_a_damaged_or_foreign_checkpoint(finished, tmp_path, capsys, damage):
+    import json
+    import shutil
+
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    checkpoint = sorted((folder / "checkpoints").iterdir())[-1]
+    file = checkpoint / "state.safetensors"
+    data = bytearray(file.read_bytes())
+    if damage == "flip":
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+    elif damage == "cut":
+        file.write_bytes(data[:-100])
+    elif damage == "manifest":
+        (checkpoint / "MANIFEST.json").write_text("{")
+    elif damage == "foreign":
+        (checkpoint / "MANIFEST.json").write_text(json.dumps({"format": "something else"}))
+    elif damage == "gone":
+        file.unlink()
+    else:
+        (folder / "config.json").write_text(json.dumps({"algorithm": "a2c", "sede": 1}))
+    for command in ("resume", "evaluate"):
+        assert main([command, str(folder), *(["--env-steps", "1600"] if command == "resume" else [])]) == 2
+        err = capsys.readouterr().err
+        assert len(err.splitlines()) == 1 and str(folder) in err
+
+
+def test_a_checkpoint_of_another_environment(finished, tmp_path, capsys):
+    import json
+    import shutil
+
+    folder = tmp_path / "run"
+    shutil.copytree(finished, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["env"].update(id="Acrobot-v1")
+    (folder / "config.json").write_text(json.dumps(config))
+    assert main(["resume", str(folder), "--env-steps", "1600"]) == 2
+    assert "another run" in capsys.readouterr().err

@@ -1,0 +1,120 @@
+"""Kills and stops, for real, as a user's machine would do them."""
+
+import os
+import re
+import signal
+import time
+
+import psutil
+
+from tests.integration.runs import kill, progressed, rows, run, start, wait_for, workers
+
+LONG = (
+    "train",
+    "a2c",
+    "--game",
+    "pong",
+    "--env-steps",
+    1_000_000,
+    "--log.interval",
+    400,
+    "--workers",
+    2,
+    "--evaluation.interval",
+    0,
+    "--decorrelation-steps",
+    0,
+)
+
+
+def lines_with(path, text):
+    return [line for line in path.read_text().splitlines() if text in line] if path.exists() else []
+
+
+def test_a_killed_worker_is_replaced_and_logged(tmp_path):
+    folder = tmp_path / "run"
+    process = start(*LONG, "--run-dir", folder)
+    try:
+        wait_for(lambda: progressed(folder, 1))
+        victim = workers(process.pid)[0].pid
+        os.kill(victim, signal.SIGKILL)
+        wait_for(lambda: lines_with(folder / "events.log", f"(pid {victim}) was killed by SIGKILL"), 1.0, "seen")
+        n = len(rows(folder))
+        wait_for(lambda: len(workers(process.pid)) == 2 and progressed(folder, n + 2))
+        assert process.poll() is None
+    finally:
+        kill(process, signal.SIGTERM)
+        out, _ = process.communicate(timeout=20)
+    assert process.returncode == 143 and "stopped at" in out
+
+
+def test_strict_stops_with_an_error(tmp_path):
+    folder = tmp_path / "run"
+    process = start(*LONG, "--run-dir", folder, "--strict")
+    wait_for(lambda: progressed(folder, 1))
+    victim = workers(process.pid)[1].pid
+    os.kill(victim, signal.SIGKILL)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert re.search(rf"worker \d+ \(pid {victim}\) was killed by SIGKILL", err) and "Traceback" not in err
+
+
+def test_nothing_outlives_a_killed_main_process(tmp_path):
+    before = set(os.listdir("/dev/shm"))
+    folder = tmp_path / "run"
+    process = start(*LONG, "--run-dir", folder)
+    wait_for(lambda: progressed(folder, 1))
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 2
+    kill(process)
+    process.wait()
+    _, alive = psutil.wait_procs(children, timeout=5)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+    assert set(os.listdir("/dev/shm")) == before
+
+
+def test_ctrl_c_to_the_whole_group_saves_and_ends(tmp_path):
+    folder = tmp_path / "run"
+    process = start(*LONG, "--run-dir", folder, start_new_session=True)
+    wait_for(lambda: progressed(folder, 1))
+    children = psutil.Process(process.pid).children(recursive=True)
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=15)
+    assert time.monotonic() - began < 15 and process.returncode == 130, err
+    assert list((folder / "checkpoints").glob("0*")) and "accel-rl resume" in out
+    assert not any(p.is_running() for p in children)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
+    """RLIMIT_FSIZE stands for the full disk: the write fails in the same place, with an OSError."""
+    import resource
+
+    folder = tmp_path / "run"
+    args = (
+        "train",
+        "a2c",
+        "--game",
+        "pong",
+        "--env-steps",
+        2000,
+        "--checkpoint.interval",
+        800,
+        "--evaluation.interval",
+        0,
+        "--decorrelation-steps",
+        0,
+        "--run-dir",
+        folder,
+    )
+    done = run(*args, preexec_fn=lambda: _limit(resource, 1_000_000))
+    assert done.returncode == 1 and "could not write checkpoint" in done.stderr and "Traceback" not in done.stderr
+    assert not list((folder / "checkpoints").glob("0*"))
+    done = run("resume", folder)
+    assert done.returncode == 0, done.stderr
+    assert not list((folder / "checkpoints").glob(".writing*"))
+
+
+def _limit(resource, size):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

@@ -1,0 +1,99 @@
+"""Two equal runs are equal to the byte; a run killed at any moment and resumed equals one that was not."""
+
+import json
+import signal
+
+import pytest
+
+from tests.integration.runs import (
+    assert_equal_runs,
+    checkpoint_bytes,
+    kill,
+    progressed,
+    rows,
+    run,
+    start,
+    wait_for,
+)
+
+SMALL = (
+    "--env-steps",
+    3200,
+    "--seed",
+    1,
+    "--checkpoint.interval",
+    800,
+    "--log.interval",
+    400,
+    "--evaluation.interval",
+    1600,
+    "--evaluation.steps",
+    200,
+    "--evaluation.max-path",
+    60,
+    "--decorrelation-steps",
+    50,
+)
+GAMES = {
+    "breakout": ("a2c", "--game", "breakout", "--max-episode-steps", 150, "--reset", "wait"),
+    "pong": ("a2c", "--game", "pong", "--max-episode-steps", 150, "--repeat-action-probability", 0.25, "--norms"),
+    "cartpole": ("a2c", "--env", "CartPole-v1", "--groups", 1),
+}
+
+
+@pytest.fixture(scope="module", params=GAMES)
+def uninterrupted(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param) / "run"
+    done = run("train", *GAMES[request.param], *SMALL, "--run-dir", folder)
+    assert done.returncode == 0, done.stderr
+    return request.param, folder
+
+
+def test_a_second_run_is_equal(uninterrupted, tmp_path):
+    name, first = uninterrupted
+    done = run("train", *GAMES[name], *SMALL, "--run-dir", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert_equal_runs(first, tmp_path / "run")
+    assert len(rows(first)) >= 8 and rows(first)[-1]["eval_score"] != ""
+
+
+@pytest.mark.parametrize("after_rows", [0, 2, 5])
+def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
+    name, first = uninterrupted
+    folder = tmp_path / "run"
+    process = start("train", *GAMES[name], *SMALL, "--run-dir", folder)
+    wait_for(lambda: (folder / "config.json").exists() and (not after_rows or progressed(folder, after_rows)))
+    kill(process)
+    process.wait()
+    done = run("resume", folder)
+    assert done.returncode == 0, done.stderr
+    assert_equal_runs(first, folder)
+
+
+def test_stopped_by_ctrl_c_and_resumed(uninterrupted, tmp_path):
+    name, first = uninterrupted
+    folder = tmp_path / "run"
+    process = start("train", *GAMES[name], *SMALL, "--run-dir", folder)
+    wait_for(lambda: progressed(folder, 2))
+    kill(process, signal.SIGINT)
+    out, err = process.communicate(timeout=15)
+    assert process.returncode == 130, err
+    assert "stopped at" in out and "accel-rl resume" in out
+    assert run("resume", folder).returncode == 0
+    assert rows(first) == rows(folder)
+    assert checkpoint_bytes(first) == checkpoint_bytes(folder)
+
+
+def test_a_longer_run_goes_on_in_the_same_file(uninterrupted, tmp_path):
+    name, _ = uninterrupted
+    folder = tmp_path / "run"
+    assert run("train", *GAMES[name], *SMALL, "--run-dir", folder).returncode == 0
+    before = rows(folder)
+    done = run("resume", folder)
+    assert done.returncode == 2 and "is finished" in done.stderr and "--env-steps" in done.stderr
+    assert run("resume", folder, "--env-steps", 4000).returncode == 0
+    after = rows(folder)
+    assert after[: len(before)] == before and int(after[-1]["env_steps"]) >= 4000
+    steps = [int(r["env_steps"]) for r in after]
+    assert steps == sorted(set(steps))
+    assert json.loads((folder / "config.json").read_text())["env_steps"] == 4000
