@@ -1,5 +1,6 @@
 """The console script: accel-rl train | resume | evaluate | watch | plot | doctor | games."""
 
+import errno
 import os
 import sys
 import warnings
@@ -68,8 +69,13 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
+    except BrokenPipeError:  # `accel-rl games | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as e:
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise
+        print(f"accel-rl: {e.strerror}: {e.filename or 'the run folder'}", file=sys.stderr)
         return 1
 
 

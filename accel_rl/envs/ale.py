@@ -39,6 +39,7 @@ class AtariEnv:
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
         ale.setFloat("repeat_action_probability", 0.0)  # ours instead: see _sticky_act
+        ale.setInt("random_seed", seed & 0x7FFFFFFF)  # draws nothing, but is part of a state: the clock by default
         rom = roms.get_rom_path(game)
         assert rom is not None  # GAMES are those that ale-py ships
         ale.loadROM(rom)

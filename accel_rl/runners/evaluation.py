@@ -60,9 +60,8 @@ class Quota:
         self._played = np.zeros(B, np.int64)
         share, rest = divmod(episodes, B)
         self._episodes = np.array([share + (b < rest) for b in range(B)]) if episodes else None
-        players = min(B, max(1, steps // STEPS_EACH))
-        self._steps = max(1, -(-steps // players))
-        self.idle = np.arange(B) >= players if self._episodes is None else self._episodes == 0
+        self._steps = max(1, -(-steps // B))
+        self.idle = np.zeros(B, bool)
 
     def count(self, finished: list[Episode]) -> list[Episode]:
         """Take in finished episodes; returns those that count."""
@@ -110,10 +109,11 @@ def evaluate(
     """
     e = config.evaluation
     env, spec = evaluation_env(config), evaluation_spec(config)
-    groups = config.sampler.groups if e.parallel % config.sampler.groups == 0 else 1
-    grouping = Grouping(e.parallel, groups, most_workers(e.parallel, groups, placement.workers))
+    B = min(e.parallel, e.episodes or max(1, steps // STEPS_EACH))
+    groups = config.sampler.groups if B % config.sampler.groups == 0 else 1
+    grouping = Grouping(B, groups, most_workers(B, groups, placement.workers))
     sampler = build_sampler(env, spec, config, placement, grouping, T=CHUNK, seed=seed, training=False)
-    quota = Quota(e.parallel, steps, e.episodes)
+    quota = Quota(B, steps, e.episodes)
     counted: list[Episode] = []
     try:
         while not quota.idle.all():

@@ -3,10 +3,13 @@
 import os
 import re
 import signal
+import subprocess
 import time
 
 import psutil
+import pytest
 
+from accel_rl.runners.checkpoint import Checkpoints
 from tests.integration.runs import kill, progressed, rows, run, start, wait_for, workers
 
 LONG = (
@@ -87,34 +90,24 @@ def test_ctrl_c_to_the_whole_group_saves_and_ends(tmp_path):
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
-    """RLIMIT_FSIZE stands for the full disk: the write fails in the same place, with an OSError."""
-    import resource
-
-    folder = tmp_path / "run"
-    args = (
-        "train",
-        "a2c",
-        "--game",
-        "pong",
-        "--env-steps",
-        2000,
-        "--checkpoint.interval",
-        800,
-        "--evaluation.interval",
-        0,
-        "--decorrelation-steps",
-        0,
-        "--run-dir",
-        folder,
-    )
-    done = run(*args, preexec_fn=lambda: _limit(resource, 1_000_000))
-    assert done.returncode == 1 and "could not write checkpoint" in done.stderr and "Traceback" not in done.stderr
-    assert not list((folder / "checkpoints").glob("0*"))
-    done = run("resume", folder)
-    assert done.returncode == 0, done.stderr
-    assert not list((folder / "checkpoints").glob(".writing*"))
-
-
-def _limit(resource, size):
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    """A real file system of 12 MB: the first checkpoint fits (8 MB), the second does not."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        folder = disk / "run"
+        done = run(
+            *("train", "a2c", "--game", "pong", "--env-steps", 2000, "--checkpoint.interval", 800),
+            *("--evaluation.interval", 0, "--decorrelation-steps", 0, "--run-dir", folder),
+        )
+        assert done.returncode == 1 and "could not write checkpoint" in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
+        assert [s for s, _ in [Checkpoints(folder / "checkpoints").load_latest()]] == [800]
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        done = run("resume", folder)
+        assert done.returncode == 0, done.stderr
+        assert not list((folder / "checkpoints").glob(".writing*"))
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
