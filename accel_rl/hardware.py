@@ -72,8 +72,9 @@ class Placement:
 
     worker_cores: tuple[int | None, ...]  # one entry a worker; None: not pinned
     server_cores: tuple[int, ...]  # where the action server and the learner run
-    torch_threads: int
+    torch_threads: int  # of one operation while learning
     device: str
+    act_threads: int = 1  # while acting: half of the cores where they are shared with workers, who do twice the work
 
     @property
     def workers(self) -> int:
@@ -121,6 +122,7 @@ def plan(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
+        act_threads=1 if on_gpu else max(1, threads // 2),
     )
 
 

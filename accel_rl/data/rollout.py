@@ -49,9 +49,9 @@ class Rollout:
         """Observations [N, S, *frame_shape] at the cells (t [N], b [N]), t in 0 .. T."""
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
-    def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
+    def observations(self, t: int, T: int = 1, b: slice = slice(None), learning: bool = True) -> Tensor:
         """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
-        return window_stacks(self.frames, self.age, t, T, b, self.stack)
+        return window_stacks(self.frames, self.age, t, T, b, self.stack, learning)
 
     def final_observation(self, t: Tensor, b: Tensor) -> Tensor:
         """Observations [N, S, *frame_shape] in which the episodes that ended at the cells (t, b) ended."""

@@ -23,23 +23,28 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
     return obs
 
 
-def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> Tensor:
+def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int, learning: bool = True) -> Tensor:
     """The observations of T successive steps of neighbouring environments: what `gather_stacks` gives, in one sweep.
 
     frames [R, B, *frame_shape], age [.., B]; steps t .. t + T - 1 of environments b -> [T * n, stack, *frame_shape],
-    time-major. Pictures lie channels-last in memory: convolutions train 1.4 times faster so on a CPU, and act as fast.
+    time-major. For learning, pictures lie channels-last in memory: convolutions train 1.4 times faster so on a CPU. Else
+    (on a CPU, for acting) they are floats in the plain order, made in one pass: a third of the time, and acting itself
+    is as fast.
     """
     if stack == 1:
         return frames[t : t + T, b].flatten(0, 1)
     first = frames[t : t + T, b]
-    obs = torch.empty(*first.shape, stack, dtype=frames.dtype, device=frames.device)
+    if learning or frames.is_cuda:
+        store = torch.empty(*first.shape, stack, dtype=frames.dtype, device=frames.device)
+        obs = store.movedim(-1, 2)
+    else:
+        obs = torch.empty(*first.shape[:2], stack, *first.shape[2:])
     for lag in range(stack):
-        obs[..., lag] = frames[t + lag : t + lag + T, b]
+        obs[:, :, lag] = frames[t + lag : t + lag + T, b]
     lags = torch.arange(stack, device=frames.device)
     before_episode = (stack - 1 - lags) > age[t : t + T, b].long().unsqueeze(-1)  # [T, n, stack]
     if frames.is_cuda:  # no synchronisation there
-        shape = (*before_episode.shape[:2], *[1] * (first.dim() - 2), stack)
-        obs *= (~before_episode).to(obs.dtype).view(shape)
+        obs *= (~before_episode).to(obs.dtype).view(*before_episode.shape, *[1] * (first.dim() - 2))
     elif before_episode.any():
-        obs.movedim(-1, 2)[before_episode] = 0
-    return obs.flatten(0, 1).movedim(-1, 1)
+        obs[before_episode] = 0
+    return obs.flatten(0, 1)

@@ -91,6 +91,7 @@ def build_sampler(
         seed,
         reset=reset,
         device=placement.device,
+        act_threads=placement.act_threads,
         window=config.log.window,
         partial_starts=decorrelation > 0,
     )

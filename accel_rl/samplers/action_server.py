@@ -13,13 +13,17 @@ class ActionServer:
     On a GPU each new frame is copied there once (asynchronously); stacks are rebuilt on the device.
     """
 
-    def __init__(self, host: list[Rollout], grouping: Grouping, device: str):
+    def __init__(self, host: list[Rollout], grouping: Grouping, device: str, threads: int = 1):
+        self._threads = threads
         self.host, self.device = host, torch.device(device)
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
 
     def begin(self, buffer: int) -> None:
         """Take over the frames before the rollout's first step."""
+        # While workers step beside it, an operation that waits for threads on every core waits for workers, too.
+        self._learner_threads = torch.get_num_threads()
+        torch.set_num_threads(self._threads)
         if self.device.type != "cpu":
             S = self.rollouts[buffer].stack
             self.rollouts[buffer].frames[:S].copy_(self.host[buffer].frames[:S], non_blocking=True)
@@ -30,7 +34,7 @@ class ActionServer:
         rollout, b = self.rollouts[buffer], self._groups[group]
         if t:
             self._fetch(buffer, t, b)
-        action, recorded = agent.act(rollout.observations(t, b=b), uniform[b])
+        action, recorded = agent.act(rollout.observations(t, b=b, learning=False), uniform[b])
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:
@@ -39,6 +43,7 @@ class ActionServer:
 
     def finish(self, buffer: int) -> Rollout:
         """The rollout on the device, after its last step."""
+        torch.set_num_threads(self._learner_threads)
         if self.device.type != "cpu":
             rollout, host = self.rollouts[buffer], self.host[buffer]
             self._fetch(buffer, rollout.T, slice(None))

@@ -1,0 +1,33 @@
+"""The line about the machine that stands beside every figure."""
+
+import os
+import platform
+import time
+from typing import Any
+
+from accel_rl.hardware import allowed_cores, cgroup_cpus
+from accel_rl.runners.run_folder import versions
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores that may be used, share of time stolen by other guests since boot, versions, date."""
+    model = platform.processor()
+    try:
+        with open("/proc/cpuinfo") as f:
+            model = next(line.split(":", 1)[1].strip() for line in f if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return {
+        "cpu": model, "cores": allowed_cores(), "cgroup_cpus": cgroup_cpus(), "load": os.getloadavg(),
+        "date": time.strftime("%Y-%m-%d"), "versions": versions(),
+    }  # fmt: skip
+
+
+def cpu_ticks() -> tuple[int, int]:
+    """(all, stolen) ticks so far: what a hypervisor took from this machine shows in their difference."""
+    try:
+        with open("/proc/stat") as f:
+            fields = [int(x) for x in f.readline().split()[1:9]]
+    except OSError:
+        return 0, 0
+    return sum(fields), fields[7]
