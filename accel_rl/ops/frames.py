@@ -27,9 +27,9 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
     """The observations of T successive steps of neighbouring environments: what `gather_stacks` gives, in one sweep.
 
     frames [R, B, *frame_shape], age [.., B]; steps t .. t + T - 1 of environments b -> [T * n, stack, *frame_shape],
-    time-major. For learning, pictures lie channels-last in memory: convolutions train 1.4 times faster so on a CPU. Else
-    (on a CPU, for acting) they are floats in the plain order, made in one pass: a third of the time, and acting itself
-    is as fast.
+    time-major. For learning, pictures lie channels-last in memory: convolutions train 1.4 times faster so on a CPU.
+    Else (on a CPU, for acting) they are floats in the plain order, made in one pass: a third of the time, and acting
+    itself is as fast.
     """
     if stack == 1:
         return frames[t : t + T, b].flatten(0, 1)
