@@ -1,0 +1,88 @@
+import json
+
+import numpy as np
+import pytest
+
+from accel_rl.config import TrainConfig, default_config
+from accel_rl.errors import ConfigError
+from accel_rl.metrics.plot import Curve, draw, gather, read_column
+
+
+def make_run(folder, rows, seed=0, **changes):
+    config = default_config("a2c").to_dict()
+    config |= {"seed": seed, "run_dir": str(folder)} | {k: v for k, v in changes.items() if k not in ("game", "rate")}
+    config["env"]["game"] = changes.get("game", "pong")
+    config["algo"]["learning_rate"] = changes.get("rate", 7e-4)
+    TrainConfig.from_dict(config)  # it is one
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    lines = [f"{x},{'' if y is None else y},{10 * x}" for x, y in rows]
+    (folder / "metrics.csv").write_text("\n".join(["env_steps,score,wall_s", *lines]) + "\n")
+    return folder
+
+
+def test_runs_that_differ_by_seed_alone_are_one_curve(tmp_path):
+    runs = [
+        make_run(tmp_path / "a", [(0, 1), (100, 3)], seed=0),
+        make_run(tmp_path / "b", [(0, 3), (50, 4), (100, 9)], seed=1, wandb="offline"),
+        make_run(tmp_path / "c", [(0, 0), (10, 1)], seed=0, game="breakout"),
+        make_run(tmp_path / "d", [(0, 5), (10, 6)], seed=5, rate=1e-3),
+        make_run(tmp_path / "e", [(0, 2), (100, 6)], seed=2),
+    ]
+    curves = gather(runs, "env_steps", "score")
+    assert [c.label for c in curves] == ["a2c pong (a), 3 seeds", "a2c breakout", "a2c pong (d)"]
+    assert [len(c.x) for c in curves] == [3, 1, 1]
+    x, mean, low, high = curves[0].band(3)
+    assert x.tolist() == [0, 50, 100]
+    assert mean.tolist() == [2, (2 + 4 + 4) / 3, 6]
+    assert low.tolist() == [1, 2, 3] and high.tolist() == [3, 4, 9]
+
+
+def test_a_band_lies_where_every_run_has_values():
+    curve = Curve("x", [np.array([0.0, 10.0]), np.array([4.0, 20.0])], [np.array([0.0, 10.0]), np.array([4.0, 20.0])])
+    x, mean, low, high = curve.band(5)
+    assert x.tolist() == [4, 5.5, 7, 8.5, 10]
+    assert np.allclose(mean, x) and np.allclose(low, x) and np.allclose(high, x)
+
+
+def test_one_run_is_drawn_as_it_is():
+    x, y = np.array([1.0, 2.0, 7.0]), np.array([3.0, 1.0, 2.0])
+    assert all((a == b).all() for a, b in zip(Curve("x", [x], [y]).band(), (x, y, y, y), strict=True))
+
+
+def test_empty_cells_are_left_out(tmp_path):
+    run = make_run(tmp_path / "a", [(1, None), (2, 5.5), (3, None), (4, -1)])
+    x, y = read_column(run, "env_steps", "score")
+    assert x.tolist() == [2, 4] and y.tolist() == [5.5, -1]
+    with open(run / "metrics.csv", "a") as f:
+        f.write("5")  # a running run's last row may be cut
+    assert read_column(run, "env_steps", "score")[0].tolist() == [2, 4]
+    assert read_column(run, "wall_s", "score")[0].tolist() == [20, 40]
+
+
+def test_mistakes_are_one_line(tmp_path):
+    run = make_run(tmp_path / "a", [(1, None)])
+    (tmp_path / "b").mkdir()
+    bare = make_run(tmp_path / "c", [(1, 1)])
+    (bare / "metrics.csv").unlink()
+    for r, column, says in (
+        (run, "scor", "nearest: score"),
+        (run, "score", "no value of 'score' yet"),
+        (tmp_path / "b", "score", "no config.json"),
+        (bare, "score", "no metrics.csv"),
+    ):
+        with pytest.raises(ConfigError, match=says) as e:
+            gather([r], "env_steps", column)
+        assert "\n" not in str(e.value) and str(r) in str(e.value)
+
+
+def test_a_picture_is_drawn(tmp_path):
+    from PIL import Image
+
+    runs = [make_run(tmp_path / str(s), [(0, s), (100, 2 * s)], seed=s) for s in range(2)]
+    runs.append(make_run(tmp_path / "one", [(50, 1)], game="breakout"))
+    out = tmp_path / "new" / "folder" / "curve.png"
+    draw(gather(runs, "env_steps", "score"), out, "env_steps", "score")
+    with Image.open(out) as image:
+        assert image.format == "PNG" and image.size == (960, 600)
+        assert len(image.convert("RGB").getcolors(1 << 20)) > 20  # lines, a band, text

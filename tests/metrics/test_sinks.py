@@ -1,0 +1,102 @@
+"""metrics.csv."""
+
+import csv
+import math
+
+import pytest
+
+from accel_rl.metrics.sinks import CsvSink, format_cell
+
+
+def rows_of(path):
+    with open(path, newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def write(path, rows, keep=None):
+    sink = CsvSink(path, keep)
+    for row in rows:
+        sink.write(row)
+    sink.close()
+    return sink
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [(math.nan, ""), (None, ""), (3, "3"), (0.1, "0.1"), (1e-12, "1e-12"), (123456789.0, "123456789"), ("a", "a")]
+    + [(1 / 3, "0.333333333"), (math.inf, "inf"), (10**12, "1000000000000")],
+)
+def test_cells(value, cell):
+    assert format_cell(value) == cell
+
+
+def test_rows_are_there_at_once(tmp_path):
+    path = tmp_path / "metrics.csv"
+    sink = CsvSink(path)
+    sink.write({"env_steps": 100, "score": math.nan, "wall_s": 1.5})
+    assert path.read_text() == "env_steps,score,wall_s\n100,,1.5\n"
+    sink.write({"env_steps": 200, "score": 2.5, "wall_s": 3.0})
+    assert path.read_text() == "env_steps,score,wall_s\n100,,1.5\n200,2.5,3\n"
+    assert sink.rows == 2 and sink.last == {"env_steps": "200", "score": "2.5", "wall_s": "3"}
+    sink.close()
+
+
+def test_awkward_text_survives(tmp_path):
+    path = tmp_path / "metrics.csv"
+    write(path, [{"env_steps": 1, "note": 'a,"b"\nc'}])
+    write(path, [{"env_steps": 2, "note": "d"}])
+    assert [r["note"] for r in rows_of(path)] == ['a,"b"\nc', "d"]
+
+
+@pytest.mark.parametrize("keep", [0, 1, 3, 4, 9, None])
+def test_resume_keeps_the_rows_that_count(tmp_path, keep):
+    path = tmp_path / "metrics.csv"
+    write(path, [{"env_steps": i, "x": 0.5 * i} for i in range(4)])
+    before = path.read_text().splitlines()
+    kept = 4 if keep is None else min(keep, 4)
+    sink = CsvSink(path, keep)
+    assert path.read_text().splitlines() == before[: 1 + kept]
+    assert sink.rows == kept and sink.last == ({"env_steps": str(kept - 1), "x": before[kept][2:]} if kept else {})
+    sink.write({"env_steps": 77, "x": 1.0})
+    assert sink.rows == kept + 1
+    sink.close()
+    assert path.read_text().splitlines() == [*before[: 1 + kept], "77,1"]
+
+
+@pytest.mark.parametrize("cut", ["7", "7,", "7,8", "7,8,"])
+def test_a_row_cut_short_is_dropped(tmp_path, cut):
+    path = tmp_path / "metrics.csv"
+    write(path, [{"a": 1, "b": 2, "c": 3}, {"a": 4, "b": 5, "c": 6}])
+    whole = path.read_text()
+    path.write_text(whole + cut)
+    sink = CsvSink(path, 2)
+    sink.close()
+    assert path.read_text() == whole
+    if cut != "7,8,":  # an empty last cell cannot be told from one that was cut off
+        path.write_text(whole + cut)
+        assert write(path, [{"a": 7, "b": 8, "c": 9}]).rows == 3
+        assert path.read_text() == whole + "7,8,9\n"
+
+
+def test_a_file_cut_inside_the_header(tmp_path):
+    path = tmp_path / "metrics.csv"
+    path.write_text("")
+    write(path, [{"a": 1}], 0)
+    assert path.read_text() == "a\n1\n"
+
+
+def test_a_new_column_keeps_the_old_rows_and_the_clock_last(tmp_path):
+    path = tmp_path / "metrics.csv"
+    write(
+        path,
+        [
+            {"env_steps": 1, "wall_s": 0.5, "steps_per_s": 2.0},
+            {"env_steps": 2, "eval_score": 7.0, "wall_s": 1.0, "steps_per_s": 3.0},
+            {"env_steps": 3, "wall_s": 1.5, "steps_per_s": 4.0},
+        ],
+    )
+    assert path.read_text() == ("env_steps,eval_score,wall_s,steps_per_s\n1,,0.5,2\n2,7,1,3\n3,,1.5,4\n")
+    # on, after a resume, with one more
+    write(path, [{"env_steps": 3, "extra": 1, "wall_s": 9.0, "steps_per_s": 8.0}], 2)
+    assert path.read_text() == ("env_steps,eval_score,extra,wall_s,steps_per_s\n1,,,0.5,2\n2,7,,1,3\n3,,1,9,8\n")
+    assert [p.name for p in tmp_path.iterdir()] == ["metrics.csv"]

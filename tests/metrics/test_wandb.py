@@ -1,0 +1,131 @@
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from accel_rl.config import default_config
+from accel_rl.metrics.wandb import WandbSink, wandb_sink
+
+ROOT = Path(__file__).parents[2]
+DISABLED = default_config("a2c")
+OFFLINE = replace(DISABLED, wandb="offline")
+ROW = {"env_steps": 5, "score": 1.5, "length": float("nan"), "note": "text"}
+
+
+def test_nothing_unless_asked_for(tmp_path):
+    loaded = "wandb" in sys.modules
+    assert wandb_sink(DISABLED, tmp_path, pytest.fail) == []
+    assert list(tmp_path.iterdir()) == [] and ("wandb" in sys.modules) == loaded
+
+
+def raising(**_):
+    raise RuntimeError("no\n  answer")
+
+
+def test_an_init_that_raises_is_said_once_and_left_out(tmp_path, monkeypatch):
+    import wandb
+
+    monkeypatch.setattr(wandb, "init", raising)
+    said = []
+    assert wandb_sink(OFFLINE, tmp_path, said.append) == []
+    assert said == ["wandb: not started (no answer); going on without it"]
+
+
+def test_a_folder_that_is_not_there_is_not_fatal(tmp_path):
+    said = []
+    assert wandb_sink(OFFLINE, tmp_path / "missing", said.append) == []
+    assert len(said) == 1 and "\n" not in said[0]
+
+
+def test_a_missing_package_is_not_fatal(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    said = []
+    assert wandb_sink(OFFLINE, tmp_path, said.append) == []
+    assert len(said) == 1
+
+
+def test_a_run_keeps_its_name_after_a_resume(tmp_path, monkeypatch):
+    import wandb
+
+    asked = []
+
+    def init(**given):
+        asked.append(given)
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr(wandb, "init", init)
+    for folder in ("a", "a", "b"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        wandb_sink(OFFLINE, tmp_path / folder, lambda line: None)
+    first, again, other = asked
+    assert first["id"] == again["id"] != other["id"]
+    assert first["resume"] == "allow" and first["mode"] == "offline" and first["dir"] == str(tmp_path / "a")
+
+
+class Run:
+    """A service that stops answering after the first row."""
+
+    def __init__(self):
+        self.logged = []
+
+    def log(self, values, step):
+        self.logged.append((step, values))
+        if len(self.logged) == 2:
+            raise ConnectionError("gone")
+
+    def finish(self, **_):
+        raise ConnectionError("gone")
+
+
+def test_a_service_that_goes_away_is_said_once():
+    run, said = Run(), []
+    sink = WandbSink(run, said.append)
+    for n in (5, 10, 15):
+        sink.write(ROW | {"env_steps": n})
+    sink.close()
+    assert run.logged == [(5, {"env_steps": 5, "score": 1.5}), (10, {"env_steps": 10, "score": 1.5})]
+    assert said == ["wandb: logging failed (gone); going on without it"]
+
+
+def test_an_end_that_fails_is_not_fatal():
+    said = []
+    WandbSink(Run(), said.append).close()
+    assert said == ["wandb: could not finish (gone)"]
+
+
+SCRIPT = """
+from dataclasses import replace
+from pathlib import Path
+from accel_rl.config import default_config
+from accel_rl.metrics.wandb import wandb_sink
+for n in (5, 10):  # the second time as after a resume
+    (sink,) = wandb_sink(replace(default_config("a2c"), wandb="offline"), Path("run"), print)
+    sink.write({"env_steps": n, "score": 1.5, "length": float("nan"), "note": "text"})
+    sink.close()
+"""
+
+
+@pytest.mark.slow
+def test_offline_files_lie_in_the_run_folder_and_hold_no_key(tmp_path):
+    """A real run of the service's own client, in a process of its own with a home folder of its own."""
+    key = "0123456789abcdef" * 2 + "feedface"
+    places = {name: tmp_path / name for name in ("home", "temporary", "here")}
+    for p in (*places.values(), places["here"] / "run"):
+        p.mkdir()
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("WANDB", "XDG"))}
+    environment = kept | {
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(places["home"]),
+        "TMPDIR": str(places["temporary"]),
+        "WANDB_API_KEY": key,
+    }
+    subprocess.run([sys.executable, "-c", SCRIPT], cwd=places["here"], env=environment, check=True, timeout=150)
+    run = places["here"] / "run"
+    assert list(places["here"].iterdir()) == [run]
+    assert list(run.glob("wandb/offline-run-*/*.wandb"))
+    files = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert len(files) > 3
+    assert [p for p in files if key.encode() in p.read_bytes()] == []

@@ -1,0 +1,89 @@
+import json
+import os
+import re
+from dataclasses import replace
+
+import pytest
+
+from accel_rl.config import default_config
+from accel_rl.errors import ConfigError
+from accel_rl.runners.run_folder import RunFolder, versions
+
+CONFIG = default_config("a2c")
+CONFIG = replace(CONFIG, env=replace(CONFIG.env, game="pong"), seed=3, sampler=replace(CONFIG.sampler, cores=(0, 1)))
+
+
+def error_of(call, *args) -> str:
+    with pytest.raises(ConfigError) as e:
+        call(*args)
+    assert "\n" not in str(e.value)
+    return str(e.value)
+
+
+def test_a_run_is_opened_as_it_was_created(tmp_path):
+    path = tmp_path / "runs" / "one"
+    RunFolder.create(path, CONFIG)
+    run, config = RunFolder.open(path)
+    assert config == CONFIG and run.path == path
+    assert sorted(p.name for p in path.iterdir()) == ["config.json", "versions.json"]
+
+
+def test_a_run_is_never_begun_twice(tmp_path):
+    RunFolder.create(tmp_path / "one", CONFIG)
+    message = error_of(RunFolder.create, tmp_path / "one", CONFIG)
+    assert f"accel-rl resume {tmp_path / 'one'}" in message
+    (tmp_path / "empty").mkdir()
+    RunFolder.create(tmp_path / "empty", CONFIG)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "is a file" in error_of(RunFolder.check_new, tmp_path / "file")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    assert "not writable" in error_of(RunFolder.check_new, tmp_path / "a" / "b")
+
+
+def test_mistakes_when_opening(tmp_path):
+    assert "no config.json" in error_of(RunFolder.open, tmp_path / "none")
+    RunFolder.create(tmp_path / "runs" / "one", CONFIG)
+    assert f"did you mean {tmp_path / 'runs' / 'one'}" in error_of(RunFolder.open, tmp_path / "runs")
+    file = tmp_path / "runs" / "one" / "config.json"
+    whole = file.read_text()
+    for text, says in ((whole[:-20], "not readable"), ("[]", "no configuration"), ('{"sed": 1}', "nearest: ")):
+        file.write_text(text)
+        message = error_of(RunFolder.open, file.parent)
+        assert says in message and str(file) in message
+
+
+def test_json_is_replaced_whole(tmp_path):
+    run = RunFolder(tmp_path)
+    run.write_json("sub/a.json", {"x": 1})
+    run.write_json("sub/a.json", {"x": 2})
+    with pytest.raises(TypeError):
+        run.write_json("sub/a.json", {"x": object()})
+    assert json.loads((tmp_path / "sub" / "a.json").read_text()) == {"x": 2}
+    assert [p.name for p in (tmp_path / "sub").iterdir()] == ["a.json"]
+
+
+def test_events_are_lines_with_the_time(tmp_path):
+    run = RunFolder(tmp_path)
+    run.event("one")
+    run.event("two")
+    lines = (tmp_path / "events.log").read_text().splitlines()
+    assert [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "", line) for line in lines] == ["one", "two"]
+
+
+def test_default_path_is_one_folder():
+    assert re.fullmatch(r"runs/a2c-pong-seed3-\d{8}-\d{6}", str(RunFolder.default_path(CONFIG)))
+    own = replace(CONFIG, algorithm="mine:Algo", env=replace(CONFIG.env, game="", id="ns/module:make"))
+    assert RunFolder.default_path(own).parts[1].startswith("mine_Algo-ns_module_make-seed3-")
+
+
+def test_versions():
+    found = versions()
+    assert found["torch"].startswith("2.") and found["ale-py"] and "git" in found
+    json.dumps(found)

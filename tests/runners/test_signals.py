@@ -1,0 +1,48 @@
+import os
+import signal
+import threading
+
+import pytest
+
+from accel_rl.runners.signals import StopRequest
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_for_the_end(number):
+    before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
+    with StopRequest() as stop:
+        assert not stop and stop.exit_code == 0
+        os.kill(os.getpid(), number)
+        assert stop and stop.signal == number
+    assert stop.exit_code == 128 + number
+    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_second_ctrl_c_does_not_wait():
+    before = signal.getsignal(signal.SIGINT)
+    for first in (signal.SIGINT, signal.SIGTERM):
+        with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
+            os.kill(os.getpid(), first)
+            assert stop
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_term_is_still_an_orderly_end():
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.exit_code == 143
+
+
+def test_outside_the_main_thread_nothing_is_caught():
+    before, inside = signal.getsignal(signal.SIGINT), []
+
+    def use():
+        with StopRequest() as stop:
+            inside.append((bool(stop), signal.getsignal(signal.SIGINT)))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert inside == [(False, before)] and signal.getsignal(signal.SIGINT) is before

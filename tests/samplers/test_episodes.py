@@ -1,0 +1,104 @@
+"""Scores put together from rollouts, against a walk over every cell."""
+
+import numpy as np
+import pytest
+
+from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.runners.state_tree import decode, encode
+from accel_rl.samplers.episodes import Episode, EpisodeTracker
+
+SPEC = EnvSpec("x", (1,), "float32", 2)
+T, B = 7, 5
+
+
+def random_rollouts(seed: int, n: int, waits: float = 0.3) -> list[RolloutArrays]:
+    """Cells that did not step hold what may be left over there: NaN, and flags of an earlier rollout."""
+    rng, rollouts = np.random.default_rng(seed), []
+    for _ in range(n):
+        layout = rollout_layout(SPEC, T, B)
+        r = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, 1)
+        r.valid[:] = rng.random((T, B)) > waits
+        r.ended[:] = rng.random((T, B)) < 0.2
+        r.reward[:] = np.where(r.valid, rng.integers(-5, 9, (T, B)) / 4, np.nan)
+        rollouts.append(r)
+    return rollouts
+
+
+def oracle(rollouts: list[RolloutArrays], partial_starts: bool) -> list[list[Episode]]:
+    rewards: list[list[float]] = [[] for _ in range(B)]
+    from_start = [not partial_starts] * B
+    found = []
+    for r in rollouts:
+        found.append([])
+        for t in range(T):
+            for b in range(B):
+                if not r.valid[t, b]:
+                    continue
+                rewards[b].append(float(r.reward[t, b]))
+                if r.ended[t, b]:
+                    if from_start[b]:
+                        found[-1].append(Episode(sum(rewards[b]), len(rewards[b]), b))
+                    rewards[b], from_start[b] = [], True
+    return found
+
+
+@pytest.mark.parametrize("partial_starts", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_episodes_equal_the_slow_way(seed, partial_starts):
+    rollouts = random_rollouts(seed, 12)
+    tracker = EpisodeTracker(B, 10, partial_starts)
+    want = oracle(rollouts, partial_starts)
+    assert [tracker.add(r) for r in rollouts] == want
+    flat = [e for each in want for e in each]
+    assert tracker.count == len(flat) > 20
+    assert list(tracker.recent) == [(e.score, e.length) for e in flat[-10:]]
+
+
+def test_an_episode_whose_beginning_nobody_saw_is_left_out():
+    rollouts = random_rollouts(0, 12)
+    partial, whole = oracle(rollouts, True), oracle(rollouts, False)
+    missing = [e for a, b in zip(partial, whole, strict=True) for e in b if e not in a]
+    assert len(missing) == B and {e.b for e in missing} == set(range(B))
+
+
+@pytest.mark.parametrize("partial_starts", [False, True])
+def test_a_lost_worker_is_forgotten(partial_starts):
+    """Its environments count as new ones; the others go on."""
+    before, after = random_rollouts(1, 4), random_rollouts(2, 8)
+    tracker = EpisodeTracker(B, 100, partial_starts)
+    for r in before:
+        tracker.add(r)
+    tracker.forget(slice(1, 3))
+    got = [tracker.add(r) for r in after]
+    on, anew = oracle(before + after, partial_starts)[len(before) :], oracle(after, partial_starts)
+    for i, episodes in enumerate(got):
+        assert [e for e in episodes if e.b in (1, 2)] == [e for e in anew[i] if e.b in (1, 2)]
+        assert [e for e in episodes if e.b not in (1, 2)] == [e for e in on[i] if e.b not in (1, 2)]
+    assert [e for each in on for e in each] != [e for each in got for e in each]
+
+
+def test_state_goes_through_a_checkpoint():
+    rollouts = random_rollouts(3, 12)
+    whole, first, second = (EpisodeTracker(B, 10, True) for _ in range(3))
+    want = [whole.add(r) for r in rollouts]
+    for r in rollouts[:2]:
+        first.add(r)
+    for r in random_rollouts(4, 3):  # what it held is replaced
+        second.add(r)
+    state = decode(*encode(first.state_dict()))
+    for r in rollouts[2:5]:
+        first.add(r)  # no part of the state any more
+    second.load_state_dict(state)
+    assert [second.add(r) for r in rollouts[2:]] == want[2:]
+    assert second.count == whole.count and second.recent == whole.recent
+
+
+def test_small_rewards_do_not_drown():
+    """In float32 the score would stand still at 2**24."""
+    layout = rollout_layout(SPEC, 3, 1)
+    r = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, 1)
+    r.valid[:] = True
+    r.reward[:, 0] = 2.0**24, 1.0, 1.0
+    r.ended[2] = True
+    assert EpisodeTracker(1).add(r) == [Episode(2.0**24 + 2, 3, 0)]
