@@ -34,10 +34,15 @@ def train(argv: list[str]) -> int:
     )
     if not config.env.game and not config.env.id:
         raise ConfigError("which environment? --game pong for Atari, --env CartPole-v1 for Gymnasium")
-    path = Path(config.run_dir).expanduser() if config.run_dir else RunFolder.default_path(config)
+    return launch(config, Path(config.run_dir).expanduser() if config.run_dir else None)
+
+
+def launch(config: TrainConfig, path: Path | None = None) -> int:
+    """Begin a run in a new folder and see it through; returns the exit code. ConfigError, RunError."""
+    path = path or RunFolder.default_path(config)
     config = dataclasses.replace(config, run_dir=str(path))
-    check(config)
     RunFolder.check_new(path)
+    check(config)
     return _run(config, RunFolder.create(path, config), None)
 
 

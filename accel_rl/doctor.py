@@ -109,9 +109,7 @@ def main(argv: list[str]) -> int:
     if argv and argv[0] not in ("-h", "--help"):
         raise ConfigError(f"accel-rl doctor takes no arguments; got {argv[0]!r}")
     if argv:
-        print(
-            "usage: accel-rl doctor\n\nWhat this machine offers, a run's placement, and what is wrong (exit code 1)."
-        )
+        print("usage: accel-rl doctor\n\nWhat this machine offers, a run's placement, and what is wrong (exit code 1).")
         return 0
     lines, wrong = report()
     print("\n".join(lines))

@@ -87,8 +87,6 @@ def human_normalized(game: str, score: float, start: str = "null_op") -> float:
     """
     table = scores(start)
     if game not in table:
-        raise ConfigError(
-            f"game={game!r} has no published scores: {len(table)} games have" + nearest(game, table)
-        )
+        raise ConfigError(f"game={game!r} has no published scores: {len(table)} games have" + nearest(game, table))
     random, human = table[game]["random"], table[game]["human"]
     return 100.0 * (score - random) / (human - random)

@@ -44,9 +44,7 @@ class GymnasiumEnv:
                 " gymnasium.wrappers.GrayscaleObservation; for Atari give game=)"
             )
         if not (picture or space.is_np_flattenable):
-            raise ConfigError(
-                f"id={id!r} observes {_line(space)}: must flatten to a vector, or be uint8 [H, W]"
-            )
+            raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be uint8 [H, W]")
         self._flatten = not box
         self._rng = np.random.default_rng(seed)
         self._episode_seed: int | None = None

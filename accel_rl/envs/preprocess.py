@@ -85,9 +85,7 @@ class Area:
         if frame.flags.c_contiguous:
             cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
         else:  # cv2 would write to an array of its own
-            np.copyto(
-                frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA)
-            )
+            np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
 
     def last(self, frame: np.ndarray) -> None:
         np.take(self._table, self.screens[1], out=self._full, mode="clip")

@@ -103,7 +103,6 @@ def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> Protocol:
     for key in changed:
         if key not in OVERRIDES:
             raise ConfigError(
-                f"{key!r} is no protocol field: must be one of {', '.join(OVERRIDES)}"
-                + nearest(key, OVERRIDES)
+                f"{key!r} is no protocol field: must be one of {', '.join(OVERRIDES)}" + nearest(key, OVERRIDES)
             )
     return replace(PROTOCOLS[name], **changed)

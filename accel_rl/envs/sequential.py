@@ -25,9 +25,7 @@ class SequentialEnv:
     Raises ConfigError.
     """
 
-    def __init__(
-        self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]
-    ) -> None:
+    def __init__(self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]) -> None:
         if reset not in RESETS:
             raise ConfigError(
                 f"reset={reset!r} is unknown: must be one of {', '.join(RESETS)}" + nearest(reset, RESETS)
@@ -35,9 +33,7 @@ class SequentialEnv:
         if decorrelation_steps < 0:
             raise ConfigError(f"decorrelation_steps={decorrelation_steps}: must be 0 or more")
         if not envs or len(envs) != len(seeds):
-            raise ConfigError(
-                f"{len(envs)} environments with {len(seeds)} seeds: must be as many, and at least 1"
-            )
+            raise ConfigError(f"{len(envs)} environments with {len(seeds)} seeds: must be as many, and at least 1")
         self.spec: EnvSpec = envs[0].spec
         self.n = len(envs)
         self.envs = list(envs)
@@ -61,9 +57,7 @@ class SequentialEnv:
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
             env.reset(frame)
             if self._decorrelation_steps:
-                for action in rng.integers(
-                    self.spec.n_actions, size=rng.integers(self._decorrelation_steps + 1)
-                ):
+                for action in rng.integers(self.spec.n_actions, size=rng.integers(self._decorrelation_steps + 1)):
                     if env.step(int(action), frame)[3]:
                         env.reset(frame)
         self._age[:] = 0

@@ -7,9 +7,7 @@ from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.protocols import resolve
 
 
-def make(
-    game: str = "breakout", seed: int = 1, training: bool = True, protocol: str = "stooke2018", **overrides
-):
+def make(game: str = "breakout", seed: int = 1, training: bool = True, protocol: str = "stooke2018", **overrides):
     return AtariEnv(game, resolve(protocol, overrides), seed, training)
 
 
@@ -61,9 +59,7 @@ def test_time_limit_truncates() -> None:
     env = make("boxing", max_episode_steps=7, max_evaluation_steps=5)
     start(env)
     steps = [s for s in play(env, np.zeros(20, int)) if s[0] != "reset"]
-    assert [s[1:4] for s in steps] == ([(False, False, False)] * 6 + [(False, True, True)]) * 2 + [
-        (False,) * 3
-    ] * 6
+    assert [s[1:4] for s in steps] == ([(False, False, False)] * 6 + [(False, True, True)]) * 2 + [(False,) * 3] * 6
     env = make("boxing", training=False, max_episode_steps=7, max_evaluation_steps=5)
     start(env)
     assert [s[3] for s in play(env, np.zeros(5, int))[:5]] == [False] * 4 + [True]

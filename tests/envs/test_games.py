@@ -50,9 +50,7 @@ def test_human_normalized_ends() -> None:
 
 def random_returns(game: str, episodes: int, seed: int = 0) -> np.ndarray:
     """Whole-game returns of uniform-random actions at 10 Hz (each held for six frames), for at most 18,000 frames."""
-    config = EnvConfig(
-        game=game, protocol="mnih2015", frame_skip=6, max_evaluation_steps=3_000, frame="104x80"
-    )
+    config = EnvConfig(game=game, protocol="mnih2015", frame_skip=6, max_evaluation_steps=3_000, frame="104x80")
     env = make_env(config, seed, training=False)
     rng = np.random.default_rng(seed)
     frame = np.zeros(env.spec.frame_shape, np.uint8)
@@ -74,8 +72,6 @@ def test_random_play_scores_as_published(game: str) -> None:
     """Mnih et al. 2015: a random player choosing at 10 Hz, mean of 30 games."""
     returns = random_returns(game, 30)
     published = scores()[game]["random"]
-    error = max(
-        returns.std(ddof=1) / np.sqrt(len(returns)), 0.1
-    )  # the published mean has an error of its own
+    error = max(returns.std(ddof=1) / np.sqrt(len(returns)), 0.1)  # the published mean has an error of its own
     print(f"{game}: {returns.mean():.2f} +- {error:.2f}, published {published}")
     assert abs(returns.mean() - published) <= 3 * error

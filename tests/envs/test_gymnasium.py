@@ -118,9 +118,7 @@ def test_exact_resume(id: str) -> None:
         for action in actions:
             batch.send(action)
             batch.recv(out)
-            played.append(
-                out.frame.tobytes() + out.reward.tobytes() + out.ended.tobytes() + out.age.tobytes()
-            )
+            played.append(out.frame.tobytes() + out.reward.tobytes() + out.ended.tobytes() + out.age.tobytes())
         return played
 
     course(batch, actions[:60])

@@ -28,9 +28,7 @@ def rainbow(lines: int) -> bytes:
     code += bytes([0xA9, 2, 0x85, 0, 0x85, 2, 0x85, 2, 0x85, 2, 0xA9, 0, 0x85, 0, 0x85, 1])  # VSYNC, 3 lines
     for count in (155, lines - 3 - 155):
         code += bytes([0xA0, count])  # LDY #count
-        code += bytes(
-            [0x85, 2, 0x98, 0x0A, 0x85, 9, 0x88, 0xD0, 0xF7]
-        )  # STA WSYNC; TYA; ASL; STA COLUBK; DEY; BNE
+        code += bytes([0x85, 2, 0x98, 0x0A, 0x85, 9, 0x88, 0xD0, 0xF7])  # STA WSYNC; TYA; ASL; STA COLUBK; DEY; BNE
     code += bytes([0x4C, frame & 0xFF, frame >> 8])  # JMP
     return bytes(code).ljust(0x7FC, b"\0") + bytes([0x00, 0xF0, 0x00, 0xF0])
 

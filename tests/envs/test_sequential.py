@@ -23,9 +23,7 @@ def step(batch: SequentialEnv, out: Step, action: np.ndarray | None = None) -> S
 
 
 def contents(out: Step) -> tuple:
-    return tuple(
-        getattr(out, k).tobytes() for k in ("frame", "age", "reward", "terminated", "truncated", "ended")
-    )
+    return tuple(getattr(out, k).tobytes() for k in ("frame", "age", "reward", "terminated", "truncated", "ended"))
 
 
 def test_equals_single_environments() -> None:

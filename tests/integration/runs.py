@@ -21,8 +21,8 @@ def start(*args: object, **kwargs) -> subprocess.Popen:
     return subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
 
 
-def run(*args: object, **kwargs) -> subprocess.CompletedProcess:
-    return subprocess.run(command(*args), capture_output=True, text=True, timeout=280, **kwargs)
+def run(*args: object, timeout_s: float = 280, **kwargs) -> subprocess.CompletedProcess:
+    return subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout_s, **kwargs)
 
 
 def rows(run_dir: Path) -> list[dict[str, str]]:
