@@ -30,13 +30,13 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
     return found
 
 
-def complete(argv: list[str], flags: dict[str, str], booleans: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
+def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
     """Flags written in full: `--game` becomes `--env.game` where only one group has such a name. ConfigError, with the
     nearest names, for one that does not exist."""
     by_name: dict[str, list[str]] = {}
     for flag, name in flags.items():
         by_name.setdefault(name, []).append(flag)
-    known = [*flags, *(f"--{n}" for n in by_name)]
+    known = dict.fromkeys([*flags, *(f"--{n}" for n in by_name)])
     done = []
     for arg in argv:
         if not arg.startswith("--") or arg == "--help":
@@ -89,7 +89,10 @@ def _one_line(boxed: str) -> str:
             continue
         if line:
             kept.append(line)
-    return " ".join(kept) or "the arguments do not fit; see --help"
+    text = " ".join(dict.fromkeys(kept))  # a title and its text may say the same
+    return (
+        text.replace("Unrecognized options Unrecognized options", "unrecognized options") or "the arguments do not fit"
+    )
 
 
 def positionals(argv: list[str], names: list[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:

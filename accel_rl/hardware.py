@@ -40,9 +40,12 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
     folders = {root}
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        base = root if not controllers else root / "cpu"
-        folder = base / path.lstrip("/")
-        folders |= {base, folder, *(p for p in folder.parents if base in p.parents)}
+        if controllers and "cpu" not in controllers.split(","):
+            continue  # v1: another controller's hierarchy
+        bases = [root / controllers, root / "cpu"] if controllers else [root]
+        for base in bases:
+            folder = base / path.lstrip("/")
+            folders |= {base, folder, *(p for p in folder.parents if base in p.parents)}
     for folder in folders:
         try:
             quota, period = (folder / "cpu.max").read_text().split()

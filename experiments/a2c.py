@@ -15,7 +15,7 @@ from accel_rl.config import EvaluationConfig, SamplerConfig, TrainConfig, defaul
 
 
 def pong_cpu(seed: int = 1) -> TrainConfig:
-    """Pong from about -21 to above 0 on a CPU: Stooke & Abbeel 2018, section 5.3, with 16 environments, 4 M env steps."""
+    """Pong from about -21 to above 0 on a CPU: Stooke & Abbeel 2018, section 5.3, 16 environments, 4 M env steps."""
     base = default_config("a2c")
     return dataclasses.replace(
         base,

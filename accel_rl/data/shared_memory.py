@@ -4,6 +4,7 @@ A memfd has no name in /dev/shm, so nothing is left behind however the processes
 not matter. Pages are taken when they are first written: an array that is rarely used costs only addresses.
 """
 
+import math
 import mmap
 import os
 import tempfile
@@ -22,7 +23,7 @@ def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
     offsets, end = {}, 0
     for name, (dtype, shape) in layout.items():
         offsets[name] = end
-        size = int(np.dtype(dtype).itemsize * np.prod(shape, dtype=np.int64))
+        size = np.dtype(dtype).itemsize * math.prod(shape)
         end += -(-size // _ALIGN) * _ALIGN
     return offsets, max(end, _ALIGN)
 
@@ -56,7 +57,7 @@ class SharedArrays:
         self.layout, self.fd, self.nbytes = layout, fd, size
         self._map = mmap.mmap(fd, size)
         self.arrays: dict[str, np.ndarray] = {
-            name: np.frombuffer(self._map, dtype, int(np.prod(shape, dtype=np.int64)), offsets[name]).reshape(shape)
+            name: np.frombuffer(self._map, dtype, math.prod(shape), offsets[name]).reshape(shape)
             for name, (dtype, shape) in layout.items()
         }
 

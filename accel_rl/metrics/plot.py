@@ -20,10 +20,14 @@ class Curve:
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """x, mean, low, high (least and greatest over seeds), where every run has values."""
-        low, high = max(x[0] for x in self.x), min(x[-1] for x in self.x)
-        if len(self.x) == 1 or low >= high:
+        if len(self.x) == 1:
             return self.x[0], self.y[0], self.y[0], self.y[0]
-        grid = np.linspace(low, high, points)
+        low, high = max(x[0] for x in self.x), min(x[-1] for x in self.x)
+        if low > high:
+            raise ConfigError(
+                f"{self.label}: its runs have no steps in common (one begins at {low:g}, one ends at {high:g})"
+            )
+        grid = np.linspace(low, high, points) if low < high else np.array([low])
         values = np.stack([np.interp(grid, x, y) for x, y in zip(self.x, self.y, strict=True)])
         return grid, values.mean(0), values.min(0), values.max(0)
 

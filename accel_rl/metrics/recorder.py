@@ -12,27 +12,27 @@ class Recorder:
 
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
-        self._count = 0
+        self._counts: dict[str, int] = {}
 
     def add(self, metrics: dict[str, Tensor]) -> None:
         for name, value in metrics.items():
             value = value.detach().double()
             self._sums[name] = self._sums[name] + value if name in self._sums else value
-        self._count += 1
+            self._counts[name] = self._counts.get(name, 0) + 1
 
     def means(self) -> dict[str, float]:
         """And begin anew."""
         names = list(self._sums)
         values = torch.stack([self._sums[n] for n in names]).tolist() if names else []  # one synchronisation
-        means = {n: v / self._count for n, v in zip(names, values, strict=True)}
-        self._sums, self._count = {}, 0
+        means = {n: v / self._counts[n] for n, v in zip(names, values, strict=True)}
+        self._sums, self._counts = {}, {}
         return means
 
     def state_dict(self) -> dict[str, Any]:
-        return {"sums": dict(self._sums), "count": self._count}
+        return {"sums": dict(self._sums), "counts": dict(self._counts)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._sums, self._count = dict(state["sums"]), state["count"]
+        self._sums, self._counts = dict(state["sums"]), dict(state["counts"])
 
 
 def episode_metrics(recent: list[tuple[float, int]]) -> dict[str, float]:

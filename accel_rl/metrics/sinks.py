@@ -34,8 +34,9 @@ class CsvSink:
         self.rows = 0
         if path.exists():
             with open(path, newline="") as f:
-                reader = csv.DictReader(f)
-                kept = [r for r in reader if None not in r.values()]  # a row cut short by a kill is not one
+                # a row cut short by a kill is not one
+                reader = csv.DictReader(line for line in f if line.endswith("\n"))
+                kept = [r for r in reader if None not in r.values()]
                 self._columns = list(reader.fieldnames or [])
             kept = kept if rows is None else kept[:rows]
             self.rows, self.last = len(kept), (kept[-1] if kept else {})

@@ -23,7 +23,7 @@ class TensorBoardSink:
         from torch.utils.tensorboard import SummaryWriter
 
         # what an interrupted run wrote beyond its checkpoint is about to happen again: it is hidden
-        self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1 if env_steps else None)
+        self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1)
 
     def write(self, row: Row) -> None:
         step = int(row["env_steps"])

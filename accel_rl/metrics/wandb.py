@@ -28,7 +28,7 @@ class WandbSink:
     def close(self) -> None:
         if self._run is not None:
             try:
-                self._run.finish(quiet=True)
+                self._run.finish()
             except Exception as e:
                 self._log(f"wandb: could not finish ({e})")
 
@@ -38,6 +38,8 @@ def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Si
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
+    for kind in ("CACHE", "CONFIG", "DATA"):  # nothing outside the run folder
+        os.environ.setdefault(f"WANDB_{kind}_DIR", str(folder.absolute() / "wandb" / kind.lower()))
     try:
         import wandb
 

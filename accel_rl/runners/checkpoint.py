@@ -64,16 +64,23 @@ class Checkpoints:
             manifest = {"format": FORMAT, "env_steps": env_steps, "sha256": sums}
             _write(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
             _sync_folder(temporary)
-            if final.exists():
-                shutil.rmtree(final)
+            self._remove(final)
             os.rename(temporary, final)
             _sync_folder(self.folder)
         except OSError as e:
             shutil.rmtree(temporary, ignore_errors=True)
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         for old in self.steps()[: -self.keep]:
-            shutil.rmtree(self.path(old), ignore_errors=True)
+            self._remove(self.path(old))
         return final
+
+    def _remove(self, path: Path) -> None:
+        """Under its own name a checkpoint is whole or not there: it is renamed first."""
+        if path.exists():
+            doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
+            shutil.rmtree(doomed, ignore_errors=True)
+            os.rename(path, doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
 
     def clean(self) -> None:
         """Remove what an interrupted write left behind."""

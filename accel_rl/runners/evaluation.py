@@ -50,9 +50,10 @@ class Evaluation:
 class Quota:
     """Which environments go on playing.
 
-    By steps: each begins episodes until its share is used and finishes the last one, so that an episode is never left
-    out for being long (the mean over all begun before a time set in advance has no bias to short ones: Wald).
-    By episodes: each plays a number set in advance.
+    By steps: each begins episodes until its share is used and finishes the last one, so that no episode is left out for
+    being long. The sums over many evaluations have no bias (Wald); the mean of a single one leans to long episodes by
+    about 1 / (number of episodes), where leaving out the unfinished ones would lean far to short ones.
+    By episodes: each plays a number set in advance; no bias at all.
     """
 
     def __init__(self, B: int, steps: int, episodes: int):
@@ -61,7 +62,7 @@ class Quota:
         share, rest = divmod(episodes, B)
         self._episodes = np.array([share + (b < rest) for b in range(B)]) if episodes else None
         self._steps = max(1, -(-steps // B))
-        self.idle = np.zeros(B, bool)
+        self.idle = np.zeros(B, bool) if self._episodes is None else self._episodes == 0
 
     def count(self, finished: list[Episode]) -> list[Episode]:
         """Take in finished episodes; returns those that count."""

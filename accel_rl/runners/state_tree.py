@@ -16,6 +16,7 @@ def encode(tree: dict[str, Any]) -> tuple[bytes, bytes]:
     tensors: dict[str, Tensor] = {}
 
     def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
+        path = f"{len(tensors)}{path}"  # numbered: a key may hold a slash
         tensors[path] = tensor.detach().cpu().contiguous().clone()
         return {_REF: [kind, path]}
 
@@ -23,7 +24,7 @@ def encode(tree: dict[str, Any]) -> tuple[bytes, bytes]:
         if isinstance(node, Tensor):
             return ref("tensor", path, node)
         if isinstance(node, np.ndarray):
-            return ref("array", path, torch.from_numpy(np.ascontiguousarray(node)))
+            return ref("array", path, torch.from_numpy(node.copy(order="C")))
         if isinstance(node, bytes):
             # an empty tensor is refused by some readers: length first
             return ref(
@@ -31,7 +32,7 @@ def encode(tree: dict[str, Any]) -> tuple[bytes, bytes]:
             )
         if isinstance(node, dict):
             assert _REF not in node and all(isinstance(k, str) for k in node), path
-            return {k: walk(v, f"{path}/{k}") for k, v in node.items()}
+            return {k: walk(v, f"{path}/{k}") for k, v in sorted(node.items())}
         if isinstance(node, list | tuple):
             return [walk(v, f"{path}/{i}") for i, v in enumerate(node)]
         if isinstance(node, np.generic):
@@ -59,7 +60,10 @@ def decode(text: bytes, tensor_file: bytes) -> dict[str, Any]:
             array = tensor.numpy()
             if kind == "array":
                 return array
-            return array.tobytes()[8 : 8 + int.from_bytes(array[:8].tobytes(), "little")]
+            data, size = array.tobytes()[8:], int.from_bytes(array[:8].tobytes(), "little")
+            if kind != "bytes" or len(data) != size:
+                raise ValueError(f"unreadable state: {name} is {kind} of {len(data)} bytes, not {size}")
+            return data
         if isinstance(node, dict):
             return {k: walk(v) for k, v in node.items()}
         if isinstance(node, list):
@@ -67,6 +71,8 @@ def decode(text: bytes, tensor_file: bytes) -> dict[str, Any]:
         return node
 
     try:
+        if not isinstance(tree, dict):
+            raise TypeError("its top level is no object")
         return walk(tree)
     except (KeyError, TypeError) as e:
         raise ValueError(f"unreadable state: {e}") from e

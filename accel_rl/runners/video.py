@@ -52,6 +52,8 @@ class Episode:
 
 def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int = 3) -> int:
     """Write a video; returns the number of pictures. ConfigError where the format's writer is missing."""
+    if path.suffix not in (".mp4", ".gif"):
+        raise ConfigError(f"{path}: must end in .mp4 or .gif")
     path.parent.mkdir(parents=True, exist_ok=True)
     return _write_mp4(pictures, path, fps, scale) if path.suffix == ".mp4" else _write_gif(pictures, path, fps)
 
