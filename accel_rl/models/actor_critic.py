@@ -1,21 +1,12 @@
 """A body with a policy head and a value head."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.convolution import A3CNet
+from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.mlp import MLP
-
-
-def orthogonal_(layer: nn.Linear | nn.Conv2d, gain: float) -> nn.Linear | nn.Conv2d:
-    """Orthogonal weights (Saxe et al. 2014), zero bias."""
-    nn.init.orthogonal_(layer.weight, gain)
-    assert layer.bias is not None
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 class ActorCritic(nn.Module):
@@ -27,9 +18,6 @@ class ActorCritic(nn.Module):
             self.body: nn.Module = A3CNet(spec.stack, *spec.frame_shape)
         else:
             self.body = MLP(int(torch.Size(spec.frame_shape).numel()) * spec.stack)
-        for layer in self.body.modules():
-            if isinstance(layer, nn.Linear | nn.Conv2d):  # torch's own start shrinks the signal by half in each layer
-                orthogonal_(layer, math.sqrt(2))
         features = int(self.body.out_features)  # type: ignore[arg-type]
         # A nearly uniform first policy, a value of order one.
         self.policy = orthogonal_(nn.Linear(features, spec.n_actions), 0.01)

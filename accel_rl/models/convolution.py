@@ -1,8 +1,12 @@
 """Convolutional bodies over stacks of uint8 frames."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from accel_rl.models.initialize import orthogonal_
 
 
 class ScaledConv2d(nn.Conv2d):
@@ -29,6 +33,10 @@ class A3CNet(nn.Module):
         self.conv_1 = nn.Conv2d(16, 32, 4, stride=2, padding=1)
         h, w = (conv_out(conv_out(x, 8, 4, 0), 4, 2, 1) for x in (height, width))
         self.fc_0 = nn.Linear(32 * h * w, hidden)
+        gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
+        orthogonal_(self.conv_0, gain)
+        orthogonal_(self.conv_1, gain)
+        orthogonal_(self.fc_0, gain)
         self.out_features = hidden
 
     def forward(self, obs: Tensor) -> Tensor:
