@@ -1,6 +1,10 @@
 """Fully connected body for vector observations."""
 
+import math
+
 from torch import Tensor, nn
+
+from accel_rl.models.initialize import orthogonal_
 
 
 class MLP(nn.Module):
@@ -11,7 +15,7 @@ class MLP(nn.Module):
         sizes = (features, *hidden)
         layers: list[nn.Module] = []
         for i, o in zip(sizes, hidden, strict=False):
-            layers += [nn.Linear(i, o), nn.Tanh()]
+            layers += [orthogonal_(nn.Linear(i, o), math.sqrt(2)), nn.Tanh()]
         self.layers = nn.Sequential(*layers)
         self.out_features = hidden[-1]
 
