@@ -17,9 +17,19 @@ GAMES = [
 ]
 
 
-@pytest.mark.parametrize("reset", ["immediate", "wait"])
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("env", GAMES, ids=lambda e: e.game)
+# by default each game, reset and group count once; all twelve with -m slow
+CASES = [
+    pytest.param(env, groups, reset, marks=() if default else pytest.mark.slow, id=f"{env.game}-{groups}-{reset}")
+    for env in GAMES
+    for groups in (1, 2)
+    for reset in ("immediate", "wait")
+    for default in [
+        (env.game, groups, reset) in {("breakout", 2, "wait"), ("pong", 1, "immediate"), ("boxing", 2, "immediate")}
+    ]
+]
+
+
+@pytest.mark.parametrize(("env", "groups", "reset"), CASES)
 def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
     agent, got = make_agent(env), {}
     for workers in (0, 1, 2, 3):
