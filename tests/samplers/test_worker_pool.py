@@ -1,5 +1,6 @@
 """Faults, for real: workers killed, stopped, failing."""
 
+import gc
 import os
 import signal
 import threading
@@ -134,6 +135,8 @@ def test_nothing_is_left_behind():
         pids = sampler.engine.pids()
         sampler.close()
         assert not any(psutil.pid_exists(p) for p in pids)
+    del sampler  # the shared memory goes with the last view of it
+    gc.collect()
     assert (me.num_fds(), set(os.listdir("/dev/shm"))) == before
 
 
