@@ -90,9 +90,9 @@ struct Console {
 
     // The capacitor reaches its threshold after a time in proportion to the paddle's resistance.
     HD bool paddle_ready(u32 i) {
-        if (s.paddle[i] < 0) return true;
         if (s.tia.dumped) return false;
-        return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
+        if (s.paddle[i] < 0) return s.tia.dump_cycle == NEVER;  // an open circuit, but charged at power-on
+        return s.tia.dump_cycle == NEVER || s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
     }
 
     HD void write_tia(u32 reg, u8 value) {
@@ -143,7 +143,7 @@ struct Console {
         const i32 phase = line_clock(s.tia, clocks);
         s.cycle = 0;
         s.riot.set_cycle -= cycles;
-        s.tia.dump_cycle -= cycles;
+        if (s.tia.dump_cycle != NEVER) s.tia.dump_cycle -= cycles;
         s.tia.hmove_clock -= clocks;
         if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock -= clocks;
         s.tia.frame_clock = -phase;
@@ -161,6 +161,7 @@ struct Console {
         riot_reset(s.riot, timer);
         s.tia = Tia{};
         s.tia.vsync_clock = NEVER;
+        s.tia.dump_cycle = NEVER;
         s.tia.hmove_clock = -NEVER / 2;
         s.tia.latched[0] = s.tia.latched[1] = 0x80;
         s.cpu = Cpu{};

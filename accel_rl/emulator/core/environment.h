@@ -36,6 +36,32 @@ HD void set_joystick(State& s, u32 action) {
     s.fire[1] = 0;
 }
 
+// Paddles: the first turns by 23,000 ohms a frame; its button is a joystick direction's pin.
+enum Controllers : u8 { JOYSTICKS, PADDLES, PADDLES_SWAPPED };
+constexpr i32 PADDLE_LEAST = 27450, PADDLE_MOST = 790196, PADDLE_TURN = 23000;
+constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;
+
+HD void centre_controllers(State& s, Controllers kind) {
+    for (i32& paddle : s.paddle) paddle = kind == JOYSTICKS ? -1 : PADDLE_MIDDLE;
+    if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // nobody plays there: ready at once
+}
+
+HD void set_paddle(State& s, u32 action, Controllers kind) {
+    const u32 mine = kind == PADDLES_SWAPPED ? 1 : 0;
+    const u8 held = action_directions(action);
+    i32& r = s.paddle[mine];
+    if (held & RIGHT) r -= PADDLE_TURN;
+    if (held & LEFT) r += PADDLE_TURN;
+    r = r < PADDLE_LEAST ? PADDLE_LEAST : r > PADDLE_MOST ? PADDLE_MOST : r;
+    s.riot.swcha = u8(held & FIRE ? ~(0x80 >> mine) : 0xFF);
+    s.fire[0] = s.fire[1] = 0;
+}
+
+HD void set_controllers(State& s, u32 action, Controllers kind) {
+    if (kind == JOYSTICKS) set_joystick(s, action);
+    else set_paddle(s, action, kind);
+}
+
 HD void set_switches(State& s, u8 pressed, u8 difficulty) {
     s.riot.swchb = u8(0x3F & ~pressed) | u8((difficulty & 3) << 6);
 }
