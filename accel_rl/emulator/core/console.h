@@ -90,9 +90,8 @@ struct Console {
 
     // The capacitor reaches its threshold after a time in proportion to the paddle's resistance.
     HD bool paddle_ready(u32 i) {
-        if (s.tia.dumped) return false;
-        if (s.paddle[i] < 0) return s.tia.dump_cycle == NEVER;  // an open circuit, but charged at power-on
-        return s.tia.dump_cycle == NEVER || s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
+        if (s.tia.dumped || s.paddle[i] < 0) return false;
+        return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
     }
 
     HD void write_tia(u32 reg, u8 value) {
@@ -127,12 +126,20 @@ struct Console {
     }
 
     // One update. Two pictures take turns, so that a short frame shows the lines of two frames ago.
-    HD void run_frame(u8* pictures, bool wanted) {
+    // `before` is called with the console before every instruction: for traces.
+    struct Untraced {
+        HD void operator()(const Console&) const {}
+    };
+    template <class Before = Untraced>
+    HD void run_frame(u8* pictures, bool wanted, Before before = Before{}) {
         if (!s.partial) start_frame();
         picture.pixels = wanted ? pictures + (s.odd_frame ? picture.height * WIDTH : 0) : nullptr;
         frame_over = false;
         Instruction<Console> instruction{s.cpu, *this};
-        for (u32 n = 0; n < MOST_INSTRUCTIONS && !frame_over; n++) instruction.step();
+        for (u32 n = 0; n < MOST_INSTRUCTIONS && !frame_over; n++) {
+            before(*this);
+            instruction.step();
+        }
         s.partial = !frame_over;
         if (frame_over) settle(s.tia, log, picture, 3 * s.cycle);
         else settle_writes(s.tia, log, picture);
@@ -143,7 +150,7 @@ struct Console {
         const i32 phase = line_clock(s.tia, clocks);
         s.cycle = 0;
         s.riot.set_cycle -= cycles;
-        if (s.tia.dump_cycle != NEVER) s.tia.dump_cycle -= cycles;
+        s.tia.dump_cycle -= cycles;
         s.tia.hmove_clock -= clocks;
         if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock -= clocks;
         s.tia.frame_clock = -phase;
@@ -161,7 +168,6 @@ struct Console {
         riot_reset(s.riot, timer);
         s.tia = Tia{};
         s.tia.vsync_clock = NEVER;
-        s.tia.dump_cycle = NEVER;
         s.tia.hmove_clock = -NEVER / 2;
         s.tia.latched[0] = s.tia.latched[1] = 0x80;
         s.cpu = Cpu{};

@@ -61,6 +61,8 @@ struct Instruction {
     HD void nz(u8 value) { p.n = p.z = value; }
     HD void push(u8 value) { bus.write(0x100 | p.sp--, value); }
     HD u8 pull() { return bus.read(0x100 | ++p.sp); }
+    // While the stack pointer moves, its old place is read: what a pull from TIA space then finds on the bus.
+    HD void before_pull() { bus.read(0x100 | p.sp); }
 
     HD void branch(bool taken) {
         const i8 offset = i8(fetch());
@@ -105,10 +107,12 @@ struct Instruction {
         p.pc = u16(low | bus.fetch(p.pc) << 8);
     }
     HD void rts() {
+        before_pull();
         const u8 low = pull();
         p.pc = u16((low | pull() << 8) + 1);
     }
     HD void rti() {
+        before_pull();
         cpu_set_flags(p, pull());
         const u8 low = pull();
         p.pc = u16(low | pull() << 8);
@@ -173,9 +177,9 @@ struct Instruction {
             case 0x40: rti(); break;
             case 0x60: rts(); break;
             case 0x08: push(cpu_flags(p, true)); break;
-            case 0x28: cpu_set_flags(p, pull()); break;
+            case 0x28: before_pull(); cpu_set_flags(p, pull()); break;
             case 0x48: push(p.a); break;
-            case 0x68: load(p.a, pull()); break;
+            case 0x68: before_pull(); load(p.a, pull()); break;
             case 0x18: p.c = 0; break;
             case 0x38: p.c = 1; break;
             case 0x58: p.i = 0; break;
