@@ -151,9 +151,39 @@ HD i32 write_delay(u32 reg, i32 at) {
     }
 }
 
-HD void reset_player(Tia& t, u32 i, i32 at) {
+// A player is reset while its copies at the old position show or are about to. By the distance from the start of an old
+// copy to the new position:
+//
+//     1-3            the new first copy shows at once
+//     4 ... width+3  the beam is inside the old copy: what the next 11 clocks show of it is still drawn
+//     others         nothing of the old copies is drawn any more
+//
+// Except in the first case the new first copy shows from the next line on.
+HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
+    const i32 position = reset_position(at, 5);
+    const i32 width = 8 << player_stretch(t.nusiz[i]);
+    i32 delay = 0;
+    t.first_hidden[i] = 1;
+    for (u32 copy = 0; copy < 5; copy++) {
+        if (!(copies(t.nusiz[i]) >> copy & 1)) continue;
+        const i32 distance = (position - t.pos[i] - 16 * i32(copy) + 2 * WIDTH) % WIDTH;
+        if (distance >= 1 && distance <= 3) t.first_hidden[i] = 0;
+        if (distance >= 4 && distance <= width + 3) delay = 11;
+    }
+    return delay;
+}
+
+HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
+    const i32 at = line_clock(t, clock);
+    const u8 hidden = t.first_hidden[i];
+    const i32 delay = player_reset_delay(t, i, at);
+    if (delay) {
+        const u8 now_hidden = t.first_hidden[i];
+        t.first_hidden[i] = hidden;
+        draw_until(t, picture, clock + delay);
+        t.first_hidden[i] = now_hidden;
+    }
     t.pos[i] = reset_position(at, 5);
-    t.first_hidden[i] = at >= HBLANK_CLOCKS;
 }
 
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
@@ -169,7 +199,7 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-HD void apply_write(Tia& t, u32 reg, u8 value, i32 clock) {
+HD void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock) {
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;
@@ -183,7 +213,7 @@ HD void apply_write(Tia& t, u32 reg, u8 value, i32 clock) {
         case PF0: t.pf = (t.pf & ~0xFu) | value >> 4; break;
         case PF1: t.pf = (t.pf & ~0xFF0u) | reversed_bits(value) << 4; break;
         case PF2: t.pf = (t.pf & ~0xFF000u) | u32(value) << 12; break;
-        case RESP0: case RESP1: reset_player(t, reg - RESP0, at); break;
+        case RESP0: case RESP1: reset_player(t, picture, reg - RESP0, clock); break;
         case RESM0: case RESM1: case RESBL: t.pos[M0 + reg - RESM0] = reset_position(at, 4); break;
         case GRP0:
             t.grp[0] = value;
@@ -215,7 +245,7 @@ HD void settle_writes(Tia& t, TiaLog& log, const Picture& picture) {
     for (u32 i = 0; i < log.count; i++) {
         const TiaWrite w = log.writes[i];
         draw_until(t, picture, w.clock + write_delay(w.reg, line_clock(t, w.clock)));
-        apply_write(t, w.reg, w.value, w.clock);
+        apply_write(t, picture, w.reg, w.value, w.clock);
     }
     log.count = 0;
 }
