@@ -47,6 +47,21 @@ HD u8 reset_position(i32 at, i32 latency) {
     return u8((at - HBLANK_CLOCKS + latency) % WIDTH);
 }
 
+// A reset soon after an HMOVE meets its pulses. Four such places, measured (no other pair of cycles differs):
+//
+//     object   HMOVE at   reset at cycle   position
+//     ball     3          9                5
+//     ball     3          10               6
+//     ball     5          23               10
+//     missile0 3          23               8
+HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
+    if (object == BL && cycle == 9 && since_hmove == 6) return 5;
+    if (object == BL && cycle == 10 && since_hmove == 7) return 6;
+    if (object == BL && cycle == 23 && since_hmove == 18) return 10;
+    if (object == M0 && cycle == 23 && since_hmove == 20) return 8;
+    return -1;
+}
+
 // The middle of a player, where its missile waits while RESMP is set.
 HD u8 locked_missile_position(u8 player, u8 nusiz) {
     static constexpr u8 middle[3] = {4, 8, 16};

@@ -214,7 +214,12 @@ HD void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock
         case PF1: t.pf = (t.pf & ~0xFF0u) | reversed_bits(value) << 4; break;
         case PF2: t.pf = (t.pf & ~0xFF000u) | u32(value) << 12; break;
         case RESP0: case RESP1: reset_player(t, picture, reg - RESP0, clock); break;
-        case RESM0: case RESM1: case RESBL: t.pos[M0 + reg - RESM0] = reset_position(at, 4); break;
+        case RESM0: case RESM1: case RESBL: {
+            const u32 object = M0 + reg - RESM0;
+            const i32 late = late_reset_position(object, at / 3, (clock - t.hmove_clock) / 3);
+            t.pos[object] = late < 0 ? reset_position(at, 4) : u8(late);
+            break;
+        }
         case GRP0:
             t.grp[0] = value;
             t.grp_old[1] = t.grp[1];
