@@ -44,6 +44,16 @@ Game game_of(const py::dict& d) {
     g.most = d["most"].cast<int>();
     g.lives_address = u8(lives.first);
     for (size_t v = 0; v < 256; v++) g.lives[v] = i16(lives.second.at(v));
+    auto more = d["more_lives"].cast<std::pair<int, std::vector<int>>>();
+    g.more_lives_address = u8(more.first);
+    for (size_t v = 0; v < 256; v++) g.more_lives[v] = i16(more.second.at(v));
+    g.lives_at_reset = i16(d["lives_at_reset"].cast<int>());
+    auto last_life = d["last_life"].cast<std::vector<int>>();
+    if (last_life.size() == 2) {
+        g.has_last_life = 1;
+        g.last_life[0] = u8(last_life[0]);
+        g.last_life[1] = u8(last_life[1]);
+    }
     g.no_lives_when_over = d["no_lives_when_over"].cast<bool>();
     for (auto clause : over) g.over[g.clauses++] = clause_of(clause.cast<py::list>());
     g.reset_frames = u8(d["reset_frames"].cast<int>());

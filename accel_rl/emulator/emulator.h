@@ -21,7 +21,9 @@ struct Snapshot {
     i32 score;
     u32 frame, episode_frame;
     float sticky_probability;
+    i32 lives;
     u8 over, last_action, difficulty, mode;
+    u8 lives_byte;  // as it was a frame ago
 };
 
 class Emulator {
@@ -62,7 +64,10 @@ class Emulator {
         for (int i = 0; i < game_.presses; i++)
             for (int n = 0; n < game_.start[i].frames; n++) frame(game_.start[i].action, NO_SWITCH);
         snap_.score = game_score(game_, snap_.state.ram);
+        snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
         snap_.over = game_over(game_, snap_.state.ram);
+        snap_.lives = game_lives(game_, snap_.state.ram, snap_.over);
+        if (game_.lives_at_reset >= 0) snap_.lives = game_.lives_at_reset;
         snap_.last_action = 0;
         snap_.episode_frame = 0;
     }
@@ -80,7 +85,9 @@ class Emulator {
         const i32 score = game_score(game_, snap_.state.ram);
         const i32 reward = game_reward(game_, snap_.score, score);
         snap_.score = score;
-        snap_.over = game_over(game_, snap_.state.ram);
+        snap_.over = game_over(game_, snap_.state.ram) || lost_last_life();
+        snap_.lives = game_lives(game_, snap_.state.ram, snap_.over);
+        snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
         return reward;
     }
 
@@ -101,7 +108,7 @@ class Emulator {
     const u8* screen() const { return pixels_.data() + (snap_.state.odd_frame ? size_t(game_.height) * WIDTH : 0); }
     i32 height() const { return game_.height; }
     bool over() const { return snap_.over; }
-    i32 lives() const { return game_lives(game_, snap_.state.ram, snap_.over); }
+    i32 lives() const { return snap_.lives; }
     u32 frames() const { return snap_.frame; }
     u32 episode_frames() const { return snap_.episode_frame; }
     const State& state() const { return snap_.state; }
@@ -152,6 +159,11 @@ class Emulator {
     u32 draw() {
         snap_.console_draws++;
         return random_draw(console_random_);
+    }
+
+    bool lost_last_life() const {
+        return game_.has_last_life && snap_.lives_byte == game_.last_life[0] &&
+               snap_.state.ram[game_.lives_address & 0x7F] == game_.last_life[1];
     }
 
     void power_cycle() {

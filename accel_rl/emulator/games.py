@@ -63,7 +63,8 @@ def settings(game: str) -> dict[str, Any]:
     if game not in games():
         raise ConfigError(f"game {game!r} is not emulated{nearest(game, games())}")
     g = games()[game]
-    lives = g.get("lives", [0x80, "binary", 0])
+    nothing = [0x80, "binary", 0]
+    lives, more = g.get("lives", nothing), g.get("lives2", nothing)
     return {
         "score": [(byte[0], table(*byte[1:])) for byte in g.get("score", [])],
         "unscored": _clause(g.get("unscored", [])),
@@ -71,6 +72,9 @@ def settings(game: str) -> dict[str, Any]:
         "least": g.get("reward_least", -NO_LIMIT),
         "most": g.get("reward_most", NO_LIMIT),
         "lives": (lives[0], table(*lives[1:])),
+        "more_lives": (more[0], table(*more[1:])),
+        "lives_at_reset": g.get("lives_at_reset", -1),
+        "last_life": g.get("last_life", []),
         "no_lives_when_over": g.get("no_lives_when_over", False),
         "over": [_clause(clause) for clause in g.get("over", [])],
         "reset_frames": g["reset_frames"],

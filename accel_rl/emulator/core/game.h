@@ -49,6 +49,11 @@ struct Game {
     i32 least, most;        // a reward's limits
     u8 lives_address;
     i16 lives[256];
+    u8 more_lives_address;  // a second byte that counts, if any
+    i16 more_lives[256];
+    i16 lives_at_reset;     // what a reset says before the first frame; -1: as the RAM has it
+    u8 last_life[2];        // the game is over when the lives byte goes from the first to the second of these ...
+    u8 has_last_life;       // ... in games where the second also means something else
     u8 no_lives_when_over;
     u8 clauses;
     Clause over[4];
@@ -82,7 +87,7 @@ HD bool game_over(const Game& g, const u8* ram) {
 }
 
 HD i32 game_lives(const Game& g, const u8* ram, bool over) {
-    return over && g.no_lives_when_over ? 0 : g.lives[ram[g.lives_address & 0x7F]];
+    return over && g.no_lives_when_over ? 0 : g.lives[ram[g.lives_address & 0x7F]] + g.more_lives[ram[g.more_lives_address & 0x7F]];
 }
 
 }  // namespace accel
