@@ -86,7 +86,7 @@ class Emulator {
         const i32 reward = game_reward(game_, snap_.score, score);
         snap_.score = score;
         snap_.over = game_over(game_, snap_.state.ram) || lost_last_life();
-        snap_.lives = game_lives(game_, snap_.state.ram, snap_.over);
+        snap_.lives = lives_now();
         snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
         return reward;
     }
@@ -159,6 +159,12 @@ class Emulator {
     u32 draw() {
         snap_.console_draws++;
         return random_draw(console_random_);
+    }
+
+    i32 lives_now() const {
+        if (!game_.lives_fall) return game_lives(game_, snap_.state.ram, snap_.over);
+        if (snap_.over) return 0;
+        return snap_.lives - (snap_.state.ram[game_.lives_address & 0x7F] == u8(snap_.lives_byte - 1) ? 1 : 0);
     }
 
     bool lost_last_life() const {

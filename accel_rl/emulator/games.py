@@ -74,6 +74,7 @@ def settings(game: str) -> dict[str, Any]:
         "lives": (lives[0], table(*lives[1:])),
         "more_lives": (more[0], table(*more[1:])),
         "lives_at_reset": g.get("lives_at_reset", -1),
+        "lives_fall": g.get("lives_fall", False),
         "last_life": g.get("last_life", []),
         "no_lives_when_over": g.get("no_lives_when_over", False),
         "over": [_clause(clause) for clause in g.get("over", [])],
