@@ -60,7 +60,9 @@ def reference(game: str, seed: int, sticky: float) -> Any:
     return ale
 
 
-def _differences(ale: Any, ours: AtariEmulator, rewards: tuple[int, int], screen: bool) -> Iterator[tuple[str, str]]:
+def _differences(
+    ale: Any, ours: AtariEmulator, rewards: tuple[int, int], screen: bool
+) -> Iterator[tuple[str, str]]:
     theirs_ram, our_ram = ale.getRAM(), ours.ram()
     if (theirs_ram != our_ram).any():
         at = np.nonzero(theirs_ram != our_ram)[0]
@@ -78,11 +80,20 @@ def _differences(ale: Any, ours: AtariEmulator, rewards: tuple[int, int], screen
             yield "screen", f"shape {our.shape} for {theirs.shape}"
         elif (theirs != our).any():
             y, x = np.nonzero(theirs != our)
-            yield "screen", f"{len(y)} pixels, first ({y[0]}, {x[0]}): {our[y[0], x[0]]} for {theirs[y[0], x[0]]}"
+            yield (
+                "screen",
+                f"{len(y)} pixels, first ({y[0]}, {x[0]}): {our[y[0], x[0]]} for {theirs[y[0], x[0]]}",
+            )
 
 
 def trace(
-    game: str, seed: int, frames: int, policy: str = "random", sticky: float = 0.0, resets: int = 1, screens: int = 1
+    game: str,
+    seed: int,
+    frames: int,
+    policy: str = "random",
+    sticky: float = 0.0,
+    resets: int = 1,
+    screens: int = 1,
 ) -> Outcome:
     """Runs both side by side; stops at a difference in RAM, after which nothing would agree."""
     out = Outcome(game)
@@ -125,7 +136,9 @@ def first_difference(game: str, seed: int, frames: int, policy: str, sticky: flo
             ours.restore(before)
             lines = [f"{game}: frame {frame}, action {action}"]
             for cycle, line, at, pc, b0, b1, b2, a, x, y, sp in ours.trace(action):
-                lines.append(f"{cycle:6} line {line:3} +{at:2}  {pc:04X}  {b0:02X} {b1:02X} {b2:02X}  A{a:02X} X{x:02X} Y{y:02X} S{sp:02X}")
+                lines.append(
+                    f"{cycle:6} line {line:3} +{at:2}  {pc:04X}  {b0:02X} {b1:02X} {b2:02X}  A{a:02X} X{x:02X} Y{y:02X} S{sp:02X}"
+                )
             return "\n".join(lines)
     return f"{game}: no difference"
 
@@ -138,14 +151,18 @@ def chosen(text: str) -> list[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--games", default="all57", help="all57, all, or names with commas")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--frames", type=int, default=2000)
     parser.add_argument("--policy", default="random", choices=["random", "held", "full", "all"])
     parser.add_argument("--sticky", type=float, default=0.0)
     parser.add_argument("--resets", type=int, default=1, help="resets besides those at an end of the game")
-    parser.add_argument("--verbose", action="store_true", help="print the first differing frame's instructions")
+    parser.add_argument(
+        "--verbose", action="store_true", help="print the first differing frame's instructions"
+    )
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(argv)
     policies = ["random", "held", "full"] if args.policy == "all" else [args.policy]

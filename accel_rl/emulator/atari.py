@@ -1,9 +1,9 @@
 """AtariEmulator: one game, frame for frame what ale-py 0.12.1 does.
 
-    emulator = AtariEmulator("breakout", seed=1)
-    reward = emulator.act(1)                      # one frame; 18 actions, as in ale_py.Action
-    emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram()
-    state = emulator.save()                       # bytes; the same actions from here give the same future
+emulator = AtariEmulator("breakout", seed=1)
+reward = emulator.act(1)                      # one frame; 18 actions, as in ale_py.Action
+emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram()
+state = emulator.save()                       # bytes; the same actions from here give the same future
 """
 
 from pathlib import Path

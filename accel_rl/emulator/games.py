@@ -55,7 +55,9 @@ def games() -> dict[str, dict[str, Any]]:
 
 
 def _clause(source: list) -> list[tuple[int, list[int]]]:
-    return [(address, [v for first, last in spans for v in range(first, last + 1)]) for address, spans in source]
+    return [
+        (address, [v for first, last in spans for v in range(first, last + 1)]) for address, spans in source
+    ]
 
 
 def settings(game: str) -> dict[str, Any]:

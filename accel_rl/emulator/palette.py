@@ -1,6 +1,6 @@
 """Colours: the TIA's 128 colour bytes (the lowest bit does not count) as RGB and as gray.
 
-    byte   hue in bits 7-4, brightness in bits 3-1
+byte   hue in bits 7-4, brightness in bits 3-1
 """
 
 import numpy as np

@@ -17,14 +17,12 @@ import re
 REGISTERS = {
     name: address
     for address, name in enumerate(
-        "VSYNC VBLANK WSYNC RSYNC NUSIZ0 NUSIZ1 COLUP0 COLUP1 COLUPF COLUBK CTRLPF REFP0 REFP1 PF0 PF1 PF2 "
-        "RESP0 RESP1 RESM0 RESM1 RESBL AUDC0 AUDC1 AUDF0 AUDF1 AUDV0 AUDV1 GRP0 GRP1 ENAM0 ENAM1 ENABL "
-        "HMP0 HMP1 HMM0 HMM1 HMBL VDELP0 VDELP1 VDELBL RESMP0 RESMP1 HMOVE HMCLR CXCLR".split()
+        ["VSYNC", "VBLANK", "WSYNC", "RSYNC", "NUSIZ0", "NUSIZ1", "COLUP0", "COLUP1", "COLUPF", "COLUBK", "CTRLPF", "REFP0", "REFP1", "PF0", "PF1", "PF2", "RESP0", "RESP1", "RESM0", "RESM1", "RESBL", "AUDC0", "AUDC1", "AUDF0", "AUDF1", "AUDV0", "AUDV1", "GRP0", "GRP1", "ENAM0", "ENAM1", "ENABL", "HMP0", "HMP1", "HMM0", "HMM1", "HMBL", "VDELP0", "VDELP1", "VDELBL", "RESMP0", "RESMP1", "HMOVE", "HMCLR", "CXCLR"]
     )
 } | {
     name: 0x30 + i
     for i, name in enumerate(
-        "CXM0P CXM1P CXP0FB CXP1FB CXM0FB CXM1FB CXBLPF CXPPMM INPT0 INPT1 INPT2 INPT3 INPT4 INPT5".split()
+        ["CXM0P", "CXM1P", "CXP0FB", "CXP1FB", "CXM0FB", "CXM1FB", "CXBLPF", "CXPPMM", "INPT0", "INPT1", "INPT2", "INPT3", "INPT4", "INPT5"]
     )
 } | {
     "SWCHA": 0x280, "SWACNT": 0x281, "SWCHB": 0x282, "SWBCNT": 0x283, "INTIM": 0x284, "INSTAT": 0x285,
@@ -32,7 +30,7 @@ REGISTERS = {
 }  # fmt: skip
 
 # mnemonic: opcode per addressing mode, in the order of MODES ("--" where there is none)
-MODES = "imp imm zp zpx zpy abs abx aby inx iny ind rel".split()
+MODES = ["imp", "imm", "zp", "zpx", "zpy", "abs", "abx", "aby", "inx", "iny", "ind", "rel"]
 _TABLE = """
 adc -- 69 65 75 -- 6d 7d 79 61 71    and -- 29 25 35 -- 2d 3d 39 21 31    asl 0a -- 06 16 -- 0e 1e
 bit -- -- 24 -- -- 2c                cmp -- c9 c5 d5 -- cd dd d9 c1 d1    cpx -- e0 e4 -- -- ec
@@ -54,7 +52,7 @@ for _word in _TABLE.split():
     if _word != "--":
         OPCODES[_name, MODES[_mode]] = int(_word, 16)
     _mode += 1
-for _i, _branch in enumerate("bpl bmi bvc bvs bcc bcs bne beq".split()):
+for _i, _branch in enumerate(["bpl", "bmi", "bvc", "bvs", "bcc", "bcs", "bne", "beq"]):
     OPCODES[_branch, "rel"] = 0x10 + 0x20 * _i
 
 _SHAPES = [

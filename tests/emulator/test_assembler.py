@@ -29,14 +29,15 @@ wait:   sta WSYNC
 
 def test_assembler_encodes_modes_and_vectors() -> None:
     rom = assemble("start: lda #<data\n sta $80,x\n lda (5),y\n jmp (data)\ndata: .byte 1, $ff\n")
-    assert rom[:10] == bytes.fromhex("a909" "9580" "b105" "6c09f8" "01")
+    assert rom[:10] == bytes.fromhex("a9099580b1056c09f801")
     assert rom[-4:] == bytes.fromhex("00f800f8")
 
 
 # name: code of one frame; results go to $80 and up
 ROMS = {
     "timer runs out": "".join(
-        f" lda #{value}\n sta {register}\n" + "".join(f" lda INTIM\n sta ${0x80 + 20 * i + k:x}\n" for k in range(20))
+        f" lda #{value}\n sta {register}\n"
+        + "".join(f" lda INTIM\n sta ${0x80 + 20 * i + k:x}\n" for k in range(20))
         for i, (register, value) in enumerate([("TIM1T", 30), ("TIM8T", 3), ("TIM64T", 0)])
     ),
     "timer flag": " lda #1\n sta TIM8T\n lda INSTAT\n sta $80\n nop\n nop\n nop\n lda INSTAT\n sta $81\n lda INTIM\n lda INSTAT\n sta $82\n",

@@ -17,7 +17,9 @@ def run(emulator: AtariEmulator, seed: int, frames: int) -> list:
     rng = np.random.default_rng(seed)
     out = []
     for _ in range(frames):
-        out.append((emulator.act(int(rng.integers(18))), emulator.ram().tobytes(), emulator.screen().tobytes()))
+        out.append(
+            (emulator.act(int(rng.integers(18))), emulator.ram().tobytes(), emulator.screen().tobytes())
+        )
         if emulator.game_over:
             emulator.reset()
     return out

