@@ -16,6 +16,7 @@ KNOWN: dict[str, str] = {
     "surround": "start actions",
     "yars_revenge": "start actions",
     "wizard_of_wor": "RAM from a collision or a late write on, first at frame 210",
+    "berzerk": "start actions (a guess that fits most seeds)",
     "star_gunner": "lives before the first loss",
     "time_pilot": "lives before the first loss",
 }
