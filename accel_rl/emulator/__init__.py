@@ -1,4 +1,4 @@
-"""An Atari 2600 emulator of our own, exact against ale-py 0.12.1. Built where a C++ compiler is found."""
+"""An Atari 2600 emulator of our own, meant to be exact against ale-py 0.12.1 (tests/emulator/test_trace.py names the gaps). Built where a C++ compiler is found."""
 
 from accel_rl.emulator.atari import AtariEmulator
 from accel_rl.emulator.games import games

@@ -1,4 +1,4 @@
-"""AtariEmulator: one game, frame for frame what ale-py 0.12.1 does.
+"""AtariEmulator: one game, compared frame for frame with ale-py 0.12.1.
 
 emulator = AtariEmulator("breakout", seed=1)
 reward = emulator.act(1)                      # one frame; 18 actions, as in ale_py.Action

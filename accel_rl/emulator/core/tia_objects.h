@@ -28,7 +28,8 @@ HD u32 player_stretch(u8 nusiz) { return (nusiz & 7) == 5 ? 1 : (nusiz & 7) == 7
 
 HD i32 wrap(i32 x) { return x < 0 ? x + WIDTH : x >= WIDTH ? x - WIDTH : x; }
 
-// Pixels to the left of an HMOVE at CPU cycle `cycle` (0-75), for the register's nibble.
+// Pixels to the left of an HMOVE at CPU cycle `cycle`, for the register's nibble. Measured at 3 and 5-76; 0-2 and 4 follow
+// the pattern.
 HD i32 hmove_motion(i32 cycle, u8 nibble) {
     const i32 pulses = nibble ^ 8;
     if (cycle <= 20 || cycle >= 75) {
@@ -47,7 +48,7 @@ HD u8 reset_position(i32 at, i32 latency) {
     return u8((at - HBLANK_CLOCKS + latency) % WIDTH);
 }
 
-// A reset soon after an HMOVE meets its pulses. Four such places, measured (no other pair of cycles differs):
+// A reset soon after an HMOVE meets its pulses. Four such places were measured, for HMOVE at cycles 3-6 and 8-39:
 //
 //     object   HMOVE at   reset at cycle   position
 //     ball     3          9                5
