@@ -1,0 +1,119 @@
+"""AtariEmulator: one game, compared frame for frame with ale-py 0.12.1.
+
+emulator = AtariEmulator("breakout", seed=1)
+reward = emulator.act(1)                      # one frame; 18 actions, as in ale_py.Action
+emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram()
+state = emulator.save()                       # bytes; the same actions from here give the same future
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel_rl.emulator import palette
+from accel_rl.emulator.games import cartridge, games, settings
+from accel_rl.errors import ConfigError
+
+
+def _core() -> Any:
+    try:
+        from accel_rl.emulator import _core  # type: ignore[attr-defined]
+    except ImportError as error:
+        raise ConfigError(
+            "the emulator is not built: install a C++17 compiler (g++ or clang++) and reinstall accel_rl with pip"
+        ) from error
+    return _core
+
+
+def rom_path(game: str) -> Path:
+    """ale-py's own ROM file of a game."""
+    import ale_py.roms
+
+    path = Path(ale_py.roms.__file__).parent / f"{game}.bin"
+    if not path.is_file():
+        raise ConfigError(f"ale-py has no ROM for {game!r}")
+    return path
+
+
+class AtariEmulator:
+    """Raises ConfigError where the game is unknown or the core is not built, ValueError for a bad ROM or state."""
+
+    def __init__(
+        self,
+        game: str,
+        seed: int = 0,
+        sticky: float = 0.0,
+        difficulty: int = 0,
+        rom: bytes | None = None,
+    ) -> None:
+        self.game = game
+        self.settings = settings(game)
+        allowed = games()[game].get("difficulties", [0])
+        if difficulty not in allowed:
+            raise ConfigError(f"difficulty {difficulty} of {game}; allowed are {allowed}")
+        if not 0 <= sticky <= 1:
+            raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
+        rom = rom_path(game).read_bytes() if rom is None else rom
+        self._emulator = _core().Emulator(rom, cartridge(game), self.settings)
+        self._emulator.seed(seed)
+        self._emulator.set_sticky(sticky)
+        if difficulty:
+            self._emulator.set_difficulty(difficulty)
+
+    @property
+    def minimal_actions(self) -> list[int]:
+        return list(games()[self.game]["actions"])
+
+    def act(self, action: int) -> int:
+        """One frame; the reward."""
+        return self._emulator.act(action)
+
+    def reset(self) -> None:
+        self._emulator.reset()
+
+    @property
+    def game_over(self) -> bool:
+        return self._emulator.over
+
+    @property
+    def lives(self) -> int:
+        return self._emulator.lives
+
+    @property
+    def frame_number(self) -> int:
+        return self._emulator.frames
+
+    @property
+    def episode_frame_number(self) -> int:
+        return self._emulator.episode_frames
+
+    def ram(self) -> np.ndarray:
+        """[128] uint8."""
+        return self._emulator.ram()
+
+    def set_ram(self, address: int, value: int) -> None:
+        self._emulator.set_ram(address, value)
+
+    def screen(self) -> np.ndarray:
+        """[height, 160] uint8: the TIA's colour bytes."""
+        return self._emulator.screen()
+
+    def gray(self) -> np.ndarray:
+        """[height, 160] uint8."""
+        return self._emulator.mapped(palette.GRAY, 1)
+
+    def rgb(self) -> np.ndarray:
+        """[height, 160, 3] uint8."""
+        return self._emulator.mapped(palette.RGB, 3)
+
+    def save(self) -> bytes:
+        return self._emulator.save()
+
+    def restore(self, state: bytes) -> None:
+        """Raises ValueError naming what is wrong with the bytes; the emulator then stays as it was."""
+        self._emulator.restore(state)
+
+    def trace(self, action: int) -> list[tuple[int, ...]]:
+        """One frame, as its instructions: (cycle, line, cycle in line, pc, three bytes there, a, x, y, sp)."""
+        return self._emulator.trace(action)

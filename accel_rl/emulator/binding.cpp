@@ -1,0 +1,153 @@
+// Python's face of one emulator. The GIL is released wherever frames are run.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+
+#include "emulator.h"
+
+namespace py = pybind11;
+using namespace accel;
+
+namespace {
+
+Condition condition_of(const py::tuple& source) {
+    Condition c{};
+    c.address = u8(source[0].cast<int>());
+    for (int v : source[1].cast<std::vector<int>>()) c.values[(v & 255) >> 3] |= u8(1 << (v & 7));
+    return c;
+}
+
+Clause clause_of(const py::list& source) {
+    Clause c{};
+    if (source.size() > 4) throw std::invalid_argument("a clause has more than 4 conditions");
+    for (auto item : source) c.all[c.count++] = condition_of(item.cast<py::tuple>());
+    return c;
+}
+
+Game game_of(const py::dict& d) {
+    Game g{};
+    auto points = d["score"].cast<std::vector<std::pair<int, std::vector<int>>>>();
+    auto lives = d["lives"].cast<std::pair<int, std::vector<int>>>();
+    auto over = d["over"].cast<py::list>();
+    auto start = d["start"].cast<std::vector<std::pair<int, int>>>();
+    if (points.size() > 6 || over.size() > 4 || start.size() > 3) throw std::invalid_argument("the game's tables are too long");
+    for (auto& [address, values] : points) {
+        ScoreByte& s = g.score[g.score_bytes++];
+        s.address = u8(address);
+        for (size_t v = 0; v < 256; v++) s.points[v] = values.at(v);
+    }
+    g.unscored = clause_of(d["unscored"].cast<py::list>());
+    g.wrap = d["wrap"].cast<int>();
+    g.least = d["least"].cast<int>();
+    g.most = d["most"].cast<int>();
+    g.lives_address = u8(lives.first);
+    for (size_t v = 0; v < 256; v++) g.lives[v] = i16(lives.second.at(v));
+    auto more = d["more_lives"].cast<std::pair<int, std::vector<int>>>();
+    g.more_lives_address = u8(more.first);
+    for (size_t v = 0; v < 256; v++) g.more_lives[v] = i16(more.second.at(v));
+    g.lives_at_reset = i16(d["lives_at_reset"].cast<int>());
+    g.lives_fall = d["lives_fall"].cast<bool>();
+    auto last_life = d["last_life"].cast<std::vector<int>>();
+    if (last_life.size() == 2) {
+        g.has_last_life = 1;
+        g.last_life[0] = u8(last_life[0]);
+        g.last_life[1] = u8(last_life[1]);
+    }
+    g.no_lives_when_over = d["no_lives_when_over"].cast<bool>();
+    for (auto clause : over) g.over[g.clauses++] = clause_of(clause.cast<py::list>());
+    g.reset_frames = u8(d["reset_frames"].cast<int>());
+    for (auto& [action, frames] : start) g.start[g.presses++] = Press{u8(action), u8(frames)};
+    g.fire_is_noop = d["fire_is_noop"].cast<bool>();
+    g.controllers = Controllers(d["controllers"].cast<int>());
+    g.pal = d["pal"].cast<bool>();
+    g.first_line = d["first_line"].cast<int>();
+    g.height = d["height"].cast<int>();
+    g.hmove_blanks = d["hmove_blanks"].cast<bool>();
+    return g;
+}
+
+std::unique_ptr<Emulator> make(const py::bytes& rom, int kind, const py::dict& game) {
+    const std::string bytes = rom;
+    if (kind < 0 || kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
+    const Game g = game_of(game);
+    if (g.height < 1 || g.height > 260 || g.first_line < 0 || g.first_line > 100)
+        throw std::invalid_argument("the picture's lines are impossible");
+    py::gil_scoped_release release;
+    return std::make_unique<Emulator>(bytes, CartridgeKind(kind), g);
+}
+
+py::array_t<u8> screen(const Emulator& e) {
+    py::array_t<u8> out({e.height(), WIDTH});
+    std::memcpy(out.mutable_data(), e.screen(), size_t(e.height()) * WIDTH);
+    return out;
+}
+
+void check_pixels(const Emulator& e, const py::array_t<u8>& out, int channels) {
+    const py::ssize_t wanted = py::ssize_t(e.height()) * WIDTH * channels;
+    if (out.size() != wanted || !(out.flags() & py::array::c_style))
+        throw std::invalid_argument("the array holds " + std::to_string(out.size()) + " bytes; the picture has " + std::to_string(wanted));
+}
+
+// A table of 256 entries, `channels` bytes each, applied to the picture.
+py::array_t<u8> mapped(const Emulator& e, py::array_t<u8, py::array::c_style> table, int channels) {
+    if (table.size() != 256 * channels) throw std::invalid_argument("the palette has the wrong size");
+    py::array_t<u8> out = channels == 1 ? py::array_t<u8>({e.height(), WIDTH}) : py::array_t<u8>({e.height(), WIDTH, channels});
+    check_pixels(e, out, channels);
+    const u8* from = e.screen();
+    u8* to = out.mutable_data();
+    const u8* colours = table.data();
+    const size_t n = size_t(e.height()) * WIDTH;
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < channels; k++) to[i * channels + k] = colours[from[i] * channels + k];
+    return out;
+}
+
+u8 peek(const Emulator& e, u32 address) {
+    if (!(address & 0x1000)) return (address & 0x280) == 0x80 ? e.ram()[address & 0x7F] : 0;
+    const u32 offset = address & 0xFFF;
+    if (e.rom().kind == CART_FE) return e.rom().bytes[(address & 0x2000 ? 0 : 0x1000) + offset];
+    return e.rom().bytes[e.state().cartridge.slice[offset >> 10] + (offset & 0x3FF)];
+}
+
+// One frame, as a list of (cycle, line, cycle in line, pc, three bytes there, a, x, y, sp).
+py::list trace(Emulator& e, u32 action) {
+    py::list out;
+    e.traced_frame(action, [&](const Console& c) {
+        const State& s = c.s;
+        const u32 pc = s.cpu.pc;
+        const i32 clock = 3 * s.cycle;
+        out.append(py::make_tuple(s.cycle, line_number(s.tia, clock), line_clock(s.tia, clock) / 3, pc, peek(e, pc),
+                                  peek(e, pc + 1), peek(e, pc + 2), s.cpu.a, s.cpu.x, s.cpu.y, s.cpu.sp));
+    });
+    return out;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, m) {
+    m.doc() = "The Atari 2600 emulator's core. Use accel_rl.emulator.AtariEmulator.";
+    const auto free_gil = py::call_guard<py::gil_scoped_release>();
+    py::class_<Emulator>(m, "Emulator")
+        .def(py::init(&make), py::arg("rom"), py::arg("kind"), py::arg("game"))
+        .def("act", &Emulator::act, free_gil)
+        .def("reset", &Emulator::reset, free_gil)
+        .def("load", &Emulator::load, free_gil)
+        .def("seed", &Emulator::seed)
+        .def("set_sticky", &Emulator::set_sticky)
+        .def("set_difficulty", &Emulator::set_difficulty)
+        .def("set_draws", &Emulator::set_draws)
+        .def("set_ram", &Emulator::set_ram)
+        .def("ram", [](const Emulator& e) { return py::array_t<u8>(128, e.ram()); })
+        .def("screen", &screen)
+        .def("mapped", &mapped)
+        .def("trace", &trace)
+        .def("save", [](const Emulator& e) { return py::bytes(e.save()); })
+        .def("restore", [](Emulator& e, const py::bytes& b) { e.restore(b); })
+        .def_property_readonly("over", &Emulator::over)
+        .def_property_readonly("lives", &Emulator::lives)
+        .def_property_readonly("frames", &Emulator::frames)
+        .def_property_readonly("episode_frames", &Emulator::episode_frames)
+        .def_property_readonly_static("state_size", [](py::object) { return sizeof(State); });
+}

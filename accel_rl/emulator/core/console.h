@@ -1,0 +1,181 @@
+// The console: what the CPU's 13 address lines reach, and one frame of time.
+//
+//     A12  A9  A7
+//      1    -   -     cartridge
+//      0    -   0     TIA        writes by A5-A0, reads by A3-A0
+//      0    0   1     RAM        128 bytes, also the stack
+//      0    1   1     RIOT       timer and ports
+//
+//     frame      ... | VSYNC cleared, 228 clocks or more after it was set | ... one update of the machine ...
+//     or ends at     a TIA write past the last line the format allows, or after 25,000 instructions: then it is partial
+//                    and the next update goes on with it
+//
+// Cycles count from the frame's start; the phase within a scan line is kept in `tia.frame_clock`.
+#pragma once
+#include "cartridge.h"
+#include "instructions.h"
+#include "riot.h"
+#include "tia_settle.h"
+
+namespace accel {
+
+constexpr i32 LINE_CYCLES = 76;
+constexpr u32 MOST_INSTRUCTIONS = 25000;
+
+struct State {
+    u8 ram[128];
+    Cpu cpu;
+    Riot riot;
+    Tia tia;
+    Cartridge cartridge;
+    i32 cycle;
+    u32 partial;         // the last update ended within a frame
+    i32 paddle[4];       // resistances at the ports, in the reference's ohms; negative: not plugged in
+    u8 fire[2];          // INPT4, INPT5: pressed
+    u8 bus;              // the last byte on the data bus
+    u8 odd_frame;        // which of two pictures the frame is drawn into
+};
+static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
+
+struct Console {
+    State& s;
+    Rom rom;
+    Picture picture;
+    i32 last_line;  // a TIA write past this scan line ends the frame
+    TiaLog& log;
+    bool frame_over;
+
+    HD void tick(u32 cycles) { s.cycle += i32(cycles); }
+
+    HD u8 fetch(u32 address) {
+        const u32 offset = address & 0xFFF;
+        if (address & 0x1000 && offset < rom.hotspots && offset >= rom.registers)
+            return s.bus = rom.bytes[s.cartridge.slice[offset >> 10] + (offset & 0x3FF)];
+        return read(address);
+    }
+
+    HD u8 read(u32 address) {
+        u8 value;
+        if (address & 0x1000) value = cartridge_read(s.cartridge, rom, address);
+        else if (!(address & 0x80)) value = read_tia(address & 15);
+        else if (address & 0x200) value = riot_read(s.riot, address, s.cycle);
+        else value = s.ram[address & 0x7F];
+        return s.bus = value;
+    }
+
+    HD void write(u32 address, u8 value) {
+        if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
+        else if (!(address & 0x80)) write_tia(address & 0x3F, value);
+        else if (address & 0x200) riot_write(s.riot, address, value, s.cycle);
+        else s.ram[address & 0x7F] = value;
+        s.bus = value;
+    }
+
+    // Only the two highest bits are driven; the others keep what was last on the bus.
+    HD u8 read_tia(u32 reg) {
+        const u8 noise = s.bus & 0x3F;
+        if (reg < 8) {
+            settle(s.tia, log, picture, 3 * s.cycle);
+            return noise | collision_register(s.tia.collisions, reg);
+        }
+        if (reg < 12) return noise | (paddle_ready(reg - 8) ? 0x80 : 0);
+        if (reg < 14) {
+            const u32 port = reg - 12;
+            u8 high = s.fire[port] ? 0 : 0x80;
+            if (s.tia.vblank & 0x40) high = s.tia.latched[port] = s.tia.latched[port] & high;
+            return noise | high;
+        }
+        return noise;
+    }
+
+    // The capacitor reaches its threshold after a time in proportion to the paddle's resistance.
+    HD bool paddle_ready(u32 i) {
+        if (s.tia.dumped || s.paddle[i] < 0) return false;
+        return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
+    }
+
+    HD void write_tia(u32 reg, u8 value) {
+        const i32 clock = 3 * s.cycle;
+        if (line_number(s.tia, clock) > last_line) frame_over = true;
+        if (reg == WSYNC) {
+            const i32 into = line_clock(s.tia, clock) / 3;
+            if (into) s.cycle += LINE_CYCLES - into;
+        } else if (reg == VSYNC) {
+            write_vsync(value, clock);
+        } else if (reg == VBLANK) {
+            write_inputs(value);
+        }
+        if (reg >= TIA_REGISTERS) return;
+        if (log.count == TiaLog::SIZE) settle_writes(s.tia, log, picture);
+        log.writes[log.count++] = TiaWrite{clock, u8(reg), value};
+    }
+
+    HD void write_vsync(u8 value, i32 clock) {
+        if (value & 2) {
+            s.tia.vsync_clock = clock + LINE_CLOCKS;
+        } else if (clock >= s.tia.vsync_clock) {
+            s.tia.vsync_clock = NEVER;
+            frame_over = true;
+        }
+    }
+
+    HD void write_inputs(u8 value) {
+        if (s.tia.dumped && !(value & 0x80)) s.tia.dump_cycle = s.cycle;
+        s.tia.dumped = value >> 7;
+        if (!(value & 0x40)) s.tia.latched[0] = s.tia.latched[1] = 0x80;
+    }
+
+    // One update. Two pictures take turns, so that a short frame shows the lines of two frames ago.
+    // `before` is called with the console before every instruction: for traces.
+    struct Untraced {
+        HD void operator()(const Console&) const {}
+    };
+    template <class Before = Untraced>
+    HD void run_frame(u8* pictures, bool wanted, Before before = Before{}) {
+        if (!s.partial) start_frame();
+        picture.pixels = wanted ? pictures + (s.odd_frame ? picture.height * WIDTH : 0) : nullptr;
+        frame_over = false;
+        Instruction<Console> instruction{s.cpu, *this};
+        for (u32 n = 0; n < MOST_INSTRUCTIONS && !frame_over; n++) {
+            before(*this);
+            instruction.step();
+        }
+        s.partial = !frame_over;
+        if (frame_over) settle(s.tia, log, picture, 3 * s.cycle);
+        else settle_writes(s.tia, log, picture);
+    }
+
+    HD void start_frame() {
+        const i32 cycles = s.cycle, clocks = 3 * s.cycle;
+        const i32 phase = line_clock(s.tia, clocks);
+        s.cycle = 0;
+        s.riot.set_cycle -= cycles;
+        s.tia.dump_cycle -= cycles;
+        s.tia.hmove_clock -= clocks;
+        if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock -= clocks;
+        s.tia.frame_clock = -phase;
+        s.tia.settled = -phase;
+        s.odd_frame ^= 1;
+    }
+
+    // Power: everything but the RAM, which keeps what it had.
+    HD void reset(u8 timer) {
+        s.cycle = 0;
+        s.bus = 0;
+        s.partial = 0;
+        log.count = 0;
+        cartridge_reset(s.cartridge, rom);
+        riot_reset(s.riot, timer);
+        s.tia = Tia{};
+        s.tia.vsync_clock = NEVER;
+        s.tia.hmove_clock = -NEVER / 2;
+        s.tia.latched[0] = s.tia.latched[1] = 0x80;
+        s.cpu = Cpu{};
+        s.cpu.sp = 0xFF;
+        s.cpu.z = 1;
+        const u32 low = read(0xFFFC);
+        s.cpu.pc = u16(low | u32(read(0xFFFD)) << 8);
+    }
+};
+
+}  // namespace accel

@@ -1,0 +1,94 @@
+// What a game's RAM means: score, lives, end; and how it is started.
+//
+//     score   = the sum of a few tables, each looked up with one RAM byte (digits are BCD in most games)
+//     reward  = the score's change over a frame, wrapped where the display rolls over, clipped where the game asks for it
+//     lives   = one more table
+//     over    = any clause of which all conditions hold; a condition is a set of values of one byte
+//
+// The tables are filled from games.json; nothing here knows a game by name.
+#pragma once
+#include "environment.h"
+
+namespace accel {
+
+struct ScoreByte {
+    u8 address;
+    i32 points[256];
+};
+
+struct Condition {
+    u8 address;
+    u8 values[32];  // 256 bits
+
+    HD bool holds(const u8* ram) const {
+        const u8 v = ram[address & 0x7F];
+        return values[v >> 3] >> (v & 7) & 1;
+    }
+};
+
+struct Clause {
+    u8 count;
+    Condition all[4];
+
+    HD bool holds(const u8* ram) const {
+        for (u32 i = 0; i < count; i++)
+            if (!all[i].holds(ram)) return false;
+        return count > 0;
+    }
+};
+
+struct Press {
+    u8 action, frames;
+};
+
+struct Game {
+    u8 score_bytes;
+    ScoreByte score[6];
+    Clause unscored;        // while it holds (a title picture in the digits' place) the score counts as 0
+    i32 wrap;               // a negative reward gets this much more; 0: it stays
+    i32 least, most;        // a reward's limits
+    u8 lives_address;
+    i16 lives[256];
+    u8 more_lives_address;  // a second byte that counts, if any
+    i16 more_lives[256];
+    i16 lives_at_reset;     // what a reset says before the first frame; -1: as the RAM has it
+    u8 lives_fall;          // lives are counted: one less whenever the byte falls by one
+    u8 last_life[2];        // the game is over when the lives byte goes from the first to the second of these ...
+    u8 has_last_life;       // ... in games where the second also means something else
+    u8 no_lives_when_over;
+    u8 clauses;
+    Clause over[4];
+    u8 reset_frames;        // with the RESET switch held
+    u8 presses;
+    Press start[3];
+    u8 fire_is_noop;        // actions with the fire button do nothing at all
+    Controllers controllers;
+    u8 pal;
+    i32 first_line, height;
+    u8 hmove_blanks;
+};
+
+HD i32 game_score(const Game& g, const u8* ram) {
+    if (g.unscored.holds(ram)) return 0;
+    i32 score = 0;
+    for (u32 i = 0; i < g.score_bytes; i++) score += g.score[i].points[ram[g.score[i].address & 0x7F]];
+    return score;
+}
+
+HD i32 game_reward(const Game& g, i32 before, i32 now) {
+    i32 reward = now - before;
+    if (reward < 0) reward += g.wrap;
+    return reward < g.least ? g.least : reward > g.most ? g.most : reward;
+}
+
+HD bool game_over(const Game& g, const u8* ram) {
+    for (u32 i = 0; i < g.clauses; i++)
+        if (g.over[i].holds(ram)) return true;
+    return false;
+}
+
+HD i32 game_lives(const Game& g, const u8* ram, bool over) {
+    return over && g.no_lives_when_over ? 0 : g.lives[ram[g.lives_address & 0x7F]] + g.more_lives[ram[g.more_lives_address & 0x7F]];
+}
+
+}  // namespace accel

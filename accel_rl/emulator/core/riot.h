@@ -1,0 +1,67 @@
+// RIOT 6532: the timer and the two ports (its 128 bytes of RAM are in State).
+//
+//     address   A4 A2 A1 A0        read            write
+//     $280          0  0  0        SWCHA           -
+//     $281          0  0  1        SWACNT          SWACNT
+//     $282          0  1  0        SWCHB           -
+//     $284          1  -  0        INTIM
+//     $285          1  -  1        INSTAT
+//     $294       1  1  0  0                        TIM1T, TIM8T, TIM64T, T1024T by A1 A0
+//
+// The timer after TIM8T = 3, by CPU cycles since the write:
+//
+//     cycle  1 ........ 8 9 ....... 16 17 ...... 24 25 26 27 28
+//     INTIM  2            1            0            FF FE FD FC     one a cycle once it has expired ...
+//
+// ... but only until INTIM is read after expiry: from then on it counts at the prescaled rate again, from the value
+// that was read. `read_offset` keeps the distance. (A read in the very cycle of expiry does not count.)
+#pragma once
+#include "types.h"
+
+namespace accel {
+
+struct Riot {
+    i32 set_cycle;    // when the timer was written, in cycles of this frame
+    i32 read_offset;  // cycles between expiry and the first INTIM read after it; 0 while there was none
+    u8 value;         // what was written
+    u8 shift;         // log2 of the divider
+    u8 swacnt;        // direction of port A: kept and read back, not applied to the inputs
+    u8 swcha, swchb;  // the pins: joysticks, console switches
+};
+
+HD void riot_reset(Riot& r, u8 timer) {
+    r.set_cycle = 0;
+    r.read_offset = 0;
+    r.value = timer;
+    r.shift = 6;
+    r.swacnt = 0;
+}
+
+HD u8 riot_read(Riot& r, u32 address, i32 cycle) {
+    switch (address & 7) {
+        case 0: return r.swcha;
+        case 1: return r.swacnt;
+        case 2: return r.swchb;
+        case 3: return 0;
+    }
+    const i32 elapsed = cycle - r.set_cycle;
+    const i32 counted = r.value - 1 - ((elapsed - 1) >> r.shift);
+    if (address & 1) return counted < 0 && r.read_offset == 0 ? 0x80 : 0;
+    if (counted >= 0) return u8(counted);
+    const i32 expiry = (i32(r.value) << r.shift) + 1;
+    if (r.read_offset == 0) r.read_offset = elapsed - expiry;
+    return u8(counted - r.read_offset);
+}
+
+HD void riot_write(Riot& r, u32 address, u8 value, i32 cycle) {
+    if ((address & 0x14) == 0x14) {
+        r.set_cycle = cycle;
+        r.read_offset = 0;
+        r.value = value;
+        r.shift = u8(0xA630u >> (4 * (address & 3)) & 15);  // 0, 3, 6, 10
+    } else if ((address & 7) == 1) {
+        r.swacnt = value;
+    }
+}
+
+}  // namespace accel

@@ -1,0 +1,72 @@
+// Where the objects of a scan line show: positions, copies, motion.
+//
+//     NUSIZ & 7    copies at offsets        width of a player's pixel
+//     0            0                        1
+//     1            0 16                     1
+//     2            0 32                     1
+//     3            0 16 32                  1
+//     4            0 64                     1
+//     5            0                        2, starting one pixel later
+//     6            0 32 64                  1
+//     7            0                        4, starting one pixel later
+//
+// HMOVE at CPU cycle c of a line: every object first moves right by 8 (the blank at the left edge), then left by one for
+// each of `motion` pulses, which come every 4 clocks from the write on. A late HMOVE (c > 54) makes the pulses without
+// the 8; one in between makes neither.
+#pragma once
+#include "tia.h"
+
+namespace accel {
+
+// Bit i: a copy at 16 * i pixels.
+HD u32 copies(u8 nusiz) {
+    static constexpr u8 at[8] = {1, 3, 5, 7, 17, 1, 21, 1};
+    return at[nusiz & 7];
+}
+
+HD u32 player_stretch(u8 nusiz) { return (nusiz & 7) == 5 ? 1 : (nusiz & 7) == 7 ? 2 : 0; }
+
+HD i32 wrap(i32 x) { return x < 0 ? x + WIDTH : x >= WIDTH ? x - WIDTH : x; }
+
+// Pixels to the left of an HMOVE at CPU cycle `cycle`, for the register's nibble. Measured at 3 and 5-76; 0-2 and 4 follow
+// the pattern.
+HD i32 hmove_motion(i32 cycle, u8 nibble) {
+    const i32 pulses = nibble ^ 8;
+    if (cycle <= 20 || cycle >= 75) {
+        const i32 missed = cycle <= 3 || cycle >= 75 ? 0 : (3 * cycle - 7) / 4;
+        const i32 most = 15 - missed;
+        return (pulses < most ? pulses : most) - 8;
+    }
+    if (cycle < 55) return 0;
+    const i32 missed = 14 - (3 * (cycle - 55) + 2) / 4;
+    return pulses > missed ? pulses - missed : 0;
+}
+
+// Where an object lands that is reset at this clock of a line; latency 5 for players, 4 for missiles and the ball.
+HD u8 reset_position(i32 at, i32 latency) {
+    if (at < HBLANK_CLOCKS) return u8(latency - 2);
+    return u8((at - HBLANK_CLOCKS + latency) % WIDTH);
+}
+
+// A reset soon after an HMOVE meets its pulses. Four such places were measured, for HMOVE at cycles 3-6 and 8-39:
+//
+//     object   HMOVE at   reset at cycle   position
+//     ball     3          9                5
+//     ball     3          10               6
+//     ball     5          23               10
+//     missile0 3          23               8
+HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
+    if (object == BL && cycle == 9 && since_hmove == 6) return 5;
+    if (object == BL && cycle == 10 && since_hmove == 7) return 6;
+    if (object == BL && cycle == 23 && since_hmove == 18) return 10;
+    if (object == M0 && cycle == 23 && since_hmove == 20) return 8;
+    return -1;
+}
+
+// The middle of a player, where its missile waits while RESMP is set.
+HD u8 locked_missile_position(u8 player, u8 nusiz) {
+    static constexpr u8 middle[3] = {4, 8, 16};
+    return u8((player + middle[player_stretch(nusiz)]) % WIDTH);
+}
+
+}  // namespace accel

@@ -1,0 +1,263 @@
+// Settling: the log of TIA writes becomes collisions and, where a picture is wanted, pixels.
+//
+//     settled ......... write + its delay ......... write + its delay ......... until
+//             draw with               draw with                 draw with
+//             the registers           the first write           both
+//
+// A write becomes visible some clocks after the CPU made it:
+//
+//     VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
+//
+// A pixel is the set of objects that show there, one bit each. Its colour is that of the first in the order of priority,
+// and every pair in the set has collided.
+#pragma once
+#include "tia_objects.h"
+
+namespace accel {
+
+constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF = 32;
+
+// The sets of objects seen on a stretch of pixels, one bit per set of the 64: collisions are read off it later.
+HD u32 pairs_of(u32 set) {
+    // pair order: the 15 collision latches, two per register from CXM0P on, bit 7 first
+    static constexpr u8 pair[15] = {
+        BIT_M0 | BIT_P1, BIT_M0 | BIT_P0, BIT_M1 | BIT_P0, BIT_M1 | BIT_P1, BIT_P0 | BIT_PF, BIT_P0 | BIT_BL,
+        BIT_P1 | BIT_PF, BIT_P1 | BIT_BL, BIT_M0 | BIT_PF, BIT_M0 | BIT_BL, BIT_M1 | BIT_PF, BIT_M1 | BIT_BL,
+        BIT_BL | BIT_PF, BIT_P0 | BIT_P1, BIT_M0 | BIT_M1,
+    };
+    u32 pairs = 0;
+    for (u32 i = 0; i < 15; i++) pairs |= u32((set & pair[i]) == pair[i]) << i;
+    return pairs;
+}
+
+// CXM0P ... CXPPMM: bits 7 and 6.
+HD u8 collision_register(u32 collisions, u32 reg) {
+    if (reg == 6) return u8((collisions >> 12 & 1) << 7);
+    if (reg == 7) return u8((collisions >> 13 & 1) << 7 | (collisions >> 14 & 1) << 6);
+    return u8((collisions >> (2 * reg) & 1) << 7 | (collisions >> (2 * reg + 1) & 1) << 6);
+}
+
+struct Line {
+    u8 set[WIDTH];  // of the pixels from `begin` to `end`
+    i32 begin, end;
+
+    HD void put(i32 x, u8 bit) {
+        x = wrap(x);
+        if (x >= begin && x < end) set[x] |= bit;
+    }
+};
+
+HD void put_player(Line& line, const Tia& t, u32 i) {
+    u32 shape = t.vdel[i] ? t.grp_old[i] : t.grp[i];
+    if (!shape) return;
+    const u32 stretch = player_stretch(t.nusiz[i]);
+    const i32 start = t.pos[i] + (stretch ? 1 : 0);
+    const u32 at = copies(t.nusiz[i]) & (t.first_hidden[i] ? ~1u : ~0u);
+    for (u32 copy = 0; copy < 5; copy++) {
+        if (!(at >> copy & 1)) continue;
+        for (i32 pixel = 0; pixel < i32(8u << stretch); pixel++) {
+            const i32 column = pixel >> stretch;
+            if (shape >> (t.refp[i] ? column : 7 - column) & 1) line.put(wrap(start + 16 * i32(copy)) + pixel, u8(BIT_P0 << i));
+        }
+    }
+}
+
+HD void put_missile(Line& line, const Tia& t, u32 i) {
+    if (!t.enam[i] || t.resmp[i]) return;
+    const u32 at = copies(t.nusiz[i]);
+    for (u32 copy = 0; copy < 5; copy++)
+        for (i32 pixel = 0; (at >> copy & 1) && pixel < 1 << (t.nusiz[i] >> 4 & 3); pixel++)
+            line.put(wrap(t.pos[M0 + i] + 16 * i32(copy)) + pixel, u8(BIT_M0 << i));
+}
+
+HD void put_ball(Line& line, const Tia& t) {
+    if (!(t.vdel[2] ? t.enabl_old : t.enabl)) return;
+    for (i32 pixel = 0; pixel < 1 << (t.ctrlpf >> 4 & 3); pixel++) line.put(t.pos[BL] + pixel, BIT_BL);
+}
+
+HD void put_playfield(Line& line, const Tia& t) {
+    if (!t.pf) return;
+    for (i32 x = line.begin; x < line.end; x++) {
+        const i32 cell = x / 4 % 20;
+        if (t.pf >> (x >= 80 && t.right_reflected ? 19 - cell : cell) & 1) line.set[x] |= BIT_PF;
+    }
+}
+
+// Which of the four colours a set of objects shows.
+HD u32 colour_index(u32 set, u8 ctrlpf, bool right) {
+    const bool score = (ctrlpf & 6) == 2;
+    if (ctrlpf & 4 && set & (BIT_PF | BIT_BL)) return 2;
+    if (score && !right && set & BIT_PF) return 0;
+    if (set & (BIT_P0 | BIT_M0)) return 0;
+    if (set & (BIT_P1 | BIT_M1)) return 1;
+    if (score && set & BIT_PF) return right ? 1 : 0;
+    return set & (BIT_PF | BIT_BL) ? 2 : 3;
+}
+
+// One displayed line's pixels begin ... end.
+HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
+    if (begin >= end) return;
+    i32 x = begin;
+    if (t.vblank & 2) {
+        for (; row && x < end; x++) row[x] = 0;
+        return;
+    }
+    Line line;
+    line.begin = begin;
+    line.end = end;
+    for (; x < end; x++) line.set[x] = 0;
+    put_playfield(line, t);
+    for (u32 i = 0; i < 2; i++) put_player(line, t, i), put_missile(line, t, i);
+    put_ball(line, t);
+    u64 seen = 0;
+    for (x = begin; x < end; x++) seen |= u64(1) << line.set[x];
+    for (u32 set = 3; set < 64; set++)
+        if (seen >> set & 1) t.collisions |= pairs_of(set);
+    if (!row) return;
+    for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)];
+}
+
+// From `settled` to `until` with the registers as they are. Outside the displayed lines nothing happens.
+HD void draw_until(Tia& t, const Picture& picture, i32 until) {
+    const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
+    const i32 stop = start + picture.height * LINE_CLOCKS;
+    i32 from = t.settled > start ? t.settled : start;
+    if (until > t.settled) t.settled = until;
+    const i32 to = until < stop ? until : stop;
+    while (from < to) {
+        const i32 line = (from - start) / LINE_CLOCKS;
+        const i32 line_start = start + line * LINE_CLOCKS;
+        const i32 end = to < line_start + LINE_CLOCKS ? to : line_start + LINE_CLOCKS;
+        const i32 first = from - line_start - HBLANK_CLOCKS, last = end - line_start - HBLANK_CLOCKS;
+        u8* row = picture.pixels ? picture.pixels + line * WIDTH : nullptr;
+        draw_pixels(t, row, first > 0 ? first : 0, last);
+        if (t.hmove_blank && row && picture.hmove_blanks)
+            for (i32 x = first > 0 ? first : 0; x < 8 && x < last; x++) row[x] = 0;
+        if (end == line_start + LINE_CLOCKS) {
+            t.hmove_blank = 0;
+            t.first_hidden[0] = t.first_hidden[1] = 0;
+            t.right_reflected = t.ctrlpf & 1;
+        }
+        from = end;
+    }
+}
+
+HD i32 write_delay(u32 reg, i32 at) {
+    switch (reg) {
+        case VBLANK: case REFP0: case REFP1: case GRP0: case GRP1: return 1;
+        case NUSIZ0: case NUSIZ1: return 8;
+        case PF0: case PF1: case PF2: return i32(0x3254u >> (4 * (at / 3 & 3)) & 15);
+        default: return 0;
+    }
+}
+
+// A player is reset while its copies at the old position show or are about to. By the distance from the start of an old
+// copy to the new position:
+//
+//     1-3            the new first copy shows at once
+//     4 ... width+3  the beam is inside the old copy: what the next 11 clocks show of it is still drawn
+//     others         nothing of the old copies is drawn any more
+//
+// Except in the first case the new first copy shows from the next line on.
+HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
+    const i32 position = reset_position(at, 5);
+    const i32 width = 8 << player_stretch(t.nusiz[i]);
+    i32 delay = 0;
+    t.first_hidden[i] = 1;
+    for (u32 copy = 0; copy < 5; copy++) {
+        if (!(copies(t.nusiz[i]) >> copy & 1)) continue;
+        const i32 distance = (position - t.pos[i] - 16 * i32(copy) + 2 * WIDTH) % WIDTH;
+        if (distance >= 1 && distance <= 3) t.first_hidden[i] = 0;
+        if (distance >= 4 && distance <= width + 3) delay = 11;
+    }
+    return delay;
+}
+
+HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
+    const i32 at = line_clock(t, clock);
+    const u8 hidden = t.first_hidden[i];
+    const i32 delay = player_reset_delay(t, i, at);
+    if (delay) {
+        const u8 now_hidden = t.first_hidden[i];
+        t.first_hidden[i] = hidden;
+        draw_until(t, picture, clock + delay);
+        t.first_hidden[i] = now_hidden;
+    }
+    t.pos[i] = reset_position(at, 5);
+}
+
+HD void write_hmove(Tia& t, i32 clock, i32 at) {
+    const i32 cycle = at / 3;
+    for (u32 i = 0; i < 5; i++) t.pos[i] = u8(wrap(t.pos[i] - hmove_motion(cycle, t.hm[i])));
+    if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;
+    t.hmove_clock = clock;
+}
+
+HD u32 reversed_bits(u32 value) {
+    u32 result = 0;
+    for (u32 i = 0; i < 8; i++) result |= (value >> i & 1) << (7 - i);
+    return result;
+}
+
+HD void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock) {
+    const i32 at = line_clock(t, clock);
+    switch (reg) {
+        case VBLANK: t.vblank = value; break;
+        case NUSIZ0: case NUSIZ1: t.nusiz[reg - NUSIZ0] = value; break;
+        case COLUP0: case COLUP1: case COLUPF: case COLUBK: t.colour[reg - COLUP0] = value & 0xFE; break;
+        case CTRLPF:
+            t.ctrlpf = value;
+            if (at < HBLANK_CLOCKS + 79) t.right_reflected = value & 1;
+            break;
+        case REFP0: case REFP1: t.refp[reg - REFP0] = value >> 3 & 1; break;
+        case PF0: t.pf = (t.pf & ~0xFu) | value >> 4; break;
+        case PF1: t.pf = (t.pf & ~0xFF0u) | reversed_bits(value) << 4; break;
+        case PF2: t.pf = (t.pf & ~0xFF000u) | u32(value) << 12; break;
+        case RESP0: case RESP1: reset_player(t, picture, reg - RESP0, clock); break;
+        case RESM0: case RESM1: case RESBL: {
+            const u32 object = M0 + reg - RESM0;
+            const i32 late = late_reset_position(object, at / 3, (clock - t.hmove_clock) / 3);
+            t.pos[object] = late < 0 ? reset_position(at, 4) : u8(late);
+            break;
+        }
+        case GRP0:
+            t.grp[0] = value;
+            t.grp_old[1] = t.grp[1];
+            break;
+        case GRP1:
+            t.grp[1] = value;
+            t.grp_old[0] = t.grp[0];
+            t.enabl_old = t.enabl;
+            break;
+        case ENAM0: case ENAM1: t.enam[reg - ENAM0] = value >> 1 & 1; break;
+        case ENABL: t.enabl = value >> 1 & 1; break;
+        case HMP0: case HMP1: case HMM0: case HMM1: case HMBL: t.hm[reg - HMP0] = value >> 4; break;
+        case VDELP0: case VDELP1: case VDELBL: t.vdel[reg - VDELP0] = value & 1; break;
+        case RESMP0: case RESMP1: {
+            const u32 i = reg - RESMP0;
+            if (t.resmp[i] && !(value & 2)) t.pos[M0 + i] = locked_missile_position(t.pos[i], t.nusiz[i]);
+            t.resmp[i] = value >> 1 & 1;
+            break;
+        }
+        case HMOVE: write_hmove(t, clock, at); break;
+        case HMCLR: for (u32 i = 0; i < 5; i++) t.hm[i] = 0; break;
+        case CXCLR: t.collisions = 0; break;
+        default: break;
+    }
+}
+
+HD void settle_writes(Tia& t, TiaLog& log, const Picture& picture) {
+    for (u32 i = 0; i < log.count; i++) {
+        const TiaWrite w = log.writes[i];
+        draw_until(t, picture, w.clock + write_delay(w.reg, line_clock(t, w.clock)));
+        apply_write(t, picture, w.reg, w.value, w.clock);
+    }
+    log.count = 0;
+}
+
+HD void settle(Tia& t, TiaLog& log, const Picture& picture, i32 until) {
+    settle_writes(t, log, picture);
+    draw_until(t, picture, until);
+}
+
+}  // namespace accel

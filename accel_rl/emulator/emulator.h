@@ -1,0 +1,219 @@
+// One emulator on the host: a console, its game, two pictures, the two streams of randomness; and its state as bytes.
+//
+//     state bytes     magic "ARLE" | version | kind of cartridge | ROM checksum | Snapshot | the two pictures
+//
+// Everything that the future depends on is in it, pictures included (a short frame shows lines of an older one). The
+// numbers are little-endian, as on every machine this builds for.
+#pragma once
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/game.h"
+
+namespace accel {
+
+struct Snapshot {
+    State state;
+    Random sticky;
+    u32 console_draws;  // of the console's randomness, from its fixed seed
+    i32 score;
+    u32 frame, episode_frame;
+    float sticky_probability;
+    i32 lives;
+    u8 over, last_action, difficulty, mode;
+    u8 lives_byte;  // as it was a frame ago
+};
+
+class Emulator {
+  public:
+    Emulator(const std::string& rom, CartridgeKind kind, const Game& game)
+        : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
+          console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
+                   game.pal ? 342 : 290, log_, false} {
+        if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
+        if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
+            throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
+                                        std::to_string(cartridge_size(kind)));
+        bytes_.resize(cartridge_size(kind));
+        console_.rom = rom_of(bytes_.data(), kind);
+        checksum_ = 2166136261u;
+        for (u8 b : bytes_) checksum_ = (checksum_ ^ b) * 16777619u;
+        load();
+    }
+    Emulator(const Emulator&) = delete;
+
+    // Power on as the reference does: 60 frames to detect the TV format, then a reset.
+    void load() {
+        random_seed(console_random_, CONSOLE_SEED);
+        snap_.console_draws = 0;
+        std::memset(&snap_.state, 0, sizeof(State));
+        for (u8& b : snap_.state.ram) b = u8(draw());
+        draw();
+        power_cycle();
+        for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
+        draw();
+        reset();
+    }
+
+    void reset() {
+        power_cycle();
+        for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
+        for (int i = 0; i < game_.reset_frames; i++) frame(0, RESET);
+        for (int i = 0; i < game_.presses; i++)
+            for (int n = 0; n < game_.start[i].frames; n++) frame(game_.start[i].action, NO_SWITCH);
+        snap_.score = game_score(game_, snap_.state.ram);
+        snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
+        snap_.over = game_over(game_, snap_.state.ram);
+        snap_.lives = game_lives(game_, snap_.state.ram, snap_.over);
+        if (game_.lives_at_reset >= 0) snap_.lives = game_.lives_at_reset;
+        snap_.last_action = 0;
+        snap_.episode_frame = 0;
+    }
+
+    i32 act(u32 action) {
+        if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
+        if (snap_.over) return 0;
+        const double p = snap_.sticky_probability;
+        const double drawn = random_draw(snap_.sticky) / 4294967296.0;
+        random_draw(snap_.sticky);  // the second player's
+        if (drawn >= p) snap_.last_action = u8(action);
+        frame(snap_.last_action, NO_SWITCH);
+        snap_.frame++;
+        snap_.episode_frame++;
+        const i32 score = game_score(game_, snap_.state.ram);
+        const i32 reward = game_reward(game_, snap_.score, score);
+        snap_.score = score;
+        snap_.over = game_over(game_, snap_.state.ram) || lost_last_life();
+        snap_.lives = lives_now();
+        snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
+        return reward;
+    }
+
+    void frame(u32 action, u8 switches) {
+        if (game_.fire_is_noop && action_directions(action) & FIRE) action = 0;
+        set_controllers(snap_.state, action, game_.controllers);
+        set_switches(snap_.state, switches, snap_.difficulty);
+        console_.run_frame(pixels_.data(), draws_);
+    }
+
+    void seed(u32 value) { random_seed(snap_.sticky, value); }
+    void set_sticky(float p) { snap_.sticky_probability = p; }
+    void set_difficulty(u8 d) { snap_.difficulty = d; }
+    void set_draws(bool on) { draws_ = on; }
+
+    const u8* ram() const { return snap_.state.ram; }
+    void set_ram(u32 address, u8 value) { snap_.state.ram[address & 0x7F] = value; }
+    const u8* screen() const { return pixels_.data() + (snap_.state.odd_frame ? size_t(game_.height) * WIDTH : 0); }
+    i32 height() const { return game_.height; }
+    bool over() const { return snap_.over; }
+    i32 lives() const { return snap_.lives; }
+    u32 frames() const { return snap_.frame; }
+    u32 episode_frames() const { return snap_.episode_frame; }
+    const State& state() const { return snap_.state; }
+    const Rom& rom() const { return console_.rom; }
+
+    template <class Before>
+    void traced_frame(u32 action, Before before) {
+        if (game_.fire_is_noop && action_directions(action) & FIRE) action = 0;
+        set_controllers(snap_.state, action, game_.controllers);
+        set_switches(snap_.state, NO_SWITCH, snap_.difficulty);
+        console_.run_frame(pixels_.data(), true, before);
+    }
+
+    std::string save() const {
+        std::string out;
+        const u32 head[4] = {MAGIC, VERSION, console_.rom.kind, checksum_};
+        out.append(reinterpret_cast<const char*>(head), sizeof head);
+        out.append(reinterpret_cast<const char*>(&snap_), sizeof snap_);
+        out.append(reinterpret_cast<const char*>(pixels_.data()), pixels_.size());
+        return out;
+    }
+
+    void restore(const std::string& bytes) {
+        u32 head[4];
+        const size_t expected = sizeof head + sizeof snap_ + pixels_.size();
+        if (bytes.size() < sizeof head) throw std::invalid_argument("the state is cut off: " + std::to_string(bytes.size()) + " bytes");
+        std::memcpy(head, bytes.data(), sizeof head);
+        if (head[0] != MAGIC) throw std::invalid_argument("these bytes are no emulator state");
+        if (head[1] != VERSION)
+            throw std::invalid_argument("the state has version " + std::to_string(head[1]) + "; this emulator reads " + std::to_string(VERSION));
+        if (head[2] != console_.rom.kind || head[3] != checksum_) throw std::invalid_argument("the state is of another ROM");
+        if (bytes.size() != expected)
+            throw std::invalid_argument("the state has " + std::to_string(bytes.size()) + " bytes; expected " + std::to_string(expected));
+        Snapshot s;
+        std::memcpy(static_cast<void*>(&s), bytes.data() + sizeof head, sizeof s);
+        check(s);
+        snap_ = s;
+        std::memcpy(pixels_.data(), bytes.data() + sizeof head + sizeof s, pixels_.size());
+        log_.count = 0;
+        random_seed(console_random_, CONSOLE_SEED);
+        for (u32 i = 0; i < snap_.console_draws; i++) random_draw(console_random_);
+    }
+
+  private:
+    static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
+    static constexpr u32 VERSION = 1;
+
+    u32 draw() {
+        snap_.console_draws++;
+        return random_draw(console_random_);
+    }
+
+    i32 lives_now() const {
+        if (!game_.lives_fall) return game_lives(game_, snap_.state.ram, snap_.over);
+        if (snap_.over) return 0;
+        return snap_.lives - (snap_.state.ram[game_.lives_address & 0x7F] == u8(snap_.lives_byte - 1) ? 1 : 0);
+    }
+
+    bool lost_last_life() const {
+        return game_.has_last_life && snap_.lives_byte == game_.last_life[0] &&
+               snap_.state.ram[game_.lives_address & 0x7F] == game_.last_life[1];
+    }
+
+    void power_cycle() {
+        centre_controllers(snap_.state, game_.controllers);
+        console_.reset(u8(25 + draw() % 75));
+    }
+
+    // Values that would lead outside an array or make a division overflow.
+    static void require(bool ok, const char* what) {
+        if (!ok) throw std::invalid_argument(std::string("the state is damaged: ") + what);
+    }
+    void check(const Snapshot& s) const {
+        const State& c = s.state;
+        for (u16 slice : c.cartridge.slice) require(slice + 1024u <= console_.rom.size, "a cartridge slice lies outside the ROM");
+        for (u8 pos : c.tia.pos) require(pos < WIDTH, "an object lies outside the line");
+        require(c.riot.shift <= 10, "the timer's divider");
+        const i32 most = 1 << 28;
+        require(c.cycle >= 0 && c.cycle < most, "the cycle count");
+        require(c.tia.frame_clock <= 0 && c.tia.frame_clock > -LINE_CLOCKS, "the frame's first clock");
+        require(c.tia.settled >= -LINE_CLOCKS && c.tia.settled <= 3 * c.cycle + LINE_CLOCKS, "the settled clock");
+        require(c.riot.set_cycle > -most && c.riot.set_cycle <= c.cycle, "the timer's cycle");
+        require(c.riot.read_offset > -most && c.riot.read_offset < most, "the timer's offset");
+        require(c.tia.dump_cycle > -most && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");
+        require(c.tia.hmove_clock >= -most && c.tia.hmove_clock <= 3 * c.cycle, "the clock of HMOVE");
+        require(c.tia.vsync_clock == NEVER || (c.tia.vsync_clock > -most && c.tia.vsync_clock < most), "the clock of VSYNC");
+        for (u8 hm : c.tia.hm) require(hm < 16, "a motion");
+        require(c.tia.enam[0] < 2 && c.tia.enam[1] < 2 && c.odd_frame < 2, "a flag");
+        require(c.cpu.c < 2 && c.cpu.v < 2 && c.cpu.d < 2 && c.cpu.i < 2, "a processor flag");
+        for (i32 r : c.paddle) require(r >= -1 && r <= PADDLE_MOST, "a paddle");
+        require(s.sticky.next <= 624, "the random numbers");
+        require(s.console_draws < (1u << 24), "the number of resets");
+        require(s.last_action < ACTIONS, "the last action");
+        require(s.sticky_probability >= 0 && s.sticky_probability <= 1, "the sticky probability");
+    }
+
+    Game game_;
+    std::vector<u8> bytes_;
+    std::vector<u8> pixels_;
+    Snapshot snap_{};
+    TiaLog log_{};
+    Console console_;
+    Random console_random_{};
+    u32 checksum_ = 0;
+    bool draws_ = true;
+};
+
+}  // namespace accel

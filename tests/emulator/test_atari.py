@@ -1,0 +1,110 @@
+"""AtariEmulator: clone and restore, wrong input, colours."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from accel_rl.emulator import AtariEmulator
+from accel_rl.errors import ConfigError
+
+
+def run(emulator: AtariEmulator, seed: int, frames: int) -> list:
+    rng = np.random.default_rng(seed)
+    out = []
+    for _ in range(frames):
+        out.append((emulator.act(int(rng.integers(18))), emulator.ram().tobytes(), emulator.screen().tobytes()))
+        if emulator.game_over:
+            emulator.reset()
+    return out
+
+
+def test_a_restored_state_has_the_same_future() -> None:
+    emulator = AtariEmulator("seaquest", seed=5, sticky=0.25)
+    run(emulator, 0, 500)
+    state = emulator.save()
+    future = run(emulator, 1, 300)
+    emulator.restore(state)
+    assert run(emulator, 1, 300) == future
+    other = AtariEmulator("seaquest", seed=99)
+    other.restore(state)
+    assert run(other, 1, 300) == future
+
+
+def test_a_state_travels_between_processes(tmp_path) -> None:
+    emulator = AtariEmulator("pong", seed=5, sticky=0.25)
+    run(emulator, 0, 100)
+    (tmp_path / "state").write_bytes(emulator.save())
+    code = (
+        "import sys; from accel_rl.emulator import AtariEmulator; e = AtariEmulator('pong');"
+        f"e.restore(open(r'{tmp_path}/state', 'rb').read());"
+        "[e.act(i % 18) for i in range(100)]; sys.stdout.write(e.ram().tobytes().hex())"
+    )
+    theirs = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for i in range(100):
+        emulator.act(i % 18)
+    assert theirs == emulator.ram().tobytes().hex()
+
+
+def test_bad_states_are_named() -> None:
+    emulator = AtariEmulator("pong")
+    state = emulator.save()
+    for bytes_, words in (
+        (b"", "cut off"),
+        (b"x" * 100, "no emulator state"),
+        (state[:-1], "bytes; expected"),
+        (state[:4] + b"\x07" + state[5:], "version 7"),
+        (AtariEmulator("boxing").save(), "another ROM"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            emulator.restore(bytes_)
+    assert emulator.save() == state
+
+
+def test_mutated_states_are_refused_or_run() -> None:
+    emulator = AtariEmulator("asterix")
+    state = bytearray(emulator.save())
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        bad = bytearray(state)
+        for at in rng.integers(16, 3400, size=4):
+            bad[at] = rng.integers(256)
+        try:
+            emulator.restore(bytes(bad))
+        except ValueError:
+            continue
+        emulator.act(int(rng.integers(18)))
+
+
+def test_roms_of_any_content_and_size() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1, 100, 2048):
+        emulator = AtariEmulator("boxing", rom=rng.integers(256, size=size, dtype=np.uint8).tobytes())
+        emulator.act(0)
+    for size in (0, 5000):
+        with pytest.raises(ValueError, match="bytes"):
+            AtariEmulator("boxing", rom=b"\0" * size)
+
+
+def test_wrong_names_and_actions() -> None:
+    with pytest.raises(ConfigError, match="pong"):
+        AtariEmulator("pongg")
+    with pytest.raises(ValueError, match="action 18"):
+        AtariEmulator("pong").act(18)
+
+
+def test_colours_equal_the_reference() -> None:
+    import ale_py
+
+    from accel_rl.emulator.atari import rom_path
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.loadROM(rom_path("enduro"))
+    ours = AtariEmulator("enduro")
+    np.testing.assert_array_equal(ours.rgb(), ale.getScreenRGB())
+    np.testing.assert_array_equal(ours.gray(), ale.getScreenGrayscale())
