@@ -239,7 +239,7 @@ def _trained(
     placement, _ = plan(config, device)
     tune_torch(placement.torch_threads)
     agent = load_agent(config, state, make_spec(config.env, training=True), device)
-    return config, state, agent.evaluating(**({"greedy": True} if greedy else {})), placement
+    return config, state, agent.evaluating(greedy), placement
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ class Agent(Protocol):
     def act(self, obs: Tensor, uniform: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """obs [N, ...], uniform [N] in [0, 1) -> (action [N] int64, what to record, each [N])."""
 
-    def evaluating(self) -> "Agent":
-        """The same parameters, acting as in an evaluation."""
+    def evaluating(self, greedy: bool = False) -> "Agent":
+        """The same parameters, acting as in an evaluation (greedily, if asked)."""
 
     def state_dict(self) -> dict[str, Any]:
         """What acting depends on beside the parameters (an exploration schedule, say)."""

@@ -1,15 +1,14 @@
 """Scores on separate environments, without favouring short episodes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from accel_rl.agents.base import Agent
 from accel_rl.config import TrainConfig
-from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import make_spec
+from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.hardware import Placement
 from accel_rl.runners.build import build_sampler
 from accel_rl.samplers.episodes import Episode
@@ -80,14 +79,8 @@ class Quota:
         return counted
 
 
-def evaluation_spec(config: TrainConfig) -> EnvSpec:
+def evaluation_env(config: TrainConfig) -> EnvConfig:
     """The environment as it is evaluated; --evaluation.max-path caps the protocol's own limit."""
-    return make_spec(evaluation_env(config), training=False)
-
-
-def evaluation_env(config: TrainConfig) -> Any:
-    from dataclasses import replace
-
     if not config.env.game:
         return config.env
     limit = min(config.env.rules().for_evaluation().max_episode_steps, config.evaluation.max_path)
@@ -109,7 +102,8 @@ def evaluate(
     A pure function of parameters, settings and seed.
     """
     e = config.evaluation
-    env, spec = evaluation_env(config), evaluation_spec(config)
+    env = evaluation_env(config)
+    spec = make_spec(env, training=False)
     B = min(e.parallel, e.episodes or max(1, steps // STEPS_EACH))
     groups = config.sampler.groups if B % config.sampler.groups == 0 else 1
     grouping = Grouping(B, groups, most_workers(B, groups, placement.workers))

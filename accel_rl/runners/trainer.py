@@ -167,7 +167,7 @@ class Trainer:
         steps = min(config.evaluation.steps, max(1, (at.env_steps - at.evaluated_at) // 8))
         self._progress.pause("evaluating")
         evaluation = evaluate(
-            self.learner.algo.agent.evaluating(**({"greedy": True} if config.evaluation.greedy else {})),
+            self.learner.algo.agent.evaluating(config.evaluation.greedy),
             config,
             self.placement,
             steps=steps,

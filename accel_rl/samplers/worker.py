@@ -8,7 +8,6 @@ import ctypes
 import os
 import signal
 import socket
-import struct
 import sys
 import time
 import traceback
@@ -107,7 +106,7 @@ def main() -> None:
         run(control)
     except Disconnected:
         pass  # the main process is gone
-    except (Exception, struct.error):
+    except Exception:
         try:
             control.send({"error": traceback.format_exc()})
         except Disconnected:

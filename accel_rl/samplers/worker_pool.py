@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.shared_memory import Layout, SharedArrays
@@ -54,7 +54,6 @@ class _History:
 
     generation: int = 0
     failed_starts: int = 0
-    deaths: list[float] = field(default_factory=list)
 
 
 class WorkerPool:
@@ -105,7 +104,7 @@ class WorkerPool:
         )
         self._workers[w] = _Worker(w, process, control, bell)
         self._side.attach(w, bell, control)
-        theirs_fd, generation = theirs.fileno(), self._history[w].generation
+        generation = self._history[w].generation
         slices = [self.grouping.part(w, g) for g in range(self.grouping.groups)]
         first = self.config.first_index
         # A worker that died already is noticed by the one that listens next.
@@ -134,7 +133,6 @@ class WorkerPool:
                     "counters_fd": self._counters.fd,
                     "bell": bell.fds,
                     "server_bell": self._bell.fds,
-                    "control": theirs_fd,
                 }
             )
         theirs.close()
@@ -180,7 +178,6 @@ class WorkerPool:
             if history.failed_starts >= MAX_FAILED_STARTS:
                 raise RunError(f"{line} before it was ready, {MAX_FAILED_STARTS} times in a row")
         history.generation += 1
-        history.deaths.append(time.monotonic())
         self._launch(w)
         replacement = self._workers[w]
         assert replacement is not None

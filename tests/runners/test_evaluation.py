@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from accel_rl.config import EvaluationConfig, default_config
-from accel_rl.runners.evaluation import CHUNK, Evaluation, Quota, evaluation_spec
+from accel_rl.envs.make import make_spec
+from accel_rl.runners.evaluation import CHUNK, Evaluation, Quota, evaluation_env
 from accel_rl.samplers.episodes import Episode
 
 
@@ -120,5 +121,7 @@ def test_the_shorter_time_limit_counts():
     config = replace(config, env=replace(config.env, game="pong"))
     own = config.env.rules().for_evaluation().max_episode_steps
     for max_path in (own - 1, own + 1):
-        spec = evaluation_spec(replace(config, evaluation=EvaluationConfig(max_path=max_path)))
+        spec = make_spec(
+            evaluation_env(replace(config, evaluation=EvaluationConfig(max_path=max_path))), training=False
+        )
         assert spec.protocol["max_episode_steps"] == min(own, max_path)
