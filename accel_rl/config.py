@@ -14,7 +14,11 @@ from accel_rl.algos.base import Algorithm, AlgorithmConfig
 from accel_rl.envs.make import EnvConfig
 from accel_rl.errors import ConfigError, nearest
 
-ALGORITHMS = {"a2c": "accel_rl.algos.a2c:A2C"}
+ALGORITHMS = {
+    "a2c": "accel_rl.algos.a2c:A2C",
+    "ppo": "accel_rl.algos.ppo:PPO",
+    "impala": "accel_rl.algos.impala:IMPALA",
+}
 
 
 def parse_count(text: str) -> int:
@@ -159,6 +163,8 @@ class TrainConfig:
     """auto, cpu, cuda or cuda:N."""
     torch_threads: OptionalCount = None
     """Threads of one torch operation. Default: one per usable core on a CPU, one beside a GPU."""
+    max_skipped_updates: Count = 20
+    """So many updates in a row whose loss or gradient is not finite (each is skipped and counted) end the run."""
     strict: bool = False
     """A worker that dies ends the run (exit code 1) instead of being replaced."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
@@ -172,10 +178,13 @@ class TrainConfig:
             raise ConfigError(f"--env-steps {self.env_steps}: must be at least 1")
         if self.seed < 0:
             raise ConfigError(f"--seed {self.seed}: must be 0 or more")
+        if self.max_skipped_updates < 1:
+            raise ConfigError(f"--max-skipped-updates {self.max_skipped_updates}: must be at least 1")
         if self.torch_threads is not None and self.torch_threads < 1:
             raise ConfigError(f"--torch-threads {self.torch_threads}: must be at least 1")
         for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo):
             part.check()
+        self.algo.check_sampling(self.sampler.horizon, self.sampler.envs)
         self.env.check()
 
     def to_dict(self) -> dict[str, Any]:

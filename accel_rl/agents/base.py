@@ -4,14 +4,21 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
+from accel_rl.data.memory import Memory
+
 
 class Agent(Protocol):
     """`act` turns a batch of observations into actions; the randomness comes from outside, one number a step."""
 
     model: nn.Module
+    state_size: int
+    """Floats that the agent remembers per environment from step to step; 0: it has no memory."""
 
-    def act(self, obs: Tensor, uniform: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], uniform [N] in [0, 1) -> (action [N] int64, what to record, each [N])."""
+    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None) -> tuple[Tensor, dict[str, Tensor]]:
+        """obs [N, ...], uniform [N] in [0, 1) -> (action [N] int64, what to record, each [N]).
+
+        `memory` (None without one) is of one step; its state is brought on in place.
+        """
 
     def evaluating(self, greedy: bool = False) -> "Agent":
         """The same parameters, acting as in an evaluation (greedily, if asked)."""

@@ -5,35 +5,57 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from accel_rl.data.memory import Memory
 from accel_rl.ops.policy_gradient import sample_categorical
 
 
 class CategoricalPolicyAgent:
     """Samples from softmax(logits); records the value and the log-probability of the action taken."""
 
+    state_size = 0
+
     def __init__(self, model: nn.Module, greedy: bool = False):
         self.model = model
         self.greedy = greedy
 
+    def forward(self, obs: Tensor, memory: Memory | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """obs [T * n, ...], memory of n environments over T steps -> (logits [T * n, A], value [T * n], states after
+        each step [T, n, Z], None without a memory). With gradients: this is what losses are made of."""
+        return *self.model(obs), None
+
     @torch.no_grad()
-    def act(self, obs: Tensor, uniform: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         """obs [N, ...], uniform [N] -> (action [N], {value [N], log_prob [N]})."""
-        logits, value = self.model(obs)
+        logits, value, states = self.forward(obs, memory)
+        if memory is not None and states is not None:
+            memory.state.copy_(states[-1])
         action = logits.argmax(-1) if self.greedy else sample_categorical(logits, uniform)
         log_prob = torch.log_softmax(logits, -1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
         return action, {"value": value, "log_prob": log_prob}
 
     @torch.no_grad()
-    def value(self, obs: Tensor) -> Tensor:
-        """obs [N, ...] -> V(s) [N]."""
-        return self.model(obs)[1]
+    def value(self, obs: Tensor, memory: Memory | None = None) -> Tensor:
+        """V(s). obs [T * n, ...] -> [T * n]."""
+        return self.forward(obs, memory)[1]
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
         """A2C and PPO are evaluated as they act: sampling (or greedily, if asked)."""
-        return CategoricalPolicyAgent(self.model, greedy)
+        return type(self)(self.model, greedy)
 
     def state_dict(self) -> dict[str, Any]:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         pass
+
+
+class RecurrentPolicyAgent(CategoricalPolicyAgent):
+    """The same over a `RecurrentActorCritic`."""
+
+    def __init__(self, model: nn.Module, greedy: bool = False):
+        super().__init__(model, greedy)
+        self.state_size = model.state_size  # type: ignore[assignment]
+
+    def forward(self, obs: Tensor, memory: Memory | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        assert memory is not None, "a recurrent agent needs its memory"
+        return self.model(obs, memory.first, memory.state)

@@ -22,6 +22,9 @@ class AlgorithmConfig:
     def check(self) -> None:
         """ConfigError, one line, for an impossible value."""
 
+    def check_sampling(self, T: int, B: int) -> None:
+        """ConfigError for values that do not go with a horizon T and B environments."""
+
 
 @dataclass(slots=True)
 class Loss:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from accel_rl.data.memory import Memory
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.ops.frames import gather_stacks, window_stacks
 
@@ -15,9 +16,10 @@ class Rollout:
 
     frames [S - 1 + T + 1, B, *frame_shape]: the observation at t is rows t .. t + S - 1, as far as age [t] reaches.
     final_frames [T, B, *frame_shape]: where `ended`, the last frame of the old episode at [t]; elsewhere anything.
-    age [T + 1, B] uint8: steps since the episode's first frame, saturating at S - 1; older frames read as zeros.
+    age [T + 1, B] uint8: steps since the episode's first frame, saturating (`EnvSpec.oldest`); older ones are zeros.
     action [T, B] int64; reward [T, B] float32, raw; terminated, truncated, ended, valid [T, B] bool (see `Step`).
     recorded: what the agent noted while acting, each [T, B] (value, log_prob ...).
+    state, next_state [B, Z]: a recurrent agent's memory before step 0 and after step T - 1; None without one.
     """
 
     frames: Tensor
@@ -31,6 +33,8 @@ class Rollout:
     valid: Tensor
     stack: int
     recorded: dict[str, Tensor] = field(default_factory=dict)
+    state: Tensor | None = None
+    next_state: Tensor | None = None
 
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
@@ -52,6 +56,15 @@ class Rollout:
     def observations(self, t: int, T: int = 1, b: slice = slice(None), learning: bool = True) -> Tensor:
         """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack, learning)
+
+    def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> Memory | None:
+        """Of the environments b: from step 0 over T steps (all, if None), or of the one step after the last (t = T)."""
+        state = self.state if t == 0 else self.next_state
+        if state is None:
+            return None
+        T = self.T - t if T is None else T
+        assert t in (0, self.T)
+        return Memory(state[b], self.age[t : t + T, b] == 0)
 
     def final_observation(self, t: Tensor, b: Tensor) -> Tensor:
         """Observations [N, S, *frame_shape] in which the episodes that ended at the cells (t, b) ended."""

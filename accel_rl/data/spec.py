@@ -21,6 +21,11 @@ class EnvSpec:
     protocol: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def oldest(self) -> int:
+        """Where `age` saturates. At least 1, so that 0 is an episode's first step and no other."""
+        return max(self.stack - 1, 1)
+
+    @property
     def is_image(self) -> bool:
         return self.frame_dtype == "uint8" and len(self.frame_shape) == 2
 

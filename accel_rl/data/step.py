@@ -17,7 +17,7 @@ class Step:
     frame: np.ndarray  # [n, *frame_shape] the observation's newest frame after the step; after an `immediate`
     #                    reset the new episode's first frame
     final_frame: np.ndarray  # [n, *frame_shape] written only where `ended`: the old episode's last frame
-    age: np.ndarray  # [n] uint8 steps since the episode's first frame, saturating at stack - 1
+    age: np.ndarray  # [n] uint8 steps since the episode's first frame, saturating at `EnvSpec.oldest`
     reward: np.ndarray  # [n] float32 raw
     terminated: np.ndarray  # [n] bool the return ends here (game over; a lost life where the protocol says so)
     truncated: np.ndarray  # [n] bool stopped by the time limit: the return bootstraps from the final frame

@@ -42,7 +42,7 @@ class SequentialEnv:
         self._decorrelation_steps = decorrelation_steps
         # another stream than the environment's own, which starts from the plain seed
         self._rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
-        self._oldest = np.uint8(self.spec.stack - 1)
+        self._oldest = np.uint8(self.spec.oldest)
         self._age = np.zeros(self.n, np.uint8)
         self._waiting = np.zeros(self.n, bool)
         self._any_waiting = False

@@ -11,6 +11,24 @@ from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.mlp import MLP
 
 
+def body(spec: EnvSpec) -> tuple[nn.Module, int]:
+    """What turns an observation into features, and how many: A3C-Net for pictures, an MLP for vectors."""
+    net = A3CNet(spec.stack, *spec.frame_shape) if spec.is_image else MLP(math.prod(spec.frame_shape) * spec.stack)
+    return net, cast(int, net.out_features)
+
+
+class Heads(nn.Module):
+    """features [N, F] -> (logits [N, A], value [N]). At first a nearly uniform policy, a value of order one."""
+
+    def __init__(self, features: int, n_actions: int):
+        super().__init__()
+        self.policy = orthogonal_(nn.Linear(features, n_actions), 0.01)
+        self.value = orthogonal_(nn.Linear(features, 1), 1.0)
+
+    def forward(self, x: Tensor, value_x: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return self.policy(x), self.value(x if value_x is None else value_x).squeeze(-1)
+
+
 class ActorCritic(nn.Module):
     """obs [N, ...] -> (logits [N, A], value [N]).
 
@@ -20,19 +38,9 @@ class ActorCritic(nn.Module):
 
     def __init__(self, spec: EnvSpec):
         super().__init__()
-        self.body: nn.Module
-        self.value_body: nn.Module | None = None
-        if spec.is_image:
-            self.body = A3CNet(spec.stack, *spec.frame_shape)
-        else:
-            size = math.prod(spec.frame_shape) * spec.stack
-            self.body, self.value_body = MLP(size), MLP(size)
-        features = cast(int, self.body.out_features)
-        # A nearly uniform first policy, a value of order one.
-        self.policy = orthogonal_(nn.Linear(features, spec.n_actions), 0.01)
-        self.value = orthogonal_(nn.Linear(features, 1), 1.0)
+        self.body, features = body(spec)
+        self.value_body = None if spec.is_image else body(spec)[0]
+        self.heads = Heads(features, spec.n_actions)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.body(obs)
-        v = x if self.value_body is None else self.value_body(obs)
-        return self.policy(x), self.value(v).squeeze(-1)
+        return self.heads(self.body(obs), None if self.value_body is None else self.value_body(obs))

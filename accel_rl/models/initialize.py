@@ -13,3 +13,13 @@ def orthogonal_(layer: Layer, gain: float) -> Layer:
     assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def orthogonal_weights_(cell: nn.LSTMCell) -> nn.LSTMCell:
+    """Orthogonal weights, zero bias."""
+    for name, p in cell.named_parameters():
+        if name.startswith("weight"):
+            nn.init.orthogonal_(p)
+        else:
+            nn.init.zeros_(p)
+    return cell

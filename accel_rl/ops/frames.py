@@ -9,12 +9,14 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
     frames [R, B, *frame_shape]; cell (t [N], b [N]) has its newest frame in row t + stack - 1; age [N] is the number of
     steps since the episode's first frame (saturating). -> [N, stack, *frame_shape], with zeros for frames from before
-    the episode. With stack 1: [N, *frame_shape].
+    the episode. With stack 1: [N, *frame_shape]. Pictures lie channels-last in memory (see `window_stacks`).
     """
     if stack == 1:
         return frames[t, b]
     lags = torch.arange(stack, device=frames.device)  # row t + lag; lag stack - 1 is the newest
-    obs = frames[t[:, None] + lags, b[:, None]]
+    obs = torch.empty(len(t), *frames.shape[2:], stack, dtype=frames.dtype, device=frames.device).movedim(-1, 1)
+    for lag in range(stack):
+        obs[:, lag] = frames[t + lag, b]
     before_episode = (stack - 1 - lags) > age.long()[:, None]
     if frames.is_cuda:  # no synchronisation there
         return obs * (~before_episode).to(obs.dtype).view(*before_episode.shape, *[1] * (obs.dim() - 2))

@@ -24,6 +24,21 @@ def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     return torch.where(valid, x, torch.zeros_like(x)).sum() / weight.sum().clamp(min=1)
 
 
+def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """PPO's objective, to be maximised, Schulman et al. 2017 (arXiv:1707.06347) eq. 7.
+
+    min(rho A, clip(rho, 1 - clip, 1 + clip) A);  log_ratio = log pi(a|s) - log pi_old(a|s), advantage [...] -> [...].
+    """
+    ratio = log_ratio.exp()
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+
+
+def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: float) -> Tensor:
+    """max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2), as in the first PPO codes. All [...]; no 1/2."""
+    near = old_value + (value - old_value).clamp(-clip, clip)
+    return torch.maximum((value - target).square(), (near - target).square())
+
+
 def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:
     """Draw actions by inverting the distribution function. logits [N, A]; uniform [N] in [0, 1) -> [N] int64."""
     cdf = torch.softmax(logits, -1).cumsum(-1)

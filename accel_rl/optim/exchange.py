@@ -12,8 +12,12 @@ from accel_rl.optim.rules import Rule
 class Exchange(Protocol):
     """Turns the gradient in `flat.grad` into a change of `flat.data`."""
 
-    def apply(self, learning_rate: float) -> Tensor:
-        """One update; returns the gradient's norm before clipping, []."""
+    skipped: int
+    """Updates that were not applied since their loss or gradient was not finite."""
+    skipped_in_a_row: int
+
+    def apply(self, learning_rate: float, loss: Tensor) -> Tensor:
+        """One update (loss []: what it minimised); returns the gradient's norm before clipping, []."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -21,18 +25,20 @@ class Exchange(Protocol):
 
 
 class Local:
-    """One learner, nobody to talk to: clip, then the rule. A gradient that is not finite is never applied."""
+    """One learner, nobody to talk to: clip, then the rule. What is not finite is never applied."""
 
     def __init__(self, flat: FlatParameters, rule: Rule, max_norm: float | None):
         self.flat, self.rule, self.max_norm = flat, rule, max_norm
-        self.skipped = 0  # updates whose gradient was not finite
+        self.skipped = self.skipped_in_a_row = 0
 
-    def apply(self, learning_rate: float) -> Tensor:
+    def apply(self, learning_rate: float, loss: Tensor) -> Tensor:
         norm = clip_by_norm_(self.flat.grad, self.max_norm)
         # A NaN or Inf anywhere makes the norm one too (an overflow also counts: such a step is not wanted either).
-        if not torch.isfinite(norm):
+        if not torch.isfinite(norm + loss):
             self.skipped += 1
+            self.skipped_in_a_row += 1
             return norm
+        self.skipped_in_a_row = 0
         self.rule.step(self.flat.data, self.flat.grad, learning_rate)
         return norm
 

@@ -28,7 +28,7 @@ class Lockstep:
             loss = self.algo.loss(batch)
             loss.total.backward()
             before = self.flat.data.clone() if self.norms else None
-            grad_norm = self.exchange.apply(self.algo.learning_rate)
+            grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach())
             self.algo.after_update(batch, loss)
             self.updates += 1
             self.sampler.check()

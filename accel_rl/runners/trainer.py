@@ -12,6 +12,7 @@ from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import make_spec
+from accel_rl.errors import RunError
 from accel_rl.metrics.progress import ProgressDisplay
 from accel_rl.metrics.recorder import Recorder, episode_metrics
 from accel_rl.metrics.sinks import CsvSink, Row, Sink
@@ -132,8 +133,22 @@ class Trainer:
         for m in metrics:
             self.recorder.add(m)
         self.at.env_steps += env_steps
+        if self.learner.exchange.skipped_in_a_row >= self.config.max_skipped_updates:
+            raise self._diverged()
         assert self._progress is not None
         self._progress.update(self.at.env_steps, self._online()["score"])
+
+    def _diverged(self) -> RunError:
+        """What was learned since the last checkpoint is not trusted: nothing more is saved."""
+        steps = self.checkpoints.steps()
+        saved = f"the last good checkpoint is at {steps[-1]:,} env steps" if steps else "there is no checkpoint yet"
+        line = (
+            f"{self.learner.exchange.skipped_in_a_row} updates in a row had a loss or gradient that is not finite, at "
+            f"{self.at.env_steps:,} env steps; {saved}. Try a lower --algo.learning-rate, or look for NaN in the "
+            "environment's rewards and observations"
+        )
+        self.run_folder.event(line)
+        return RunError(line)
 
     def _housekeeping(self, stop: StopRequest) -> None:
         """Evaluation, row, checkpoint: whatever is due. Runs before every cycle, so also right after a resume."""

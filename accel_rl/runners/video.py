@@ -9,6 +9,7 @@ import torch
 
 from accel_rl.agents.base import Agent
 from accel_rl.config import TrainConfig
+from accel_rl.data.memory import Memory
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.envs.ale import AtariEnv
@@ -39,14 +40,17 @@ class Episode:
         self.env.reset(arrays.frames[spec.stack - 1, 0])
         yield self.env.screen_rgb()
         device = next(self.agent.model.parameters()).device
+        size = self.agent.state_size
+        state = torch.zeros(1, size, device=device)
         ended = False
         while not ended and self.length < self.max_steps:
             obs = rollout.observations(0).to(device)
-            action, _ = self.agent.act(obs, torch.rand(1, generator=self._uniform).to(device))
+            memory = Memory(state, (rollout.age[:1] == 0).to(device)) if size else None
+            action, _ = self.agent.act(obs, torch.rand(1, generator=self._uniform).to(device), memory)
             reward, _, _, ended = self.env.step(int(action), arrays.frames[spec.stack, 0])
             self.score, self.length = self.score + reward, self.length + 1
             arrays.frames[:-1] = arrays.frames[1:].copy()
-            arrays.age[0] = min(int(arrays.age[0, 0]) + 1, spec.stack - 1)
+            arrays.age[0] = min(int(arrays.age[0, 0]) + 1, spec.oldest)
             yield self.env.screen_rgb()
 
 

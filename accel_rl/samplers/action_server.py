@@ -3,6 +3,7 @@
 import torch
 
 from accel_rl.agents.base import Agent
+from accel_rl.data.memory import Memory
 from accel_rl.data.rollout import Rollout
 from accel_rl.samplers.grouping import Grouping
 
@@ -18,23 +19,29 @@ class ActionServer:
         self.host, self.device = host, torch.device(device)
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
+        self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
 
-    def begin(self, buffer: int) -> None:
-        """Take over the frames before the rollout's first step."""
+    def begin(self, agent: Agent, buffer: int) -> None:
+        """Take over the frames, and what the agent remembers, from before the rollout's first step."""
+        rollout = self.rollouts[buffer]
+        if agent.state_size and self.state is None:
+            self.state = torch.zeros(rollout.B, agent.state_size, device=self.device)
+        rollout.state = None if self.state is None else self.state.clone()
         # While workers step beside it, an operation that waits for threads on every core waits for workers, too.
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         if self.device.type != "cpu":
-            S = self.rollouts[buffer].stack
-            self.rollouts[buffer].frames[:S].copy_(self.host[buffer].frames[:S], non_blocking=True)
-            self.rollouts[buffer].age[0].copy_(self.host[buffer].age[0], non_blocking=True)
+            S = rollout.stack
+            rollout.frames[:S].copy_(self.host[buffer].frames[:S], non_blocking=True)
+            rollout.age[0].copy_(self.host[buffer].age[0], non_blocking=True)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, uniform: torch.Tensor) -> None:
         """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded."""
         rollout, b = self.rollouts[buffer], self._groups[group]
         if t:
             self._fetch(buffer, t, b)
-        action, recorded = agent.act(rollout.observations(t, b=b, learning=False), uniform[b])
+        memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
+        action, recorded = agent.act(rollout.observations(t, b=b, learning=False), uniform[b], memory)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:
@@ -44,6 +51,7 @@ class ActionServer:
     def finish(self, buffer: int) -> Rollout:
         """The rollout on the device, after its last step."""
         torch.set_num_threads(self._learner_threads)
+        self.rollouts[buffer].next_state = None if self.state is None else self.state.clone()
         if self.device.type != "cpu":
             rollout, host = self.rollouts[buffer], self.host[buffer]
             self._fetch(buffer, rollout.T, slice(None))
@@ -60,5 +68,5 @@ class ActionServer:
 
 
 def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
-    names = [n for n in Rollout.__slots__ if n not in ("stack", "recorded")]
+    names = [n for n in Rollout.__slots__ if n not in ("stack", "recorded", "state", "next_state")]
     return Rollout(**{n: torch.zeros_like(getattr(rollout, n), device=device) for n in names}, stack=rollout.stack)  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ class Sampler:
         engine, groups, buffer = self.engine, range(self.grouping.groups), self._buffer
         self._open(buffer)
         uniform = torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
-        self.server.begin(buffer)
+        self.server.begin(agent, buffer)
         for t in range(self.T):
             for g in groups:
                 engine.wait(g)
@@ -138,6 +138,7 @@ class Sampler:
             "frames": arrays.frames[:S].copy(),
             "age": arrays.age[0].copy(),
             "uniform": self._uniform.get_state(),
+            "memory": None if self.server.state is None else self.server.state.cpu(),
             "episodes": self.episodes.state_dict(),
         }
 
@@ -149,6 +150,8 @@ class Sampler:
         arrays, S = self.engine.buffers[self._buffer], self.spec.stack
         arrays.frames[:S], arrays.age[0] = np.asarray(state["frames"]), np.asarray(state["age"])
         self._uniform.set_state(state["uniform"])
+        if state["memory"] is not None:
+            self.server.state = state["memory"].to(self.server.device)
         self.episodes.load_state_dict(state["episodes"])
         self.engine.join()
 

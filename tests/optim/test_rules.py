@@ -87,9 +87,9 @@ def test_a_gradient_that_is_not_finite_never_enters_the_parameters(bad):
     before = flat.data.clone()
     flat.grad.fill_(1.0)
     flat.grad[7] = bad
-    exchange.apply(1e-3)
+    exchange.apply(1e-3, torch.tensor(1.0))
     assert torch.equal(flat.data, before) and exchange.skipped == 1
     assert exchange.rule.square.isfinite().all()
     flat.grad.fill_(1.0)
-    exchange.apply(1e-3)
+    exchange.apply(1e-3, torch.tensor(1.0))
     assert not torch.equal(flat.data, before) and exchange.skipped == 1

@@ -1,0 +1,111 @@
+"""A2C with V-trace, on several batches per sampled window (Espeholt et al. 2018; Dalton & Frosio 2020, section 5)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.base import Loss, require
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.data.window import RolloutWindow
+from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
+from accel_rl.ops.vtrace import vtrace
+
+
+@dataclass(frozen=True)
+class IMPALAConfig(A2CConfig):
+    """Defaults: Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
+
+    --horizon is their SPU, the steps per update.
+    """
+
+    window: int = 5
+    """N, steps of the window that an update sees; a multiple of the horizon (Table 3: 5 or 20)."""
+    batches: int = 5
+    """The environments form this many groups; each update is on the next one (Table 3: 1, 5 or 20)."""
+    rho_clip: float = 1.0
+    """Largest importance weight of a temporal difference (Espeholt et al. 2018: 1)."""
+    c_clip: float = 1.0
+    """Largest importance weight of what follows a step (Espeholt et al. 2018: 1)."""
+
+    def check(self) -> None:
+        super().check()
+        require(
+            self,
+            window=(self.window >= 1, "at least 1"),
+            batches=(self.batches >= 1, "at least 1"),
+            rho_clip=(self.rho_clip > 0, "above 0"),
+            c_clip=(self.c_clip > 0, "above 0"),
+        )
+
+    def check_sampling(self, T: int, B: int) -> None:
+        require(
+            self,
+            window=(self.window % T == 0, f"a multiple of the horizon {T}"),
+            batches=(B % self.batches == 0, f"a divisor of the {B} environments"),
+        )
+
+
+class IMPALA(A2C):
+    """After each rollout an update on one group of environments, over a window that older policies have played.
+
+    With one batch and the window as long as a rollout this is A2C.
+    """
+
+    Config = IMPALAConfig
+    sampling = {"envs": 120, "horizon": 1}  # noqa: RUF012  Dalton & Frosio 2020, Table 3
+
+    def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+        super().__init__(config, spec, T=T, B=B, device=device)
+        self.window = RolloutWindow(config.window, T)
+        self.turn = 0
+
+    @property
+    def update_batch(self) -> int:
+        return self.config.window * self.B // self.config.batches
+
+    def ingest(self, rollout: Rollout) -> None:
+        self.window.append(rollout)
+
+    def batches(self) -> Iterator[Rollout]:  # type: ignore[override]  # a window, not a batch of cells
+        n = self.B // self.config.batches
+        k, self.turn = self.turn, (self.turn + 1) % self.config.batches
+        if self.window.ready:
+            yield self.window.rollout(slice(k * n, (k + 1) * n))
+
+    def loss(self, batch: Rollout) -> Loss:  # type: ignore[override]
+        """-E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)], Espeholt et al. 2018, section 4.2.
+
+        batch: a window of N steps. One pass gives logits and values of all N + 1 observations.
+        """
+        c, N = self.config, batch.T
+        logits, value, _ = self.agent.forward(batch.observations(0, N + 1), batch.memory(0, N + 1))
+        logits, values = logits.view(N + 1, batch.B, -1)[:-1], value.view(N + 1, batch.B)
+        value = values[:-1]
+        log_pi = log_prob(logits, batch.action)
+        with torch.no_grad():
+            trace = vtrace(
+                log_pi - batch.recorded["log_prob"], self.reward(batch), self.discount(batch), value,
+                self.next_value(batch, value, values[-1]), lambda_=c.gae_lambda, rho_clip=c.rho_clip, c_clip=c.c_clip,
+                cut=batch.truncated,
+            )  # fmt: skip
+        valid = None if bool(batch.valid.all()) else batch.valid
+        policy_loss = -masked_mean(log_pi * trace.advantage, valid)
+        value_loss = masked_mean((trace.target - value).square(), valid)
+        policy_entropy = masked_mean(entropy(logits), valid)
+        return self.weigh(
+            policy_loss, value_loss, policy_entropy,
+            value=masked_mean(value, valid),
+            ratio=masked_mean((log_pi - batch.recorded["log_prob"]).exp(), valid),
+        )  # fmt: skip
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "window": self.window.state_dict(), "turn": self.turn}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.window.load_state_dict(state["window"])
+        self.turn = state["turn"]

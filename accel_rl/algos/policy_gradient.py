@@ -1,0 +1,184 @@
+"""What A2C, PPO and IMPALA share: the agent, clipped rewards, values past a time limit, advantages, batches."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
+from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.data.memory import Memory
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.models.recurrent import RecurrentActorCritic
+from accel_rl.ops.returns import generalized_advantage
+
+
+@dataclass(frozen=True)
+class PolicyGradientConfig(AlgorithmConfig):
+    """Settings of every policy-gradient algorithm."""
+
+    learning_rate: float = 7e-4
+    """Step size of the update rule."""
+    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    """Linear: down to zero at the end of the run (Mnih et al. 2016); constant (Stooke & Abbeel's A2C)."""
+    gamma: float = 0.99
+    """Discount per agent step (Mnih et al. 2015)."""
+    gae_lambda: float = 1.0
+    """Exponential weighting of the advantage (Schulman et al. 2016); 1 is the n-step return of A3C."""
+    value_coefficient: float = 0.25
+    """Weight of the squared value error, written without 1/2 (Stooke & Abbeel's code: 0.25)."""
+    entropy_coefficient: float = 0.01
+    """Weight of the policy's entropy in nats (Mnih et al. 2016: 0.01)."""
+    clip_grad_norm: float = 0.5
+    """Largest L2 norm of the gradient of all parameters (Stooke & Abbeel's code: 0.5); 0: any."""
+    reward_clip: float = 1.0
+    """Rewards are clipped to +- this for learning, never in scores; 0: not at all (Mnih et al. 2015: 1)."""
+    rule_epsilon: float = 1e-5
+    """The update rule's epsilon (OpenAI baselines: 1e-5)."""
+    lstm: int = 0
+    """Units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256); 0: none."""
+
+    def check(self) -> None:
+        positive, share = "above 0", "between 0 and 1"
+        require(
+            self,
+            learning_rate=(0 < self.learning_rate < math.inf, positive),
+            gamma=(0 <= self.gamma <= 1, share),
+            gae_lambda=(0 <= self.gae_lambda <= 1, share),
+            value_coefficient=(0 <= self.value_coefficient < math.inf, "0 or more"),
+            entropy_coefficient=(0 <= self.entropy_coefficient < math.inf, "0 or more"),
+            clip_grad_norm=(self.clip_grad_norm >= 0, "0 or more"),
+            reward_clip=(self.reward_clip >= 0, "0 or more"),
+            rule_epsilon=(0 < self.rule_epsilon < math.inf, positive),
+            lstm=(self.lstm >= 0, "0 or more"),
+        )
+
+
+@dataclass(slots=True)
+class PolicyBatch:
+    """N samples: obs [N, ...], action [N] int64; advantage, target (of the value) [N]; valid [N] bool, None: all.
+
+    log_prob, value [N]: as recorded while acting. With a memory the samples are whole sequences, [T * n] time-major.
+    """
+
+    obs: Tensor
+    action: Tensor
+    advantage: Tensor
+    target: Tensor
+    valid: Tensor | None
+    log_prob: Tensor
+    value: Tensor
+    memory: Memory | None = None
+
+
+class PolicyGradient(Algorithm):
+    """Advantages on every rollout; what is minimised, and on which batches, is the subclass's."""
+
+    Config = PolicyGradientConfig
+
+    agent: CategoricalPolicyAgent
+
+    def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
+        if self.config.lstm:
+            return RecurrentPolicyAgent(RecurrentActorCritic(spec, self.config.lstm))
+        return CategoricalPolicyAgent(ActorCritic(spec))
+
+    @property
+    def learning_rate(self) -> float:
+        return self.config.learning_rate * self.remaining(self.config.learning_rate_schedule)
+
+    def remaining(self, schedule: str) -> float:
+        """The factor of a schedule at this point of the run, 1 -> 0 if linear."""
+        return 1 - self.progress if schedule == "linear" else 1.0
+
+    @property
+    def max_grad_norm(self) -> float | None:  # type: ignore[override]
+        return self.config.clip_grad_norm or None
+
+    def ingest(self, rollout: Rollout) -> None:
+        value = rollout.recorded["value"]
+        bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))  # V(s_T) [B]
+        self.advantage = self.advantages(rollout, value, bootstrap)
+        self.rollout = rollout
+        self._valid = None if bool(rollout.valid.all()) else rollout.valid.reshape(-1)
+
+    def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
+        """value [T, B], bootstrap = V(s_T) [B] -> advantage [T, B]. Here: GAE."""
+        return generalized_advantage(
+            self.reward(rollout), value, self.discount(rollout), bootstrap,
+            self.next_value(rollout, value, bootstrap), self.config.gae_lambda, cut=rollout.truncated,
+        )  # fmt: skip
+
+    def reward(self, rollout: Rollout) -> Tensor:
+        """[T, B] as learned from."""
+        clip = self.config.reward_clip
+        return rollout.reward.clamp(-clip, clip) if clip else rollout.reward
+
+    def discount(self, rollout: Rollout) -> Tensor:
+        """gamma * (1 - terminated) [T, B]."""
+        return self.config.gamma * (~rollout.terminated).float()
+
+    def next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
+        """V(s_{t+1}) [T, B]; where a time limit struck, of the observation it struck at, not of the next episode's."""
+        next_value = torch.cat([value[1:], bootstrap[None]])
+        t, b = torch.nonzero(rollout.truncated & ~rollout.terminated, as_tuple=True)
+        if len(t):
+            next_value[t, b] = self.agent.value(rollout.final_observation(t, b), self._memory_after(rollout, t, b))
+        return next_value
+
+    @torch.no_grad()
+    def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> Memory | None:
+        """The memory with which the observation after step t of environment b is met, for cells (t, b) [N]."""
+        if rollout.state is None:
+            return None
+        states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[2]
+        assert states is not None
+        return Memory(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
+
+    def weigh(self, policy_loss: Tensor, value_loss: Tensor, policy_entropy: Tensor, **report: Tensor) -> Loss:
+        """policy_loss + c_v value_loss - c_e entropy, scalars []; `report` goes into the metrics, too."""
+        c = self.config
+        total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
+        parts = {
+            "loss": total,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": policy_entropy,
+            **report,
+        }
+        return Loss(total, {name: x.detach() for name, x in parts.items()})
+
+    # -- batches of the rollout ------------------------------------------------------------
+
+    def whole(self) -> PolicyBatch:
+        """The rollout in one batch."""
+        r = self.rollout
+        return self._batch(slice(None), r.observations(0, r.T), r.memory())
+
+    def cells(self, i: Tensor) -> PolicyBatch:
+        """The cells i = t * B + b [N], in any order. Not for agents with a memory."""
+        return self._batch(i, self.rollout.observation(i // self.rollout.B, i % self.rollout.B))
+
+    def sequences(self, b: Tensor) -> PolicyBatch:
+        """All steps of the environments b [n], time-major."""
+        r = self.rollout
+        i = (torch.arange(r.T, device=b.device)[:, None] * r.B + b).flatten()
+        return self._batch(i, r.observation(i // r.B, i % r.B), r.memory(b=b))
+
+    def _batch(self, i: slice | Tensor, obs: Tensor, memory: Memory | None = None) -> PolicyBatch:
+        r = self.rollout
+        advantage, value = self.advantage.reshape(-1)[i], r.recorded["value"].reshape(-1)[i]
+        return PolicyBatch(
+            obs=obs,
+            action=r.action.reshape(-1)[i],
+            advantage=advantage,
+            target=advantage + value,
+            valid=None if self._valid is None else self._valid[i],
+            log_prob=r.recorded["log_prob"].reshape(-1)[i],
+            value=value,
+            memory=memory,
+        )

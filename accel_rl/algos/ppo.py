@@ -1,0 +1,116 @@
+"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347; Stooke & Abbeel 2018, sections 3.1 and 5.3)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from accel_rl.algos.base import Loss, require
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
+from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
+from accel_rl.optim.rules import Adam, Rule
+
+
+@dataclass(frozen=True)
+class PPOConfig(PolicyGradientConfig):
+    """Defaults: Stooke & Abbeel 2018, section 5.3, and their published code.
+
+    The paper grows the simulators at a fixed batch of 2,048: --envs 8 --horizon 256 ... --envs 512 --horizon 4.
+    """
+
+    learning_rate: float = 1e-3
+    """Step size of Adam (Stooke & Abbeel's code: 1e-3)."""
+    learning_rate_schedule: Literal["constant", "linear"] = "linear"
+    """Linear: down to zero at the end of the run (Schulman et al. 2017, table 5)."""
+    gae_lambda: float = 0.95
+    """Exponential weighting of the advantage (Schulman et al. 2017, table 5)."""
+    value_coefficient: float = 0.5
+    """Weight of the squared value error, written without 1/2 (Schulman et al. 2017, table 5: 1 x 1/2)."""
+    clip: float = 0.2
+    """The probability ratio counts within 1 +- this (Stooke & Abbeel's code: 0.2)."""
+    clip_schedule: Literal["constant", "linear"] = "constant"
+    """Linear: the clip range shrinks to zero over the run (Schulman et al. 2017, table 5)."""
+    value_clip: float = 0.0
+    """Clip the value's change since sampling to +- this (OpenAI baselines: as the ratio); 0: not at all."""
+    epochs: int = 4
+    """Uses of each sample (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
+    minibatch: int = 512
+    """Samples of one update; what does not divide is spread evenly (Stooke & Abbeel's code: 512)."""
+    normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
+    """Bring advantages to mean 0 and deviation 1, over what (CleanRL: minibatch; OpenAI baselines: rollout)."""
+    target_kl: float = 0.0
+    """Stop the epochs of a rollout once KL(old || new) is over 1.5 times this, in nats (as Spinning Up does); 0: no."""
+
+    def check(self) -> None:
+        super().check()
+        require(
+            self,
+            clip=(self.clip > 0, "above 0"),
+            value_clip=(self.value_clip >= 0, "0 or more"),
+            epochs=(self.epochs >= 1, "at least 1"),
+            minibatch=(self.minibatch >= 1, "at least 1"),
+            target_kl=(self.target_kl >= 0, "0 or more"),
+        )
+
+
+class PPO(PolicyGradient):
+    """Several epochs of minibatches on every rollout, held near the policy that sampled it."""
+
+    Config = PPOConfig
+    sampling = {"envs": 8, "horizon": 256}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
+
+    def build_rule(self, size: int) -> Rule:
+        return Adam(size, epsilon=self.config.rule_epsilon, device=str(self.device))
+
+    def batches(self) -> Iterator[PolicyBatch]:
+        c, r = self.config, self.rollout
+        if c.normalize_advantage == "rollout":
+            self.advantage = normalized(self.advantage, r.valid)
+        # A memory's sequences stay whole: environments are drawn, not cells.
+        pool = torch.arange(r.B) if self.agent.state_size else r.valid.reshape(-1).nonzero().squeeze(-1).cpu()
+        samples = len(pool) * (r.T if self.agent.state_size else 1)
+        parts = max(1, min(-(-samples // c.minibatch), len(pool)))
+        self._stop = len(pool) == 0
+        for _ in range(c.epochs):
+            for i in pool[torch.randperm(len(pool))].tensor_split(parts):
+                if self._stop:
+                    return
+                batch = self.sequences(i.to(self.device)) if self.agent.state_size else self.cells(i.to(self.device))
+                if c.normalize_advantage == "minibatch":
+                    batch.advantage = normalized(batch.advantage, batch.valid)
+                yield batch
+
+    def loss(self, batch: PolicyBatch) -> Loss:
+        """-L^CLIP + c_v E[(R - V)^2] - c_e E[H(pi)], Schulman et al. 2017 eq. 7 and 9."""
+        c = self.config
+        logits, value, _ = self.agent.forward(batch.obs, batch.memory)
+        log_ratio = log_prob(logits, batch.action) - batch.log_prob
+        clip = c.clip * self.remaining(c.clip_schedule)
+        policy_loss = -masked_mean(clipped_surrogate(log_ratio, batch.advantage, clip), batch.valid)
+        if c.value_clip:
+            error = clipped_value_error(value, batch.value, batch.target, c.value_clip)
+        else:
+            error = (batch.target - value).square()
+        value_loss = masked_mean(error, batch.valid)
+        policy_entropy = masked_mean(entropy(logits), batch.valid)
+        ratio = log_ratio.exp()
+        return self.weigh(
+            policy_loss, value_loss, policy_entropy,
+            value=masked_mean(value, batch.valid),
+            # KL(old || new), by the estimator (ratio - 1) - log ratio, which is never negative
+            kl=masked_mean(ratio - 1 - log_ratio, batch.valid),
+            clipped=masked_mean(((ratio - 1).abs() > clip).float(), batch.valid),
+        )  # fmt: skip
+
+    def after_update(self, batch: PolicyBatch, loss: Loss) -> None:
+        if self.config.target_kl:
+            self._stop = loss.metrics["kl"].item() > 1.5 * self.config.target_kl
+
+
+def normalized(advantage: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+    """Mean 0, standard deviation 1 over the valid cells. advantage, valid [...] -> [...]."""
+    chosen = advantage if valid is None else advantage[valid]
+    if chosen.numel() < 2:
+        return advantage
+    return (advantage - chosen.mean()) / (chosen.std() + 1e-8)

@@ -1,0 +1,105 @@
+"""The last N steps of a sampler whose rollouts are shorter than that."""
+
+from collections import deque
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.rollout import Rollout
+
+_FLAGS = ("action", "reward", "terminated", "truncated", "ended", "valid")
+
+
+class RolloutWindow:
+    """Keeps what successive rollouts of T steps hold, and shows the last N of them as one rollout.
+
+    Each piece is a copy of one rollout: its observations 0 .. T - 1 (the one after the last step is the next rollout's
+    first, or, after a reset in the pause, is not), so nothing is kept twice. A frame that a time limit cut off is kept
+    for the few cells that have one.
+    """
+
+    def __init__(self, N: int, T: int):
+        if N % T:
+            raise ValueError(f"a window of {N} steps is not made of rollouts of {T}")
+        self.N, self.T = N, T
+        self._pieces: deque[dict[str, Tensor]] = deque()
+        self._tail: dict[str, Any] = {}  # what follows the last step: frames [1, B, ...], age [1, B], state
+        self._stack = 1
+
+    def append(self, rollout: Rollout) -> None:
+        """Copies what it needs: the rollout's memory will be written again."""
+        S = rollout.stack
+        piece = {name: getattr(rollout, name).clone() for name in _FLAGS}
+        piece |= {f"recorded/{k}": v.clone() for k, v in rollout.recorded.items()}
+        piece |= {"age": rollout.age[:-1].clone(), "frames": rollout.frames[S - 1 : S - 1 + self.T].clone()}
+        t, b = torch.nonzero(rollout.truncated, as_tuple=True)
+        piece |= {"cut": torch.stack([t, b]), "cut_frames": rollout.final_frames[t, b].clone()}
+        if rollout.state is not None:
+            piece["state"] = rollout.state.clone()
+        if not self._pieces:
+            piece["before"] = rollout.frames[: S - 1].clone()
+        self._pieces.append(piece)
+        # an observation at the window's first step reaches S - 1 rows further back
+        while (len(self._pieces) - 1) * self.T >= self.N + S - 1:
+            self._pieces.popleft()
+        self._stack = S
+        self._tail = {"frames": rollout.frames[S - 1 + self.T :].clone(), "age": rollout.age[-1:].clone()}
+        self._tail["state"] = rollout.next_state
+
+    @property
+    def ready(self) -> bool:
+        """Whether N steps are there."""
+        return len(self._pieces) * self.T >= self.N
+
+    def rollout(self, b: slice) -> Rollout:
+        """The last N steps of the environments b."""
+        assert self.ready
+        S, pieces, tail = self._stack, list(self._pieces), self._tail
+        recent = pieces[-(self.N // self.T) :]
+        join = lambda name: torch.cat([p[name][:, b] for p in recent])  # noqa: E731
+        rows = [p["frames"][:, b] for p in pieces]
+        if "before" in pieces[0]:
+            rows.insert(0, pieces[0]["before"][:, b])
+        rows.append(tail["frames"][:, b])
+        flags = {name: join(name) for name in _FLAGS}
+        return Rollout(
+            frames=torch.cat(rows)[-(S - 1 + self.N + 1) :],
+            final_frames=self._final_frames(recent, b),
+            age=torch.cat([join("age"), tail["age"][:, b]]),
+            stack=S,
+            recorded={k.removeprefix("recorded/"): join(k) for k in recent[0] if k.startswith("recorded/")},
+            state=recent[0]["state"][b] if "state" in recent[0] else None,
+            next_state=None if tail["state"] is None else tail["state"][b],
+            **{**flags, "valid": _without_breaks(flags["valid"], flags["ended"])},
+        )
+
+    def _final_frames(self, pieces: list[dict[str, Tensor]], b: slice) -> Tensor:
+        """[N, n, *frame_shape], allocated only where some episode was cut."""
+        like = self._tail["frames"]
+        lo, hi, _ = b.indices(like.shape[1])
+        if not any(p["cut"].shape[1] for p in pieces):
+            return like.new_zeros(1).expand(self.N, hi - lo, *like.shape[2:])
+        frames = like.new_zeros(self.N, hi - lo, *like.shape[2:])
+        for k, p in enumerate(pieces):
+            t, e = p["cut"]
+            here = (e >= lo) & (e < hi)
+            frames[k * self.T + t[here], e[here] - lo] = p["cut_frames"][here]
+        return frames
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"pieces": [dict(p) for p in self._pieces], "tail": dict(self._tail), "stack": self._stack}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._pieces = deque(state["pieces"])
+        self._tail, self._stack = state["tail"], state["stack"]
+
+
+def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
+    """A step that lost its successor (its worker died) has no return: it and those that lead to it do not count."""
+    lost = torch.zeros_like(valid[0])
+    valid = valid.clone()
+    for t in range(valid.shape[0] - 2, -1, -1):
+        lost = (lost | ~valid[t + 1]) & ~ended[t]
+        valid[t] &= ~lost
+    return valid

@@ -1,0 +1,53 @@
+"""Rollouts of random frames, and one update on them."""
+
+import torch
+
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.ops.policy_gradient import log_prob
+from accel_rl.optim.exchange import Local
+
+T, B, S = 5, 6, 4
+SPEC = EnvSpec("test", (104, 80), "uint8", 4, S)
+
+
+def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):
+    g = torch.Generator().manual_seed(seed)
+    frames = torch.randint(0, 256, (S - 1 + T + 1, B, 104, 80), dtype=torch.uint8, generator=g)
+    flag = lambda p: torch.rand(T, B, generator=g) < p  # noqa: E731
+    terminated = flag(0.2)
+    truncated = flag(0.2) & ~terminated if truncations else torch.zeros(T, B, dtype=torch.bool)
+    ended = truncated | terminated
+    age = torch.full((T + 1, B), S - 1, dtype=torch.uint8)
+    for t in range(T):
+        age[t + 1] = torch.where(ended[t], torch.zeros(B, dtype=torch.uint8), (age[t] + 1).clamp(max=S - 1))
+    return Rollout(
+        frames=frames,
+        final_frames=torch.randint(0, 256, (T, B, 104, 80), dtype=torch.uint8, generator=g),
+        age=age,
+        action=torch.randint(0, 4, (T, B), generator=g),
+        reward=3 * torch.randn(T, B, generator=g),
+        terminated=terminated,
+        truncated=truncated,
+        ended=ended,
+        valid=~flag(0.3) if invalid else torch.ones(T, B, dtype=torch.bool),
+        stack=S,
+    )
+
+
+def act_over(algo, r):
+    """Record what acting would have recorded for these actions."""
+    with torch.no_grad():
+        logits, value, _ = algo.agent.forward(r.observations(0, r.T))
+    r.recorded["value"] = value.view(r.T, r.B)
+    r.recorded["log_prob"] = log_prob(logits, r.action.reshape(-1)).view(r.T, r.B)
+
+
+def update(algo, flat, batch):
+    """One step of the runner's: loss, backward, exchange."""
+    exchange = Local(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm)
+    flat.zero_grad()
+    loss = algo.loss(batch)
+    loss.total.backward()
+    exchange.apply(algo.learning_rate, loss.total.detach())
+    return loss

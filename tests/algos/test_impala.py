@@ -1,0 +1,62 @@
+"""IMPALA-style A2C: with one batch it is A2C; with several, each window is the right one."""
+
+import pytest
+import torch
+
+from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.impala import IMPALA, IMPALAConfig
+from accel_rl.errors import ConfigError
+from accel_rl.optim.flat import FlatParameters
+from tests.algos.made_up import SPEC, B, T, act_over, rollout, update
+
+
+def build(cls, config, T=T, B=B):
+    torch.manual_seed(0)
+    algo = cls(config, SPEC, T=T, B=B)
+    return algo, FlatParameters(algo.agent.model)
+
+
+@pytest.mark.parametrize("invalid", [False, True])
+def test_one_batch_is_a2c(invalid):
+    r = rollout(invalid=False)
+    if invalid:
+        r.valid[:, 2] = False  # a worker's part that was dropped
+    results = []
+    for cls, config in ((A2C, A2CConfig()), (IMPALA, IMPALAConfig(window=T, batches=1))):
+        algo, flat = build(cls, config)
+        act_over(algo, r)
+        algo.ingest(r)
+        (batch,) = list(algo.batches())
+        update(algo, flat, batch)
+        results.append(flat.data)
+    torch.testing.assert_close(results[0], results[1], atol=1e-5, rtol=0)
+
+
+def test_groups_take_turns_and_wait_for_a_whole_window():
+    algo, _ = build(IMPALA, IMPALAConfig(window=4, batches=3), T=1)
+    sizes = []
+    for k in range(8):
+        r = rollout(seed=k, T=1)
+        act_over(algo, r)
+        algo.ingest(r)
+        sizes.append([(b.T, b.B) for b in algo.batches()])
+    assert sizes[:3] == [[], [], []] and sizes[3:] == [[(4, 2)]] * 5
+    assert algo.update_batch == 4 * 2
+
+
+def test_it_corrects_for_an_older_policy():
+    """The policy that acted is not the one that learns: the gradient differs from A2C's and stays finite."""
+    r = rollout()
+    algo, flat = build(IMPALA, IMPALAConfig(window=T, batches=1))
+    act_over(algo, r)
+    flat.data += 0.05 * torch.randn(len(flat.data), generator=torch.Generator().manual_seed(1))
+    algo.ingest(r)
+    (batch,) = list(algo.batches())
+    loss = update(algo, flat, batch)
+    assert abs(loss.metrics["ratio"].item() - 1) > 1e-3 and torch.isfinite(flat.data).all()
+
+
+@pytest.mark.parametrize(("T", "B", "field"), [(2, 6, "window"), (1, 7, "batches")])
+def test_what_does_not_divide_is_named(T, B, field):
+    with pytest.raises(ConfigError, match=f"--algo.{field} 5"):
+        IMPALAConfig().check_sampling(T, B)
