@@ -15,8 +15,10 @@ from accel_rl.samplers.grouping import Grouping, most_workers
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
 
-# Workers that share their cores with the action server give way to it: all of them wait for it, it for none.
-NICE_BESIDE_SERVER = 5
+# Workers that share their cores with the action server give way to it at once: all of them wait for it. (Between
+# programs of several sessions the kernel shares cores by session or cgroup, where it is set up so: the rest of a
+# desktop does not take the workers' time.)
+NICE_BESIDE_SERVER = 19
 
 
 def stderr_log(line: str) -> None:
@@ -67,6 +69,7 @@ def build_sampler(
     s = config.sampler
     reset = s.reset if training else "immediate"
     decorrelation = s.decorrelation_steps if training else 0
+    act_cores: tuple[int, ...] = ()
     engine: Engine
     if s.engine == "in-process":
         engine = InProcessEngine(
@@ -84,6 +87,8 @@ def build_sampler(
             nice=NICE_BESIDE_SERVER if shared else 0,
             spins=0 if shared else 200,
         )
+        if shared and placement.act_threads == 1 and len(placement.server_cores) > 1 and None not in pool.cores:
+            act_cores = placement.server_cores
         engine = WorkerPool(env, spec, grouping, T, seed, pool, log)
     return Sampler(
         engine,
@@ -92,6 +97,7 @@ def build_sampler(
         reset=reset,
         device=placement.device,
         act_threads=placement.act_threads,
+        act_cores=act_cores,
         window=config.log.window,
         partial_starts=decorrelation > 0,
     )

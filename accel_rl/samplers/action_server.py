@@ -5,6 +5,7 @@ import torch
 from accel_rl.agents.base import Agent
 from accel_rl.data.memory import Memory
 from accel_rl.data.rollout import Rollout
+from accel_rl.hardware import pin
 from accel_rl.samplers.grouping import Grouping
 
 
@@ -12,10 +13,14 @@ class ActionServer:
     """Infers for one group at a time, straight from and into the rollout's memory.
 
     On a GPU each new frame is copied there once (asynchronously); stacks are rebuilt on the device.
+    Where it shares its cores with the workers it moves to the next of `cores` for each batch: on one core it would take
+    all its time from the same worker, for whom the others would wait.
     """
 
-    def __init__(self, host: list[Rollout], grouping: Grouping, device: str, threads: int = 1):
-        self._threads = threads
+    def __init__(
+        self, host: list[Rollout], grouping: Grouping, device: str, threads: int = 1, cores: tuple[int, ...] = ()
+    ):
+        self._threads, self._cores, self._turn = threads, cores, 0
         self.host, self.device = host, torch.device(device)
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
@@ -37,6 +42,9 @@ class ActionServer:
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, uniform: torch.Tensor) -> None:
         """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded."""
+        if self._cores:
+            pin((self._cores[self._turn],))
+            self._turn = (self._turn + 1) % len(self._cores)
         rollout, b = self.rollouts[buffer], self._groups[group]
         if t:
             self._fetch(buffer, t, b)
@@ -50,6 +58,8 @@ class ActionServer:
 
     def finish(self, buffer: int) -> Rollout:
         """The rollout on the device, after its last step."""
+        if self._cores:
+            pin(self._cores)
         torch.set_num_threads(self._learner_threads)
         self.rollouts[buffer].next_state = None if self.state is None else self.state.clone()
         if self.device.type != "cpu":

@@ -47,6 +47,7 @@ class Sampler:
         reset: str = "immediate",
         device: str = "cpu",
         act_threads: int = 1,
+        act_cores: tuple[int, ...] = (),
         window: int = 100,
         partial_starts: bool = False,
     ):
@@ -54,7 +55,9 @@ class Sampler:
         self.T, self.B = engine.buffers[0].action.shape
         for arrays in engine.buffers:
             arrays.fill_sentinels()
-        self.server = ActionServer([Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads)
+        self.server = ActionServer(
+            [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores
+        )
         self.episodes = EpisodeTracker(self.B, window, partial_starts)
         self.finished: list[Episode] = []  # by the last rollout
         self.idle: np.ndarray | None = (

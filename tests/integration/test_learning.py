@@ -35,3 +35,27 @@ def test_pong_is_won_within_4_million_steps(tmp_path):
     assert done.returncode == 0, done.stderr
     scores = [float(r["score"]) for r in rows(tmp_path / "run") if r["score"]]
     assert scores[0] < -19 and scores[-1] > 0
+
+
+RECALL = (
+    "--env",
+    "experiments.recall:make",
+    "--engine",
+    "in-process",
+    "--torch-threads",
+    1,
+    "--evaluation.interval",
+    0,
+)
+
+
+@pytest.mark.parametrize(("lstm", "solved"), [(32, True), (0, False)])
+def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
+    """The cue was shown 9 steps before the answer: 1 with an LSTM, by chance 0.25 without."""
+    done = run(
+        *("train", "ppo", *RECALL, "--lstm", lstm, "--envs", 16, "--horizon", 20, "--minibatch", 160, "--seed", 1),
+        *("--env-steps", 60_000 if solved else 20_000, "--run-dir", tmp_path / "run"),
+    )
+    assert done.returncode == 0, done.stderr
+    score = float(rows(tmp_path / "run")[-1]["score"])
+    assert score > 0.95 if solved else score < 0.45

@@ -16,12 +16,13 @@ def test_the_readmes_subclass_trains_and_resumes(tmp_path):
     assert len(code.splitlines()) <= 30
     (tmp_path / "my_module.py").write_text(code)
     environment = {**os.environ, "PYTHONPATH": str(README.parent)}
-    args = ("train", "my_module:QuietA2C", "--env", "CartPole-v1", "--env-steps", 800, "--logit-penalty", 1e-2,
+    args = ("train", "my_module:MyPPO", "--env", "CartPole-v1", "--env-steps", 800, "--horizon", 25,
+            "--minibatch", 100, "--logit-penalty", 1e-2,
             "--run-dir", "run", "--evaluation.interval", 0)  # fmt: skip
     done = run(*args, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["algo"]["logit_penalty"] == 1e-2 and config["algorithm"] == "my_module:QuietA2C"
+    assert config["algo"]["logit_penalty"] == 1e-2 and config["algorithm"] == "my_module:MyPPO"
     with open(tmp_path / "run" / "metrics.csv", newline="") as f:
         assert float(next(csv.DictReader(f))["penalty"]) > 0
     done = run("resume", "run", "--env-steps", 1600, cwd=tmp_path, env=environment)

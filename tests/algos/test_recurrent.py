@@ -1,0 +1,104 @@
+"""Agents with a memory: what is learned from is what was seen and remembered while acting."""
+
+import pytest
+import torch
+
+from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.impala import IMPALA, IMPALAConfig
+from accel_rl.algos.ppo import PPO, PPOConfig
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.samplers.alternating import Sampler
+from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.in_process import InProcessEngine
+from tests.algos.made_up import update
+
+ENV = EnvConfig(id="experiments.recall:make")
+T, B = 6, 4  # an episode is 10 steps: some end inside a rollout, none at its edge alone
+
+
+def build(cls, config, T=T, reset="immediate"):
+    spec = make_spec(ENV, training=True)
+    torch.manual_seed(0)
+    algo = cls(config, spec, T=T, B=B)
+    engine = InProcessEngine(ENV, spec, Grouping(B, 2, 1), T, 0, reset=reset, decorrelation_steps=7)
+    return algo, FlatParameters(algo.agent.model), Sampler(engine, spec, 0, reset=reset)
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_learning_sees_what_acting_saw(reset):
+    """Values and log-probabilities of the sequence, from the rollout's stored state, equal those recorded."""
+    algo, _, sampler = build(PPO, PPOConfig(lstm=16), reset=reset)
+    episodes = 0
+    for _ in range(6):
+        r = sampler.collect(algo.agent)
+        algo.ingest(r)
+        for batch in (algo.whole(), algo.sequences(torch.tensor([2, 0]))):
+            logits, value, _ = algo.agent.forward(batch.obs, batch.memory)
+            log_prob = torch.log_softmax(logits, -1).gather(-1, batch.action[:, None].clamp(min=0))[:, 0]
+            valid = slice(None) if batch.valid is None else batch.valid
+            torch.testing.assert_close(value[valid], batch.value[valid])
+            torch.testing.assert_close(log_prob[valid], batch.log_prob[valid])
+        episodes += int(r.ended.sum())
+    assert episodes >= 8
+
+
+def test_the_state_goes_from_rollout_to_rollout_and_stops_at_episodes():
+    algo, _, sampler = build(A2C, A2CConfig(lstm=16))
+    before = None
+    for _ in range(5):
+        r = sampler.collect(algo.agent)
+        if before is None:
+            assert not r.state.any()
+        else:
+            assert torch.equal(r.state, before) and r.state.any()
+        before = r.next_state
+
+
+@pytest.mark.parametrize(
+    ("cls", "config", "T"),
+    [
+        (A2C, A2CConfig(lstm=16), 6),
+        (PPO, PPOConfig(lstm=16, minibatch=12, epochs=2), 6),
+        (IMPALA, IMPALAConfig(lstm=16, window=6, batches=2), 3),
+        (IMPALA, IMPALAConfig(lstm=16, window=6, batches=1), 6),
+    ],
+)
+def test_every_algorithm_learns_with_a_memory(cls, config, T):
+    algo, flat, sampler = build(cls, config, T)
+    before, updates = flat.data.clone(), 0
+    for _ in range(4):
+        algo.ingest(sampler.collect(algo.agent))
+        for batch in algo.batches():
+            update(algo, flat, batch)
+            updates += 1
+    assert updates and not torch.equal(before, flat.data) and flat.data.isfinite().all()
+    lstm = dict(algo.agent.model.named_parameters())["lstm.weight_hh"]
+    assert lstm.grad is not None and lstm.grad.abs().sum() > 0
+
+
+def test_one_batch_of_impala_is_a2c_with_a_memory_too():
+    results = []
+    for cls, config in ((A2C, A2CConfig(lstm=16)), (IMPALA, IMPALAConfig(lstm=16, window=T, batches=1))):
+        algo, flat, sampler = build(cls, config)
+        algo.ingest(sampler.collect(algo.agent))
+        for batch in algo.batches():
+            update(algo, flat, batch)
+        results.append(flat.data)
+    torch.testing.assert_close(results[0], results[1], atol=1e-5, rtol=0)
+
+
+def test_the_value_past_a_time_limit_uses_the_memory_before_it():
+    algo, _, sampler = build(A2C, A2CConfig(lstm=16))
+    r = sampler.collect(algo.agent)
+    r.truncated[2, 1] = r.ended[2, 1] = True
+    r.terminated[2, 1] = False
+    r.final_frames[2, 1] = torch.randn(r.final_frames.shape[2:])
+    got = algo.next_value(r, r.recorded["value"], torch.zeros(B))[2, 1]
+    state = r.state[1:2]
+    for t in range(3):
+        first = (r.age[t, 1:2] == 0).view(1, 1)
+        _, _, states = algo.agent.model(r.frames[t, 1:2], first, state)
+        state = states[-1]
+    want = algo.agent.model(r.final_frames[2, 1:2], torch.zeros(1, 1, dtype=torch.bool), state)[1]
+    torch.testing.assert_close(got, want[0].detach())
