@@ -229,10 +229,31 @@ def _build(cls: Any, values: dict[str, Any], prefix: str = "") -> Any:
 
 def find_algorithm(name: str) -> type[Algorithm]:
     """`a2c`, or `module:Class` of the user's own (the current folder is searched too). ConfigError."""
+    found = _find(name)
+    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+        raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.base.Algorithm")
+    return found
+
+
+def default_config(name: str) -> TrainConfig:
+    """The defaults of an algorithm (its paper's environments and horizon), or what the function `module:function`
+    returns (an experiment). ConfigError."""
+    found = _find(name)
+    if not isinstance(found, type) and callable(found):
+        config = found()
+        if not isinstance(config, TrainConfig):
+            raise ConfigError(f"experiment {name!r}: it returns {type(config).__name__}, not a TrainConfig")
+        return config
+    cls = find_algorithm(name)
+    sampler = SamplerConfig(envs=cls.sampling["envs"], horizon=cls.sampling["horizon"])
+    return TrainConfig(algorithm=name, algo=cls.Config(), sampler=sampler)
+
+
+def _find(name: str) -> Any:
     path = ALGORITHMS.get(name, name)
-    module_name, colon, class_name = path.partition(":")
+    module_name, colon, attribute = path.partition(":")
     if not colon:
-        known = [*ALGORITHMS, "module:Class"]
+        known = [*ALGORITHMS, "module:Class", "module:function"]
         raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(known)}{nearest(name, ALGORITHMS)}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -242,16 +263,7 @@ def find_algorithm(name: str) -> type[Algorithm]:
         if e.name is not None and (module_name == e.name or module_name.startswith(e.name + ".")):
             raise ConfigError(f"algorithm {name!r}: there is no module {e.name!r} on the path") from e
         raise
-    found = getattr(module, class_name, None)
+    found = getattr(module, attribute, None)
     if found is None:
-        raise ConfigError(f"algorithm {name!r}: {module_name} has no {class_name}{nearest(class_name, dir(module))}")
-    if not (isinstance(found, type) and issubclass(found, Algorithm)):
-        raise ConfigError(f"algorithm {name!r}: {class_name} is not a subclass of accel_rl.algos.base.Algorithm")
+        raise ConfigError(f"algorithm {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")
     return found
-
-
-def default_config(algorithm: str) -> TrainConfig:
-    """The defaults of an algorithm: its paper's environments and horizon."""
-    cls = find_algorithm(algorithm)
-    sampler = SamplerConfig(envs=cls.sampling["envs"], horizon=cls.sampling["horizon"])
-    return TrainConfig(algorithm=algorithm, algo=cls.Config(), sampler=sampler)

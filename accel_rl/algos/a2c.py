@@ -21,8 +21,12 @@ class A2CConfig(PolicyGradientConfig):
     """Batch, in samples, to which learning_rate belongs (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
     """Scaling stops here (section 5.3: 3e-3)."""
-    rule: Literal["rmsprop", "rmsprop-torch", "adam"] = "rmsprop"
-    """Update rule. RMSProp has its epsilon inside the root (the first A2C codes) or, rmsprop-torch, outside."""
+    rule: Literal["rmsprop", "rmsprop-torch", "adam"] = "rmsprop-torch"
+    """Update rule. RMSProp has its epsilon inside the root (the first A2C codes) or, rmsprop-torch, outside.
+
+    Gradients here are small (about 2e-4 a parameter in Pong): an epsilon of 1e-5 inside the root outweighs them, steps
+    are a twentieth as long, and Pong is still at -20 after 760,000 env steps, where the other rule has begun to win.
+    """
     rule_decay: float = 0.99
     """RMSProp's memory of squared gradients (Mnih et al. 2016: 0.99)."""
 

@@ -1,0 +1,68 @@
+"""What two CPU cores learn in an hour, and CartPole, which everybody tries first.
+
+`accel-rl train experiments.cpu:pong_a2c`; every setting can still be changed: `--seed 2 --env-steps 2e6`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from accel_rl.config import TrainConfig, default_config
+
+
+def pong_a2c(seed: int = 1) -> TrainConfig:
+    """Pong from about -21 to above 0 within 4 M env steps: Stooke & Abbeel 2018, section 5.3, 16 environments."""
+    return _pong("a2c", 4_000_000, seed)
+
+
+def pong_ppo(seed: int = 1) -> TrainConfig:
+    """Pong above +10 within 2 M env steps: Stooke & Abbeel 2018, section 5.3, 8 environments."""
+    return _pong("ppo", 2_000_000, seed)
+
+
+def cartpole_a2c(seed: int = 1) -> TrainConfig:
+    """CartPole-v1 held for 500 steps. A step size that goes to zero keeps what was learned."""
+    return _cartpole("a2c", 500_000, seed, {"envs": 8, "horizon": 5}, _ACTOR_CRITIC)
+
+
+def cartpole_impala(seed: int = 1) -> TrainConfig:
+    """The same with V-trace, an update each step on one group of four."""
+    return _cartpole("impala", 500_000, seed, {"envs": 16, "horizon": 1}, {**_ACTOR_CRITIC, "window": 8, "batches": 4})
+
+
+def cartpole_ppo(seed: int = 1) -> TrainConfig:
+    """CartPole-v1 held for 500 steps, in a fifth of the steps."""
+    algo = {"minibatch": 256, "epochs": 20, "gae_lambda": 0.8, "gamma": 0.98, "entropy_coefficient": 0.0}
+    return _cartpole("ppo", 100_000, seed, {"envs": 8, "horizon": 32}, algo)
+
+
+_ACTOR_CRITIC = {
+    "learning_rate_scaling": "none",
+    "learning_rate_schedule": "linear",
+    "entropy_coefficient": 0.0,
+    "value_coefficient": 0.5,
+}
+
+
+def _pong(algorithm: str, env_steps: int, seed: int) -> TrainConfig:
+    base = default_config(algorithm)
+    return replace(
+        base,
+        env=replace(base.env, game="pong"),
+        evaluation=replace(base.evaluation, interval=500_000, steps=20_000),
+        env_steps=env_steps,
+        seed=seed,
+    )
+
+
+def _cartpole(algorithm: str, env_steps: int, seed: int, sampler: dict[str, Any], algo: dict[str, Any]) -> TrainConfig:
+    base = default_config(algorithm)
+    return replace(
+        base,
+        env=replace(base.env, id="CartPole-v1"),
+        algo=replace(base.algo, **algo),
+        # so small an environment and network gain nothing from processes and threads
+        sampler=replace(base.sampler, engine="in-process", **sampler),
+        torch_threads=1,
+        env_steps=env_steps,
+        seed=seed,
+    )
