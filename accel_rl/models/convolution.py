@@ -42,4 +42,5 @@ class A3CNet(nn.Module):
     def forward(self, obs: Tensor) -> Tensor:
         x = torch.relu_(self.conv_0(obs))
         x = torch.relu_(self.conv_1(x))
-        return torch.relu_(self.fc_0(x.flatten(1)))
+        # in the order of channels-last memory, so that nothing is moved, forward or backward
+        return torch.relu_(self.fc_0(x.permute(0, 2, 3, 1).flatten(1)))

@@ -13,16 +13,8 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
     """
     if stack == 1:
         return frames[t, b]
-    lags = torch.arange(stack, device=frames.device)  # row t + lag; lag stack - 1 is the newest
-    obs = torch.empty(len(t), *frames.shape[2:], stack, dtype=frames.dtype, device=frames.device).movedim(-1, 1)
-    for lag in range(stack):
-        obs[:, lag] = frames[t + lag, b]
-    before_episode = (stack - 1 - lags) > age.long()[:, None]
-    if frames.is_cuda:  # no synchronisation there
-        return obs * (~before_episode).to(obs.dtype).view(*before_episode.shape, *[1] * (obs.dim() - 2))
-    if before_episode.any():
-        obs[before_episode] = 0
-    return obs
+    obs = torch.stack([frames[t + lag, b] for lag in range(stack)], -1).movedim(-1, 1)
+    return _forget(obs, age)
 
 
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int, learning: bool = True) -> Tensor:
@@ -37,16 +29,22 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
         return frames[t : t + T, b].flatten(0, 1)
     first = frames[t : t + T, b]
     if learning or frames.is_cuda:
-        store = torch.empty(*first.shape, stack, dtype=frames.dtype, device=frames.device)
-        obs = store.movedim(-1, 2)
+        obs = torch.stack([frames[t + lag : t + lag + T, b] for lag in range(stack)], -1).movedim(-1, 2)
     else:
         obs = torch.empty(*first.shape[:2], stack, *first.shape[2:])
-    for lag in range(stack):
-        obs[:, :, lag] = frames[t + lag : t + lag + T, b]
-    lags = torch.arange(stack, device=frames.device)
-    before_episode = (stack - 1 - lags) > age[t : t + T, b].long().unsqueeze(-1)  # [T, n, stack]
-    if frames.is_cuda:  # no synchronisation there
-        obs *= (~before_episode).to(obs.dtype).view(*before_episode.shape, *[1] * (first.dim() - 2))
-    elif before_episode.any():
-        obs[before_episode] = 0
-    return obs.flatten(0, 1)
+        for lag in range(stack):
+            obs[:, :, lag] = frames[t + lag : t + lag + T, b]
+    return _forget(obs.flatten(0, 1), age[t : t + T, b].flatten())
+
+
+def _forget(obs: Tensor, age: Tensor) -> Tensor:
+    """Zeros, in place, for the frames from before the episode. obs [N, stack, ...], age [N]."""
+    stack = obs.shape[1]
+    lags = torch.arange(stack, device=obs.device)  # lag stack - 1 is the newest frame
+    before_episode = (stack - 1 - lags) > age.long()[:, None]
+    if obs.is_cuda:  # no synchronisation there
+        return obs.mul_((~before_episode).to(obs.dtype).view(*before_episode.shape, *[1] * (obs.dim() - 2)))
+    n, lag = before_episode.nonzero(as_tuple=True)
+    if len(n):
+        obs[n, lag] = 0
+    return obs
