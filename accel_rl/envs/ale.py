@@ -21,8 +21,8 @@ class AtariEnv:
 
     seed: whole number >= 0; drives the no-ops and the sticky actions. training: play by `protocol` itself,
     else by its `for_evaluation()`. cached: an episode begins from the state after the instance's first reset,
-    restored, instead of from a reset (`games.unclean_resets`: where that is not the same). Raises ConfigError for an unknown game,
-    and for a mode or difficulty the game has not.
+    restored, instead of from a reset (`games.unclean_resets`: where that is not the same). Raises ConfigError for
+    an unknown game, and for a mode or difficulty the game has not.
 
     A step ends at game over even within its frame skip; its frame then shows the last screen alone.
     `terminated` and `truncated` are never both True: a time limit that falls on a game over or a lost life
