@@ -13,6 +13,8 @@ from accel_rl.hardware import Placement
 from accel_rl.runners.build import build_sampler, resolve_device
 from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.worker_pool import WorkerPool
+from benchmarks.breakdown import CpuTime
 
 RESETS = ("immediate", "wait", "swap", "cached")
 
@@ -75,6 +77,8 @@ class Ours:
             T=setting.horizon, seed=0, training=True,
         )  # fmt: skip
         self.busy = 0.0  # share of the workers' time that environments took, in the last measurement
+        self.steps = 0  # env steps of the measurements since `reset_clocks`, and the CPU time they took
+        self.cpu = CpuTime(0.0, 0.0, 0.0, 0.0)
 
     def warm_up(self, agent: Agent) -> None:
         """Workers started, buffers touched."""
@@ -83,11 +87,17 @@ class Ours:
     def measure(self, seconds: float, agent: Agent) -> float:
         """Env steps/s: those that were taken, not those that were skipped."""
         pool, n = self.sampler.engine, 0
-        before, begin = sum(pool.env_seconds()), time.perf_counter()  # type: ignore[attr-defined]
+        assert isinstance(pool, WorkerPool)
+        before, cpu, begin = sum(pool.env_seconds()), CpuTime.now(pool.pids()), time.perf_counter()
         while (took := time.perf_counter() - begin) < seconds:
             n += int(self.sampler.collect(agent).valid.sum())
-        self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers  # type: ignore[attr-defined]
+        self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
+        self.cpu = CpuTime.now(pool.pids()).since(cpu).plus(self.cpu)
+        self.steps += n
         return n / took
+
+    def reset_clocks(self) -> None:
+        self.steps, self.cpu = 0, CpuTime(0.0, 0.0, 0.0, 0.0)
 
     def describe(self) -> dict:
         return {**asdict(self.setting), "B": self.grouping.B, "workers": self.placement.workers}
