@@ -4,7 +4,8 @@
     E   the environment that is used: the same with the two reads and the preprocessing
 
 `python -m benchmarks.bare CONFIG_JSON` is one such process: it says ready, waits for a line ("E 4.0"), steps for the
-given time and prints how many agent steps it took, in how many seconds, and how many of CPU time. `measure` runs one on each core at once.
+given time and prints how many agent steps it took, in how many seconds, and how many of CPU time. `Bare` runs one on
+each core at once.
 """
 
 import json
@@ -117,7 +118,8 @@ class Bare:
         for p in self._processes:
             assert p.stdin is not None
             p.stdin.close()
-            p.wait(10)
+            p.kill()  # it holds nothing that wants to be put away
+            p.wait()
 
 
 if __name__ == "__main__":

@@ -80,9 +80,10 @@ def breakdown(
     inference_us: float,
     copy_us: float,
 ) -> dict[str, float]:
-    """Microseconds of core time an env step. `rate`: env steps/s of the sampler; `cpu`: over `steps` of it; the others
-    are CPU microseconds a step, measured apart. `overhead`: all that is neither emulation nor inference; `overhead_busy`:
-    idle left out.
+    """Microseconds of core time an env step.
+
+    rate: env steps/s of the sampler; cpu: what `steps` of its steps took; the others are CPU microseconds a step,
+    measured apart. `overhead` is all that is neither emulation nor inference, `overhead_busy` that without idle time.
     """
     each = {k: v / steps * US for k, v in asdict(cpu).items()}
     total = cores / rate * US

@@ -1,6 +1,7 @@
 """This framework's own sampler, as the benchmarks set it up."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from accel_rl import hardware, process
@@ -10,7 +11,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.hardware import Placement
-from accel_rl.runners.build import build_sampler, resolve_device
+from accel_rl.runners.build import build_sampler, resolve_device, stderr_log
 from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.worker_pool import WorkerPool
@@ -32,6 +33,7 @@ class Setting:
     frame: str = "104x80"
     device: str = "cpu"
     decorrelation_steps: int = 300
+    timeout_s: float = 60.0
 
     def env(self) -> EnvConfig:
         return EnvConfig(game=self.game, frame=self.frame)
@@ -47,6 +49,7 @@ class Setting:
         sampler = SamplerConfig(
             envs=self.grouping().B, horizon=self.horizon, groups=self.groups, reset=self.reset,  # type: ignore[arg-type]
             decorrelation_steps=self.decorrelation_steps,
+            timeout_s=self.timeout_s,
         )  # fmt: skip
         return TrainConfig(env=self.env(), sampler=sampler)
 
@@ -67,14 +70,14 @@ class Ours:
 
     name = "accel_rl"
 
-    def __init__(self, setting: Setting):
+    def __init__(self, setting: Setting, log: Callable[[str], None] = stderr_log):
         setting.check()
         self.setting, self.placement, self.grouping = setting, setting.placement(), setting.grouping()
         process.tune_torch(self.placement.torch_threads)
         self.spec: EnvSpec = make_spec(setting.env(), training=True)
         self.sampler: Sampler = build_sampler(
             setting.env(), self.spec, setting.config(), self.placement, self.grouping,
-            T=setting.horizon, seed=0, training=True,
+            T=setting.horizon, seed=0, training=True, log=log,
         )  # fmt: skip
         self.busy = 0.0  # share of the workers' time that environments took, in the last measurement
         self.steps = 0  # env steps of the measurements since `reset_clocks`, and the CPU time they took
