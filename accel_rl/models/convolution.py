@@ -41,8 +41,10 @@ class ConvNet(nn.Module):
             )
         self.convolutions = cast(list[nn.Conv2d], list(self.children()))
         self.fc_0 = nn.Linear(channels * math.prod(size), hidden)
-        for layer in (*self.convolutions, self.fc_0):
-            orthogonal_(layer, math.sqrt(2))  # torch's own start shrinks the signal by half in each layer
+        gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
+        for convolution in self.convolutions:
+            orthogonal_(convolution, gain)
+        orthogonal_(self.fc_0, gain)
         self.out_features = hidden
 
     def forward(self, obs: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """What simulators cost in memory, bounded before anything is started.
 
-Measured with ale-py 0.12.1 on Linux: 0.66 to 0.78 MB of private memory an Atari environment (emulator, screens, a saved
-start), 26 MB a worker before its first one. The bounds leave room for other games and allocators; tests hold them.
+Measured with ale-py 0.12.1 on Linux (pong, breakout): 0.66 to 0.78 MB of private memory an environment, 26 MB a worker
+before its first one. The bounds leave room for other games and allocators; tests hold them.
 """
 
 import math
