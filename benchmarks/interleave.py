@@ -4,7 +4,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -64,7 +63,3 @@ def ratio(over: list[float], under: list[float]) -> dict[str, float]:
         "least": min(by_turn),
         "most": max(by_turn),
     }
-
-
-def spread(values: list[float]) -> dict[str, Any]:
-    return {"median": statistics.median(values), "least": min(values), "most": max(values), "n": len(values)}
