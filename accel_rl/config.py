@@ -57,8 +57,9 @@ class SamplerConfig:
     """Worker processes. Default: one per usable core, as far as envs divide."""
     cores: tuple[int, ...] | None = None
     """Cores to use, such as 0 1 2. Default: those that the affinity mask and the cgroup grant."""
-    reset: Literal["immediate", "wait"] = "immediate"
-    """When an ended episode is reset: at once, or in the optimisation pause (section 4.1), skipped until then."""
+    reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
+    """When an ended episode is reset (section 4.1): at once; in the optimisation pause, skipped until then (wait);
+    in the pause, a reserve plays on at once (swap; twice the emulators); never, a stored start is restored (cached)."""
     decorrelation_steps: Count = 300
     """Each environment starts with up to this many uniform-random actions (section 5.3, start state decorrelation)."""
     engine: Literal["workers", "in-process"] = "workers"
@@ -186,6 +187,10 @@ class TrainConfig:
             part.check()
         self.algo.check_sampling(self.sampler.horizon, self.sampler.envs)
         self.env.check()
+        if self.sampler.reset == "cached" and not self.env.game:
+            raise ConfigError(
+                f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -90,8 +90,13 @@ def _gpu(say, wrong: list[str]) -> None:
 def _memory(say, wrong: list[str]) -> None:
     import psutil
 
+    from accel_rl.data.spec import EnvSpec
+    from accel_rl.samplers.memory import bound
+
     free = psutil.virtual_memory().available
     say("memory", f"{free / 2**30:.1f} GiB free")
+    pictures = EnvSpec("any game", (104, 80), "uint8", n_actions=18, stack=4)
+    say("simulators", bound(pictures, T=5).line() + " (5 steps a rollout; --reset swap: twice the emulator)")
     try:
         usage = shutil.disk_usage("/dev/shm")
         say("/dev/shm", f"{usage.free / 2**20:,.0f} MiB free (not used: shared memory is anonymous)")

@@ -1,43 +1,90 @@
-"""The ceiling: emulation with preprocessing and nothing else, one process per core.
+"""The two ceilings: emulation and nothing else, one process per core.
 
-`python -m benchmarks.bare CONFIG_JSON` is one such process: it says ready, waits for a line, steps for the given time
-and prints how many agent steps it took. `measure` runs one on each core at once.
+    E0  `act` four times, no screen read, no picture
+    E   the environment that is used: the same with the two reads and the preprocessing
+
+`python -m benchmarks.bare CONFIG_JSON` is one such process: it says ready, waits for a line ("E 4.0"), steps for the
+given time and prints how many agent steps it took, in how many seconds, and how many of CPU time. `Bare` runs one on
+each core at once.
 """
 
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+
+KINDS = ("E0", "E")
 
 
-def one(config: dict) -> None:
+def environments(config: dict) -> Callable[[int], None]:
+    """One agent step of the next of some environments, reset where it ends."""
     import numpy as np
 
     from accel_rl.envs.make import EnvConfig, make_env
-    from accel_rl.hardware import pin
 
-    pin([config["core"]])
     envs = [make_env(EnvConfig(**config["env"]), seed, training=True) for seed in config["seeds"]]
     frames = [np.zeros(envs[0].spec.frame_shape, envs[0].spec.frame_dtype) for _ in envs]
     for env, frame in zip(envs, frames, strict=True):
         env.reset(frame)
     actions = np.random.default_rng(0).integers(envs[0].spec.n_actions, size=4096).tolist()
+
+    def step(i: int) -> None:
+        env, frame = envs[i % len(envs)], frames[i % len(envs)]
+        if env.step(actions[i & 4095], frame)[3]:
+            env.reset(frame)
+
+    return step
+
+
+def emulators(config: dict) -> Callable[[int], None]:
+    """The same of ale-py alone: four frames with one action, no screen."""
+    import numpy as np
+    from ale_py import ALEInterface, LoggerMode, roms
+
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ales = []
+    for _ in config["seeds"]:
+        ale = ALEInterface()
+        ale.setFloat("repeat_action_probability", 0.0)
+        ale.loadROM(roms.get_rom_path(config["env"]["game"]))
+        ale.reset_game()
+        ales.append((ale, ale.act, ale.game_over))
+    codes = [a.value for a in ales[0][0].getMinimalActionSet()]
+    actions = np.random.default_rng(0).choice(codes, size=4096).tolist()
+
+    def step(i: int) -> None:
+        ale, act, over = ales[i % len(ales)]
+        code = actions[i & 4095]
+        act(code), act(code), act(code), act(code)
+        if over():
+            ale.reset_game()
+
+    return step
+
+
+def one(config: dict) -> None:
+    from accel_rl.hardware import pin
+
+    pin([config["core"]])
+    steps_of = {"E0": emulators(config), "E": environments(config)}
     print("ready", flush=True)
     for line in sys.stdin:
-        seconds, steps, clock = float(line), 0, time.perf_counter
-        begin = clock()
+        kind, duration = line.split()
+        step, seconds, n, clock = steps_of[kind], float(duration), 0, time.perf_counter
+        begin, cpu = clock(), time.process_time()
         while clock() - begin < seconds:
-            for env, frame in zip(envs, frames, strict=True):
-                steps += 1
-                if env.step(actions[steps & 4095], frame)[3]:
-                    env.reset(frame)
-        print(json.dumps([steps, clock() - begin]), flush=True)
+            step(n), step(n + 1), step(n + 2), step(n + 3)
+            n += 4
+        print(json.dumps([n, clock() - begin, time.process_time() - cpu]), flush=True)
 
 
 class Bare:
     """One process per core, started once and asked for as many measurements as wanted."""
 
-    def __init__(self, env: dict, cores: list[int], envs_per_core: int):
+    def __init__(self, env: dict, cores: list[int], envs_per_core: int = 4):
+        self.cores = len(cores)
+        self.reset_clocks()
         self._processes = []
         for i, core in enumerate(cores):
             seeds = list(range(1000 * i, 1000 * i + envs_per_core))
@@ -53,24 +100,26 @@ class Bare:
         for p in self._processes:
             assert p.stdout is not None and p.stdout.readline().strip() == "ready"
 
-    def measure(self, seconds: float) -> float:
+    def reset_clocks(self) -> None:
+        self.cpu_us: dict[str, list[float]] = {kind: [] for kind in KINDS}  # an agent step, by measurement
+
+    def measure(self, seconds: float, kind: str = "E") -> float:
         """Agent steps/s of all cores together."""
+        assert kind in KINDS
         for p in self._processes:
             assert p.stdin is not None
-            p.stdin.write(f"{seconds}\n")
+            p.stdin.write(f"{kind} {seconds}\n")
             p.stdin.flush()
-        total = 0.0
-        for p in self._processes:
-            assert p.stdout is not None
-            steps, took = json.loads(p.stdout.readline())
-            total += steps / took
-        return total
+        answers = [json.loads(p.stdout.readline()) for p in self._processes if p.stdout is not None]
+        self.cpu_us[kind].append(sum(cpu for _, _, cpu in answers) / sum(steps for steps, _, _ in answers) * 1e6)
+        return sum(steps / took for steps, took, _ in answers)
 
     def close(self) -> None:
         for p in self._processes:
             assert p.stdin is not None
             p.stdin.close()
-            p.wait(10)
+            p.kill()  # it holds nothing that wants to be put away
+            p.wait()
 
 
 if __name__ == "__main__":

@@ -1,19 +1,28 @@
 """Sampler-only throughput against its own parts, measured in one run.
 
-    E  bare emulation with preprocessing, a process on each core
-    I  acting alone (A3C-Net) at the same batch
-    S  the sampler: workers step, the action server acts
-    bound = 1 / (1/E + 1/I): on a machine where both share the same cores, nothing can beat it by much
+    E0     act x 4 and no screen read, a process on each core
+    E      bare emulation with the reads and the preprocessing, a process on each core
+    I      acting alone at the batch of one group
+    S      the sampler: workers step, the action server acts
+    bound  1 / (1/E + 1/I) where both share the same cores: nothing can beat it by much
 
-E, I and S take turns (E I S E I S ...); medians. `python -m benchmarks.sampler --game breakout --json OUT`
+All take turns (E0 E I S E0 E ...); medians. Several values of an option are a sweep over all combinations:
+
+    python -m benchmarks.sampler --game breakout --json OUT
+    python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c --plot OUT.png
+
+The net `none` is the environment alone: random actions, no inference. Each rollout ends with all workers at rest, so a
+sampler is synchronised every --horizon steps; sweep it to see what that costs. Ranks, and a barrier across them, do not
+exist yet. The last lines say where each microsecond of a step went (benchmarks/breakdown.py).
 """
 
+import itertools
 import json
 import statistics
 import sys
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from accel_rl.arguments import parse
 from accel_rl.errors import ConfigError
@@ -21,36 +30,37 @@ from accel_rl.process import before_torch
 
 before_torch()
 
-import torch  # noqa: E402
-
-from accel_rl import hardware, process  # noqa: E402
-from accel_rl.agents.categorical import CategoricalPolicyAgent  # noqa: E402
-from accel_rl.config import Count, OptionalCount, SamplerConfig, TrainConfig  # noqa: E402
-from accel_rl.envs.make import EnvConfig, make_spec  # noqa: E402
-from accel_rl.models.actor_critic import ActorCritic  # noqa: E402
-from accel_rl.runners.build import build_sampler, resolve_device  # noqa: E402
-from accel_rl.samplers.alternating import Sampler  # noqa: E402
-from accel_rl.samplers.grouping import Grouping  # noqa: E402
+from accel_rl.config import Count  # noqa: E402
+from accel_rl.runners.build import resolve_device  # noqa: E402
+from benchmarks import breakdown, memory  # noqa: E402
+from benchmarks.agents import check_net, make_agent  # noqa: E402
 from benchmarks.bare import Bare  # noqa: E402
+from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.machine import cpu_ticks, machine  # noqa: E402
+from benchmarks.ours import Ours, Setting, cores_of  # noqa: E402
+from benchmarks.sampler_report import figure, report, table  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Options:
-    game: str = "breakout"
-    """Atari game."""
-    workers: OptionalCount = None
+    game: tuple[str, ...] = ("breakout",)
+    """Atari games."""
+    workers: tuple[int, ...] = ()
     """Worker processes. Default: one per usable core."""
-    envs_per_worker: Count = 32
-    """Environments of each worker, both groups together."""
-    groups: Count = 2
+    envs_per_worker: tuple[int, ...] = (32,)
+    """Environments of each worker, all groups together."""
+    groups: tuple[int, ...] = (2,)
     """Alternating groups."""
-    horizon: Count = 20
-    """Steps per rollout."""
-    reset: str = "immediate"
-    """immediate or wait."""
+    horizon: tuple[int, ...] = (20,)
+    """Steps per rollout, that is between two synchronisations."""
+    reset: tuple[str, ...] = ("immediate",)
+    """immediate, wait, swap or cached."""
+    nets: tuple[str, ...] = ("a3c",)
+    """Who acts: none (random actions, the environment alone), a3c, dqn."""
     frame: str = "104x80"
     """Picture: 104x80, 104x80-mean or 84x84."""
+    decorrelation_steps: Count = 300
+    """Random actions at the start of each environment, at most."""
     seconds: float = 4.0
     """Length of one measurement."""
     repeats: Count = 5
@@ -59,103 +69,127 @@ class Options:
     """Where the network runs."""
     json: str = ""
     """Also write everything to this file."""
+    plot: str = ""
+    """Also draw steps/s per core against environments per core (Stooke & Abbeel, figure 2) into this PNG."""
 
 
-def acting(agent: CategoricalPolicyAgent, sampler: Sampler, seconds: float, threads: int) -> float:
-    """Observations/s of the network alone, at the batch of one group."""
-    rollout = sampler.server.rollouts[0]
-    b = sampler.grouping.group(0)
-    obs = rollout.observations(0, b=b, learning=False)
-    torch.set_num_threads(threads)
-    uniform = torch.rand(b.stop - b.start, device=obs.device)
-    n, begin = 0, time.perf_counter()
-    while (took := time.perf_counter() - begin) < seconds:
-        agent.act(obs, uniform)[0].cpu()
-        n += len(obs)
-    return n / took
+def settings(o: Options) -> list[Setting]:
+    """Every combination, game by game."""
+    sweep = itertools.product(o.game, o.workers or (None,), o.envs_per_worker, o.groups, o.horizon, o.reset)
+    return [
+        Setting(game, envs, workers, groups, horizon, reset, o.frame, o.device, o.decorrelation_steps)
+        for game, workers, envs, groups, horizon, reset in sweep
+    ]
 
 
-def sampling(agent: CategoricalPolicyAgent, sampler: Sampler, seconds: float) -> tuple[float, float]:
-    """(env steps/s, share of the workers' time that environments took)."""
-    pool, n = sampler.engine, 0
-    busy, begin = sum(pool.env_seconds()), time.perf_counter()
-    while (took := time.perf_counter() - begin) < seconds:
-        n += int(sampler.collect(agent).valid.sum())
-    return n / took, (sum(pool.env_seconds()) - busy) / took / sampler.grouping.workers
+def check(o: Options) -> None:
+    """ConfigError, one line, before anything is started."""
+    if o.repeats < 1 or not o.seconds > 0:
+        raise ConfigError(f"--repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
+    if min((*o.workers, *o.envs_per_worker, *o.groups, *o.horizon)) < 1:
+        raise ConfigError("--workers, --envs-per-worker, --groups and --horizon: each must be at least 1")
+    for path in (o.json, o.plot):
+        if path and not Path(path).absolute().parent.is_dir():
+            raise ConfigError(f"{path}: there is no folder {Path(path).absolute().parent}")
+    for net in o.nets:
+        check_net(net)
+    resolve_device(o.device)
+    for setting in settings(o):
+        setting.check()
 
 
-def run(o: Options) -> dict:
-    placement = hardware.plan(workers=o.workers, device=resolve_device(o.device))
-    grouping = Grouping(placement.workers * o.envs_per_worker, o.groups, placement.workers)
-    process.tune_torch(placement.torch_threads)
-    env = EnvConfig(game=o.game, frame=o.frame)
-    spec = make_spec(env, training=True)
-    config = TrainConfig(
-        env=env, sampler=SamplerConfig(envs=grouping.B, horizon=o.horizon, groups=o.groups, reset=o.reset)
+def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str, Any]:
+    """One sampler with one net: E0, E, I and S in turns, and what follows from them."""
+    agent, threads = make_agent(net, ours.spec, ours.placement.device), ours.placement.torch_threads
+    inference_us, copy_us, busy = [], [], []
+
+    def acting() -> float:
+        rate, us = breakdown.per_observation(ours.sampler, agent, o.seconds, threads)
+        inference_us.append(us)
+        return rate
+
+    def sampling() -> float:
+        copy_us.append(breakdown.per_observation(ours.sampler, None, o.seconds / 8, threads)[1])
+        rate = ours.measure(o.seconds, agent)
+        busy.append(ours.busy)
+        return rate
+
+    ours.warm_up(agent)
+    ours.reset_clocks()
+    bare.reset_clocks()
+    parts = {"E0": lambda: bare.measure(o.seconds, "E0"), "E": lambda: bare.measure(o.seconds, "E")}
+    parts |= ({} if net == "none" else {"I": acting}) | {"S": sampling}
+    total, stolen = cpu_ticks()
+    label = f"{ours.setting.game}, {ours.setting.envs_per_worker} environments per worker, {net}: "
+    found = interleave(parts, o.repeats, bar, label)
+    total_after, stolen_after = cpu_ticks()
+
+    m = medians(found)
+    alone = found.get("I", [float("inf")] * o.repeats)  # nothing to act: no limit
+    bounds = [1 / (1 / e + 1 / i) for e, i in zip(found["E"], alone, strict=True)]
+    m |= {"bound": 1 / (1 / m["E"] + 1 / statistics.median(alone)), "busy": statistics.median(busy)}
+    under = {"S/E0": found["E0"], "S/E": found["E"], "S/bound": bounds}
+    time = breakdown.breakdown(
+        cores=bare.cores,
+        rate=m["S"],
+        steps=ours.steps,
+        cpu=ours.cpu,
+        emulation_us=statistics.median(bare.cpu_us["E"]),
+        act_us=statistics.median(bare.cpu_us["E0"]),
+        inference_us=statistics.median(inference_us) if inference_us else 0.0,
+        copy_us=statistics.median(copy_us),
     )
-    torch.manual_seed(0)
-    agent = CategoricalPolicyAgent(ActorCritic(spec).to(placement.device))
-    sampler = build_sampler(env, spec, config, placement, grouping, T=o.horizon, seed=0, training=True)
-    cores = sorted({c for c in placement.worker_cores if c is not None} | set(placement.server_cores))
-    bare = Bare(asdict(env), cores, 4)
-    results: dict[str, list[float]] = {"E": [], "I": [], "S": [], "busy": []}
-    try:
-        sampler.collect(agent)
-        total, stolen = cpu_ticks()
-        for _ in range(o.repeats):
-            results["E"].append(bare.measure(o.seconds))
-            results["I"].append(acting(agent, sampler, o.seconds, placement.torch_threads))
-            steps, busy = sampling(agent, sampler, o.seconds)
-            results["S"].append(steps)
-            results["busy"].append(busy)
-            print(
-                f"  E {results['E'][-1]:,.0f}  I {results['I'][-1]:,.0f}  S {steps:,.0f}", file=sys.stderr, flush=True
-            )
-        after = cpu_ticks()
-    finally:
-        sampler.close()
-        bare.close()
-    median = {k: statistics.median(v) for k, v in results.items()}
-    median["bound"] = 1 / (1 / median["E"] + 1 / median["I"])
-    bounds = [1 / (1 / e + 1 / i) for e, i in zip(results["E"], results["I"], strict=True)]
-    ratios = [s / b for s, b in zip(results["S"], bounds, strict=True)]
     return {
-        "options": asdict(o),
-        "machine": machine(),
-        "B": grouping.B,
-        "workers": placement.workers,
-        "measurements": results,
-        "median": median,
-        "ratio_of_medians": median["S"] / median["bound"],
-        "median_of_ratios": statistics.median(ratios),
-        "stolen": (after[1] - stolen) / max(after[0] - total, 1),
+        **ours.describe(),
+        "net": net,
+        "cores": bare.cores,
+        "measurements": found,
+        "median": m,
+        "ratios": {name: ratio(found["S"], values) for name, values in under.items()},
+        "breakdown": time,
+        "memory": memory.of(ours),
+        "late_resets": ours.sampler.late_resets(),
+        "stolen": (stolen_after - stolen) / max(total_after - total, 1),
     }
 
 
-def report(r: dict) -> str:
-    m = r["median"]
-    return "\n".join(
-        [
-            f"{r['options']['game']}, {r['B']} environments, {r['workers']} workers, {r['machine']['cpu']}, "
-            f"{len(r['machine']['cores'])} cores, {100 * r['stolen']:.0f} % of the time stolen by other guests",
-            f"E  bare emulation, all cores   {m['E']:>9,.0f} env steps/s",
-            f"I  acting alone, A3C-Net       {m['I']:>9,.0f} env steps/s",
-            f"   1 / (1/E + 1/I)             {m['bound']:>9,.0f} env steps/s",
-            f"S  sampler                     {m['S']:>9,.0f} env steps/s",
-            f"S / bound                      {r['ratio_of_medians']:>9.2f}   (median of the ratios run by run: "
-            f"{r['median_of_ratios']:.2f}); environments took {100 * m['busy']:.0f} % of the workers' time",
-        ]
-    )
+def run(o: Options) -> dict[str, Any]:
+    cases = settings(o)
+    per_case = sum(3 if net == "none" else 4 for net in o.nets) * o.repeats
+    bar, results = Bar(per_case * len(cases)), []
+    try:
+        for _, same in itertools.groupby(cases, key=lambda s: (s.game, s.workers)):
+            group = list(same)
+            bare = Bare(asdict(group[0].env()), cores_of(group[0].placement()))
+            try:
+                for setting in group:
+                    ours = Ours(setting)
+                    try:
+                        results += [measure(o, ours, bare, net, bar) for net in o.nets]
+                    finally:
+                        ours.close()
+            finally:
+                bare.close()
+    finally:
+        bar.close()
+    return {"options": asdict(o), "machine": machine(), "results": results}
 
 
 def main(argv: list[str]) -> int:
     try:
         o = parse(Options, argv, "python -m benchmarks.sampler", __doc__ or "")
+        check(o)
         result = run(o)
     except ConfigError as e:
         print(f"benchmarks.sampler: {e}", file=sys.stderr)
         return 2
-    print(report(result))
+    m = result["machine"]
+    print(f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; env steps/s, medians of {o.repeats} x {o.seconds:g} s")
+    print("\n".join(line for r in result["results"] for line in report(r)))
+    if len(result["results"]) > 1:
+        print("\n".join(table(result["results"])))
+    if o.plot:
+        figure(result["results"], Path(o.plot))
     if o.json:
         Path(o.json).write_text(json.dumps(result, indent=1) + "\n")
     return 0

@@ -6,6 +6,7 @@ import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode, roms
 
 from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.base import episode_rng
 from accel_rl.envs.games import INEXACT_RESTORE, check_game
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol
@@ -19,8 +20,9 @@ class AtariEnv:
     """An `Env` around one ALEInterface.
 
     seed: whole number >= 0; drives the no-ops and the sticky actions. training: play by `protocol` itself,
-    else by its `for_evaluation()`. Raises ConfigError for an unknown game, and for a mode or
-    difficulty the game has not.
+    else by its `for_evaluation()`. cached: an episode begins from the state after the instance's first reset,
+    restored, instead of from a reset (`games.unclean_resets`: where that is not the same). Raises ConfigError for
+    an unknown game, and for a mode or difficulty the game has not.
 
     A step ends at game over even within its frame skip; its frame then shows the last screen alone.
     `terminated` and `truncated` are never both True: a time limit that falls on a game over or a lost life
@@ -30,12 +32,13 @@ class AtariEnv:
     is valid but goes on differently than it would have.
     """
 
-    def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True) -> None:
+    def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
         check_game(game)
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.exact_restore = game not in INEXACT_RESTORE
-        self._rng = np.random.default_rng(seed)
+        self._seed, self._episode = seed, 0  # the next one's number
+        self._rng = episode_rng(seed, 0)
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
         ale.setFloat("repeat_action_probability", 0.0)  # ours instead: see _sticky_act
@@ -69,18 +72,34 @@ class AtariEnv:
         self._held = 0  # the action of the last emulated frame, where actions are sticky
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
+        self._start: tuple[ALEState, np.ndarray] | None = None
+        if cached:
+            ale.reset_game()
+            self._start = ale.cloneState(include_rng=True), ale.getScreen()
 
-    def reset(self, frame: np.ndarray) -> None:
+    def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
+        episode = self._episode if episode is None else episode
+        self._rng, self._episode = episode_rng(self._seed, episode), episode + 1
         ale, self._held = self._ale, 0
-        ale.reset_game()
-        for _ in range(self._rng.integers(self.rules.noop_max + 1)):
+        noops = self._rng.integers(self.rules.noop_max + 1)
+        self._begin()
+        for _ in range(noops):
             ale.act(0)
             if ale.game_over():
-                ale.reset_game()
+                self._begin()
         self._steps = 0
         self._lives = ale.lives()
-        self._screen(self._screens[1])
+        if noops or self._start is None:
+            self._screen(self._screens[1])
+        else:  # ale-py draws only with the next frame after a restore
+            self._screens[1][:] = self._start[1]
         self._last(frame)
+
+    def _begin(self) -> None:
+        if self._start is None:
+            self._ale.reset_game()
+        else:
+            self._ale.restoreState(self._start[0])
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         act, over, first, last = self._act, self._over, *self._screens
@@ -112,6 +131,8 @@ class AtariEnv:
             "steps": self._steps,
             "lives": self._lives,
             "held": self._held,
+            "seed": self._seed,
+            "episode": self._episode,
             "rng": self._rng.bit_generator.state,
         }
         return pack(header, self._ale.cloneState(include_rng=True).serialize())
@@ -121,6 +142,8 @@ class AtariEnv:
         header, blob = unpack(state, kind="atari", game=self.game, ale_py=ALE_PY)
         self._ale.restoreState(ALEState(blob))
         self._steps, self._lives, self._held = header["steps"], header["lives"], header["held"]
+        # states of an earlier version have no number of the episode: valid, though not the course it would have been
+        self._seed, self._episode = header.get("seed", self._seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:

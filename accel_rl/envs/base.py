@@ -8,13 +8,25 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 
 
+def episode_rng(seed: int, episode: int) -> np.random.Generator:
+    """The generator that all of an episode's randomness comes from."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode,)))
+
+
 class Env(Protocol):
-    """One environment. `SequentialEnv` makes a batch of several."""
+    """One environment. `SequentialEnv` makes a batch of several.
+
+    Everything random in an episode follows from the environment's seed and the episode's number (`episode_rng`),
+    whatever was drawn in the episodes before and whichever instance plays it.
+    """
 
     spec: EnvSpec
 
-    def reset(self, frame: np.ndarray) -> None:
-        """Start an episode; its first frame is written into `frame` [*frame_shape]."""
+    def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
+        """Start the episode of this number, by default one more than the last (the first: 0).
+
+        Its first frame is written into `frame` [*frame_shape].
+        """
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         """Play one agent step and write the newest frame into `frame`.
@@ -47,7 +59,12 @@ class BatchEnv(Protocol):
         """Write what the step led to. Resets by the mode the batch was made with."""
 
     def reset_waiting(self, out: Step) -> None:
-        """In the optimisation pause, reset those that wait (mode `wait`); writes only their frame and age."""
+        """In the optimisation pause, reset those that wait (mode `wait`; writes only their frame and age), or the
+        reserves that are due (mode `swap`; writes nothing)."""
+
+    @property
+    def late_resets(self) -> int:
+        """Episodes that were begun by a reset at once, since no reserve was ready (mode `swap`)."""
 
     def get_state(self) -> list[bytes]: ...
 

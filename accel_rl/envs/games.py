@@ -68,6 +68,21 @@ def check_game(name: str) -> None:
 
 
 @cache
+def unclean_resets() -> frozenset[str]:
+    """The games in which a reset keeps something of what was played before (unclean_reset.json: how it was found)."""
+    return frozenset(json.loads(files("accel_rl.envs").joinpath("unclean_reset.json").read_text())["games"])
+
+
+def unclean_reset(game: str, reset: str) -> str | None:
+    """Why episodes under this mode of reset are not exactly those of `immediate`; None where they are."""
+    if reset == "cached" and game in INEXACT_RESTORE:
+        return f"ale-py restores a stored state of {game} inexactly"
+    if reset in ("swap", "cached") and game in unclean_resets():
+        return f"a reset of {game} keeps something of what was played before"
+    return None
+
+
+@cache
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
     """{game: {"random", "human", "dqn", "gorila"}}: raw scores from "null_op" or "human" starts.
 

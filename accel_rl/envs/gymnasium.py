@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.base import episode_rng
 from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import ConfigError, nearest
 
@@ -46,7 +47,7 @@ class GymnasiumEnv:
         if not (picture or space.is_np_flattenable):
             raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be uint8 [H, W]")
         self._flatten = not box
-        self._rng = np.random.default_rng(seed)
+        self._seed, self._episode = seed, 0  # the next one's number
         self._episode_seed: int | None = None
         self._actions: list[int] = []
         self.spec = EnvSpec(
@@ -61,8 +62,10 @@ class GymnasiumEnv:
         self._ended = False
         self._newest = np.zeros(self._shape, self.spec.frame_dtype)
 
-    def reset(self, frame: np.ndarray) -> None:
-        self._start(int(self._rng.integers(2**31)), frame)
+    def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
+        episode = self._episode if episode is None else episode
+        self._episode = episode + 1
+        self._start(int(episode_rng(self._seed, episode).integers(2**31)), frame)
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         observation, reward, terminated, truncated, _ = self._env.step(self._first_action + action)
@@ -80,7 +83,8 @@ class GymnasiumEnv:
             "actions": self._actions,
             "ended": self._ended,
             "newest": zlib.crc32(self._newest.tobytes()),
-            "rng": self._rng.bit_generator.state,
+            "seed": self._seed,
+            "episode": self._episode,
         }
         return pack(header)
 
@@ -105,7 +109,7 @@ class GymnasiumEnv:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-        self._rng.bit_generator.state = header["rng"]
+        self._seed, self._episode = header.get("seed", self._seed), header.get("episode", 1)
 
     def close(self) -> None:
         self._env.close()

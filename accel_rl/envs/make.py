@@ -1,13 +1,14 @@
 """From a configuration to environments: where the rest of the framework has them made."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.base import Env
-from accel_rl.envs.games import check_game
+from accel_rl.envs.games import check_game, unclean_reset
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
+from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.errors import ConfigError, nearest
 
@@ -70,8 +71,8 @@ class EnvConfig:
         return cls(**d)
 
 
-def make_env(config: EnvConfig, seed: int, training: bool) -> Env:
-    """One environment. seed: whole number >= 0. ConfigError."""
+def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False) -> Env:
+    """One environment. seed: whole number >= 0. cached: every episode begins from one stored state. ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
@@ -80,7 +81,9 @@ def make_env(config: EnvConfig, seed: int, training: bool) -> Env:
         rules = config.rules()
         from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, in Atari's processes alone
 
-        return AtariEnv(config.game, rules, seed, training)
+        return AtariEnv(config.game, rules, seed, training, cached)
+    if cached:
+        raise ConfigError(f"reset='cached' is for Atari games: id={config.id!r} is none; use immediate, wait or swap")
     overrides = config.overrides()
     stack = resolve(config.protocol, {"stack": overrides.pop("stack", None)}).stack
     for name, value in overrides.items():
@@ -90,11 +93,14 @@ def make_env(config: EnvConfig, seed: int, training: bool) -> Env:
     return GymnasiumEnv(config.id, seed, stack)
 
 
-def make_spec(config: EnvConfig, training: bool) -> EnvSpec:
-    """What the environment looks like. ConfigError."""
-    env = make_env(config, seed=0, training=training)
+def make_spec(config: EnvConfig, training: bool, reset: str = "immediate") -> EnvSpec:
+    """What the environment looks like. Its protocol names a mode of reset that can change episodes. ConfigError."""
+    env = make_env(config, seed=0, training=training, cached=reset == "cached")
     env.close()
-    return env.spec
+    if reset not in ("swap", "cached"):
+        return env.spec
+    label = {"reset": reset, "reset_exact": unclean_reset(config.game, reset) is None}
+    return replace(env.spec, protocol=env.spec.protocol | label)
 
 
 def make_batch(
@@ -105,5 +111,7 @@ def make_batch(
     decorrelation_steps: int = 0,
 ) -> SequentialEnv:
     """One environment per seed, stepped in turn; `reset` and the rest as in SequentialEnv. ConfigError."""
-    envs = [make_env(config, seed, training) for seed in seeds]
+    envs = [make_env(config, seed, training, reset == "cached") for seed in seeds]
+    if reset == "swap":
+        envs = [ReservedEnv(env, make_env(config, seed, training)) for env, seed in zip(envs, seeds, strict=True)]
     return SequentialEnv(envs, reset, decorrelation_steps, seeds)

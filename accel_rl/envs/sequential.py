@@ -7,10 +7,11 @@ import numpy as np
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 from accel_rl.envs.base import Env
+from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import ConfigError, nearest
 
-RESETS = ("immediate", "wait")
+RESETS = ("immediate", "wait", "swap", "cached")
 _SKIPPED = (0.0, False, False, False)
 
 
@@ -19,7 +20,10 @@ class SequentialEnv:
 
     reset: "immediate": an environment that ends is reset within the same step, `frame` is the new episode's
     first; "wait": it is skipped until `reset_waiting` (`valid` False, reward 0, flags False, age 0, frame
-    zeros). An action below 0 skips an environment for that step alone.
+    zeros); "swap": as `immediate` with every environment a `ReservedEnv`, refilled by `reset_waiting`; "cached": as
+    `immediate` with environments that restore a stored start. `make.make_batch` makes each with the environments it
+    needs; given the same actions, an environment's k-th episode is the same in `immediate`, `wait` and `swap` (but for
+    the games of `games.unclean_resets` in `swap`). An action below 0 skips an environment for that step alone.
     decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps uniform-random
     actions, the number and the actions drawn from `seeds` (Stooke & Abbeel 2018, section 5.3).
     Raises ConfigError.
@@ -38,7 +42,9 @@ class SequentialEnv:
         self.n = len(envs)
         self.envs = list(envs)
         self._steps = [env.step for env in envs]
-        self._immediate = reset == "immediate"
+        self._reserved = [env for env in envs if isinstance(env, ReservedEnv)]
+        assert len(self._reserved) == (self.n if reset == "swap" else 0)
+        self._waits = reset == "wait"
         self._decorrelation_steps = decorrelation_steps
         # another stream than the environment's own, which starts from the plain seed
         self._rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
@@ -60,6 +66,9 @@ class SequentialEnv:
                 for action in rng.integers(self.spec.n_actions, size=rng.integers(self._decorrelation_steps + 1)):
                     if env.step(int(action), frame)[3]:
                         env.reset(frame)
+        for reserved in self._reserved:
+            reserved.refill()
+            reserved.late_resets = 0  # those of the random actions were no surprise
         self._age[:] = 0
         self._waiting[:] = self._any_waiting = False
         out.age[:] = 0
@@ -92,11 +101,11 @@ class SequentialEnv:
         if True in ended:
             for i in np.flatnonzero(out.ended):
                 out.final_frame[i] = out.frame[i]
-                if self._immediate:
+                if self._waits:
+                    waiting[i] = self._any_waiting = True
+                else:
                     self.envs[i].reset(out.frame[i])
                     age[i] = 0
-                else:
-                    waiting[i] = self._any_waiting = True
         out.age[:] = age
 
     def reset_waiting(self, out: Step) -> None:
@@ -104,6 +113,12 @@ class SequentialEnv:
             self.envs[i].reset(out.frame[i])
             self._age[i] = out.age[i] = 0
         self._waiting[:] = self._any_waiting = False
+        for reserved in self._reserved:
+            reserved.refill()
+
+    @property
+    def late_resets(self) -> int:
+        return sum(reserved.late_resets for reserved in self._reserved)
 
     def get_state(self) -> list[bytes]:
         """One for each environment, to be set between a recv and the next send."""

@@ -1,6 +1,7 @@
 """Convolutional bodies over stacks of uint8 frames."""
 
 import math
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -20,27 +21,59 @@ def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
     return (size + 2 * padding - kernel) // stride + 1
 
 
-class A3CNet(nn.Module):
+class ConvNet(nn.Module):
+    """Convolutions (channels, kernel, stride, padding), then one fully connected layer; a ReLU after each.
+
+    obs [N, S, H, W] uint8 -> [N, hidden].
+    """
+
+    layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
+
+    def __init__(self, stack: int, height: int, width: int, hidden: int):
+        super().__init__()
+        channels, size = stack, (height, width)
+        for i, (out, kernel, stride, padding) in enumerate(self.layers):
+            kind = ScaledConv2d if i == 0 else nn.Conv2d
+            self.add_module(f"conv_{i}", kind(channels, out, kernel, stride=stride, padding=padding))
+            channels = out
+            size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
+        self.convolutions = cast(list[nn.Conv2d], list(self.children()))
+        self.fc_0 = nn.Linear(channels * math.prod(size), hidden)
+        gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
+        for convolution in self.convolutions:
+            orthogonal_(convolution, gain)
+        orthogonal_(self.fc_0, gain)
+        self.out_features = hidden
+
+    def forward(self, obs: Tensor) -> Tensor:
+        x = obs
+        for convolution in self.convolutions:
+            x = torch.relu_(convolution(x))
+        # in the order of channels-last memory, so that nothing is moved, forward or backward
+        return torch.relu_(self.fc_0(x.permute(0, 2, 3, 1).flatten(1)))
+
+
+class A3CNet(ConvNet):
     """The two-convolution network of Mnih et al. 2016, as Stooke & Abbeel section 5.1 use it on 104x80.
 
     16 of 8x8 stride 4; 32 of 4x4 stride 2 padding 1; fully connected 256. obs [N, S, H, W] uint8 -> [N, 256].
     0.90 M parameters at 104x80x4.
     """
 
-    def __init__(self, stack: int, height: int, width: int, hidden: int = 256):
-        super().__init__()
-        self.conv_0 = ScaledConv2d(stack, 16, 8, stride=4)
-        self.conv_1 = nn.Conv2d(16, 32, 4, stride=2, padding=1)
-        h, w = (conv_out(conv_out(x, 8, 4, 0), 4, 2, 1) for x in (height, width))
-        self.fc_0 = nn.Linear(32 * h * w, hidden)
-        gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
-        orthogonal_(self.conv_0, gain)
-        orthogonal_(self.conv_1, gain)
-        orthogonal_(self.fc_0, gain)
-        self.out_features = hidden
+    layers = ((16, 8, 4, 0), (32, 4, 2, 1))
 
-    def forward(self, obs: Tensor) -> Tensor:
-        x = torch.relu_(self.conv_0(obs))
-        x = torch.relu_(self.conv_1(x))
-        # in the order of channels-last memory, so that nothing is moved, forward or backward
-        return torch.relu_(self.fc_0(x.permute(0, 2, 3, 1).flatten(1)))
+    def __init__(self, stack: int, height: int, width: int, hidden: int = 256):
+        super().__init__(stack, height, width, hidden)
+
+
+class DQNNet(ConvNet):
+    """The three-convolution network of Mnih et al. 2015, as Stooke & Abbeel section 5.1 use it on 104x80.
+
+    32 of 8x8 stride 4; 64 of 4x4 stride 2 padding 1; 64 of 3x3 stride 1 padding 1; fully connected 512.
+    obs [N, S, H, W] uint8 -> [N, 512].
+    """
+
+    layers = ((32, 8, 4, 0), (64, 4, 2, 1), (64, 3, 1, 1))
+
+    def __init__(self, stack: int, height: int, width: int, hidden: int = 512):
+        super().__init__(stack, height, width, hidden)

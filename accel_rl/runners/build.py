@@ -7,6 +7,7 @@ from dataclasses import replace
 from accel_rl import hardware
 from accel_rl.config import TrainConfig
 from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.games import unclean_reset
 from accel_rl.envs.make import EnvConfig
 from accel_rl.errors import ConfigError
 from accel_rl.hardware import Placement
@@ -68,6 +69,8 @@ def build_sampler(
     """A sampler over worker processes (or in this process, as configured). Training and evaluation alike."""
     s = config.sampler
     reset = s.reset if training else "immediate"
+    if (why := unclean_reset(env.game, reset)) is not None:
+        hardware.say_once(f"--sampler.reset {reset}: {why}, so its episodes are not exactly those of immediate")
     decorrelation = s.decorrelation_steps if training else 0
     act_cores: tuple[int, ...] = ()
     engine: Engine

@@ -86,7 +86,8 @@ class Trainer:
         process.tune_torch(self.placement.torch_threads)
         if config.sampler.cores is not None:
             hardware.pin(self.placement.server_cores)
-        self.spec = make_spec(config.env, training=True)
+        self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
+        run.write_json("protocol.json", self.spec.protocol)
         self.learner = Learner(config, self.spec, self.device)
         self.sampler = build_sampler(
             config.env,

@@ -27,6 +27,7 @@ class Engine(Protocol):
     def check(self) -> None: ...
     def release(self, group: int, slot: int, workers: list[int] | None = None) -> None: ...
     def wait(self, group: int) -> None: ...
+    def late_resets(self) -> int: ...
     def get_state(self) -> list[bytes]: ...
     def set_state(self, states: list[bytes]) -> None: ...
     def close(self) -> None: ...
@@ -63,7 +64,7 @@ class Sampler:
         self.idle: np.ndarray | None = (
             None  # [B] bool: environments that are left alone (an evaluation's finished ones)
         )
-        self._reset_in_pause = reset == "wait"
+        self._reset_in_pause = reset in ("wait", "swap")
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._started = self._pending_heads = False
@@ -117,7 +118,7 @@ class Sampler:
         self.episodes.forget(b)
 
     def _close_rollout(self, arrays: RolloutArrays) -> None:
-        """The last frames open the next rollout; in the mode `wait`, who waits is reset while the learner works."""
+        """The last frames open the next rollout; who waits, or a used reserve, is reset while the learner works."""
         self._buffer = (self._buffer + 1) % BUFFERS
         following, S = self.engine.buffers[self._buffer], self.spec.stack
         following.frames[:S] = arrays.frames[-S:]
@@ -126,6 +127,10 @@ class Sampler:
             for g in range(self.grouping.groups):
                 self.engine.release(g, BUFFERS * self.T + self._buffer)
             self._pending_heads = True
+
+    def late_resets(self) -> int:
+        """In the mode `swap`, how many episodes began with a reset at once because no reserve was ready."""
+        return self.engine.late_resets()
 
     def check(self) -> None:
         """Notice dead workers between updates, too."""

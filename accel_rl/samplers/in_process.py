@@ -59,6 +59,9 @@ class InProcessEngine:
     def wait(self, group: int) -> None:
         pass
 
+    def late_resets(self) -> int:
+        return sum(stepper.env.late_resets for stepper in self._steppers)
+
     def get_state(self) -> list[bytes]:
         """One per environment, in the order of b."""
         return [state for stepper in self._steppers for state in stepper.env.get_state()]

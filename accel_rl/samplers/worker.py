@@ -91,6 +91,8 @@ def _converse(control: Control, steppers: list[GroupStepper]) -> bool:
                 at += size
             stepper.set_state(group_states)
         control.send({"ready": True})
+    elif kind == "late_resets":
+        control.send({"late_resets": sum(stepper.env.late_resets for stepper in steppers)})
     elif kind == "close":
         for stepper in steppers:
             stepper.env.close()

@@ -243,6 +243,11 @@ class WorkerPool:
 
     # -- states ------------------------------------------------------------
 
+    def late_resets(self) -> int:
+        """Those of the workers that live; waits for workers that are being replaced."""
+        self._until_ready()
+        return sum(self._ask(w, {"kind": "late_resets"})[0]["late_resets"] for w in range(self.grouping.workers))
+
     def get_state(self) -> list[bytes]:
         """One per environment, in the order of b. Waits for workers that are being replaced."""
         states: list[bytes] = [b""] * self.grouping.B

@@ -2,9 +2,18 @@
 
 import numpy as np
 import pytest
-from ale_py import roms
+from ale_py import ALEInterface, LoggerMode, roms
 
-from accel_rl.envs.games import ATARI_49, ATARI_57, GAMES, check_game, human_normalized, scores
+from accel_rl.envs.games import (
+    ATARI_49,
+    ATARI_57,
+    GAMES,
+    check_game,
+    human_normalized,
+    scores,
+    unclean_reset,
+    unclean_resets,
+)
 from accel_rl.envs.make import EnvConfig, make_env
 from accel_rl.errors import ConfigError
 
@@ -46,6 +55,50 @@ def test_human_normalized_ends() -> None:
     assert human_normalized("pong", -20.7) == 0.0 and human_normalized("pong", 9.3) == 100.0
     with pytest.raises(ConfigError, match="published"):
         human_normalized("skiing", 0.0)
+
+
+def play_frames(ale: ALEInterface, frames: int, seed: int) -> list[tuple]:
+    actions = np.random.default_rng(seed).choice([a.value for a in ale.getMinimalActionSet()], frames)
+    return [
+        (ale.act(int(a)), ale.getRAM().tobytes(), ale.getScreen().tobytes()) for a in actions if not ale.game_over()
+    ]
+
+
+def course_after(game: str, plays: list[int]) -> list[tuple]:
+    """What follows a reset of a new emulator that has played so many frames, and so many more, from resets before."""
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(roms.get_rom_path(game))
+    for i, frames in enumerate(plays):
+        ale.reset_game()
+        play_frames(ale, frames, seed=i + 1)
+    ale.reset_game()
+    return [(0, ale.getRAM().tobytes(), b""), *play_frames(ale, 400, seed=0)]
+
+
+def is_clean(game: str) -> bool:
+    first = course_after(game, [])
+    return all(course_after(game, plays) == first for plays in ([700], [1500], [5000, 333], [150] * 3, [20] * 6))
+
+
+@pytest.mark.parametrize("game", ["breakout", "pong", "solaris", "surround"])
+def test_what_a_reset_leaves_behind(game: str) -> None:
+    assert is_clean(game) == (game not in unclean_resets())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_no_other_game_leaves_something_behind() -> None:
+    assert not [game for game in GAMES if game not in unclean_resets() and not is_clean(game)]
+
+
+def test_unclean_resets() -> None:
+    assert unclean_resets() < set(GAMES)
+    assert unclean_reset("breakout", "cached") is None and unclean_reset("seaquest", "wait") is None
+    assert "keeps something" in str(unclean_reset("seaquest", "swap"))
+    assert "inexactly" in str(unclean_reset("qbert", "cached")) and unclean_reset("qbert", "swap") is None
+    assert unclean_reset("", "swap") is None  # not an Atari game
 
 
 def random_returns(game: str, episodes: int, seed: int = 0) -> np.ndarray:

@@ -82,6 +82,24 @@ def test_batch_errors_are_one_line(reset: str, decorrelation_steps: int, seeds: 
     assert says in str(e.value) and "\n" not in str(e.value)
 
 
+def test_a_stored_start_is_for_atari_games() -> None:
+    with pytest.raises(ConfigError, match="is for Atari games: id='CartPole-v1' is none"):
+        make_batch(EnvConfig(id="CartPole-v1"), [1], True, "cached")
+
+
+def test_the_mode_of_reset_is_part_of_the_protocol() -> None:
+    assert "reset" not in make_spec(EnvConfig(game="pong"), True, "wait").protocol  # it changes no episode
+    for game, reset, exact in (
+        ("breakout", "cached", True),
+        ("demon_attack", "cached", False),
+        ("demon_attack", "swap", False),
+        ("qbert", "cached", False),
+        ("qbert", "swap", True),
+    ):
+        protocol = make_spec(EnvConfig(game=game), True, reset).protocol
+        assert (protocol["reset"], protocol["reset_exact"]) == (reset, exact)
+
+
 def test_a_game_that_is_refused_needs_no_emulator() -> None:
     with pytest.raises(ConfigError, match="no protocol field"):
         resolve("stooke2018", {"frameskip": 3})

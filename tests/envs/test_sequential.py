@@ -135,7 +135,53 @@ def test_decorrelation_resets_what_ends() -> None:
     assert out.ended.any()
 
 
-@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def episodes(reset: str, config: EnvConfig, steps: int = 120, pause: int = 7) -> list[list[list[tuple]]]:
+    """Of each environment its whole episodes, where an action depends on environment, episode and step alone."""
+    batch, out = make(reset, 10, config)
+    batch.reset(out)
+    played = [[[frame.tobytes()]] for frame in out.frame]
+    for t in range(steps):
+        step(batch, out, np.array([(5 * i + 3 * len(own) + len(own[-1]) // 3) % 4 for i, own in enumerate(played)]))
+        for i in np.flatnonzero(out.valid):
+            frame = out.final_frame[i] if out.ended[i] else out.frame[i]
+            flags = (out.terminated[i], out.truncated[i], out.ended[i])
+            played[i][-1].append((frame.tobytes(), float(out.reward[i]), *map(bool, flags)))
+            if out.ended[i]:
+                played[i].append([out.frame[i].tobytes()])
+        if t % pause == pause - 1:
+            waiting = ~out.valid | out.ended
+            batch.reset_waiting(out)
+            for i in np.flatnonzero(waiting) if reset == "wait" else ():
+                played[i][-1] = [out.frame[i].tobytes()]
+    return [own[:-1] for own in played]
+
+
+@pytest.mark.parametrize("limit", [25, 5])  # 5: some episodes are over before the reserve was refilled
+def test_an_episode_is_the_same_in_every_mode(limit: int) -> None:
+    config = EnvConfig(game="breakout", max_episode_steps=limit, repeat_action_probability=0.25, noop_max=5)
+    want = episodes("immediate", config)
+    assert len({course[0] for own in want for course in own}) > 1  # starts differ
+    for reset in ("wait", "swap", "cached"):  # a reset of breakout leaves nothing behind
+        for own, expected in zip(episodes(reset, config), want, strict=True):
+            n = min(len(own), len(expected))
+            assert n >= 3 and own[:n] == expected[:n], reset
+
+
+def test_late_resets_are_counted() -> None:
+    batch, out = make("swap")  # episodes of 9 steps
+    batch.reset(out)
+    assert batch.late_resets == 0
+    for _ in range(18):
+        step(batch, out)
+    assert out.ended.all() and batch.late_resets == 3  # the second end of each came before a pause
+    batch.reset_waiting(out)
+    for _ in range(9):
+        step(batch, out)
+    assert out.ended.all() and batch.late_resets == 3
+    assert make()[0].late_resets == 0
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait", "swap", "cached"])
 def test_state_round_trip(reset: str) -> None:
     config = EnvConfig(game="breakout", max_episode_steps=25, repeat_action_probability=0.25)
     batch, out = make(reset, 10, config)

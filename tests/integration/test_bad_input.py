@@ -45,6 +45,7 @@ def no_process(monkeypatch):
         ([*PONG, "--algo.gama", "1"], ["--algo.gama", "--algo.gamma"]),
         ([*PONG, "--interval", "5"], ["ambiguous", "--log.interval"]),
         ([*PONG, "--sampler.reset", "waitt"], ["waitt", "wait"]),
+        (["train", "a2c", "--env", "CartPole-v1", "--reset", "cached"], ["cached", "CartPole-v1", "swap"]),
         ([*PONG, "--protocol", "stooke2017"], ["stooke2017", "stooke2018"]),
         ([*PONG, "--env.mode", "77"], ["77"]),
         ([*PONG, "--device", "cuda:9"], ["cuda:9", "cpu"]),

@@ -31,8 +31,11 @@ SMALL = (
 )
 GAMES = {
     "breakout": ("a2c", "--game", "breakout", "--max-episode-steps", 90, "--reset", "wait", "--envs", 8),
-    "pong": ("a2c", "--game", "pong", "--max-episode-steps", 90, "--repeat-action-probability", 0.25, "--norms"),
-    "cartpole": ("a2c", "--env", "CartPole-v1", "--groups", 1),
+    "pong": (
+        *("a2c", "--game", "pong", "--max-episode-steps", 90, "--repeat-action-probability", 0.25, "--norms"),
+        *("--reset", "cached"),
+    ),
+    "cartpole": ("a2c", "--env", "CartPole-v1", "--groups", 1, "--reset", "swap"),
 }
 PARAMS = ["breakout", "cartpole", pytest.param("pong", marks=pytest.mark.slow)]
 

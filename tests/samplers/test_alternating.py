@@ -17,14 +17,15 @@ GAMES = [
 ]
 
 
-# by default each game, reset and group count once; all twelve with -m slow
+# by default each game, reset and group count once; all with -m slow
 CASES = [
     pytest.param(env, groups, reset, marks=() if default else pytest.mark.slow, id=f"{env.game}-{groups}-{reset}")
     for env in GAMES
     for groups in (1, 2)
-    for reset in ("immediate", "wait")
+    for reset in ("immediate", "wait", "swap", "cached")
     for default in [
-        (env.game, groups, reset) in {("breakout", 2, "wait"), ("pong", 1, "immediate"), ("boxing", 2, "immediate")}
+        (env.game, groups, reset)
+        in {("breakout", 2, "wait"), ("pong", 1, "swap"), ("boxing", 2, "immediate"), ("breakout", 1, "cached")}
     ]
 ]
 
@@ -98,11 +99,12 @@ def valid_after(rollout, b):
     return not bool(rollout.ended[:, b].any())
 
 
-def test_a_state_goes_on_bit_for_bit():
+@pytest.mark.parametrize("reset", ["wait", "swap", "cached"])
+def test_a_state_goes_on_bit_for_bit(reset):
     env = GAMES[1]
     agent = make_agent(env)
     for workers in (0, 2):
-        sampler, other = (make_sampler(env, 8, 2, workers, reset="wait", decorrelation_steps=10) for _ in range(2))
+        sampler, other = (make_sampler(env, 8, 2, workers, reset=reset, decorrelation_steps=10) for _ in range(2))
         try:
             digest(sampler, agent, 7)
             state = sampler.state_dict()
@@ -114,6 +116,32 @@ def test_a_state_goes_on_bit_for_bit():
         finally:
             sampler.close()
             other.close()
+
+
+def test_every_mode_of_reset_plays_the_same_episodes():
+    """With a policy that looks at nothing but the observation; through worker processes."""
+    env, B = GAMES[0], 4
+    agent = make_agent(env).evaluating(greedy=True)
+    played = {}
+    for reset in ("immediate", "wait", "swap"):
+        sampler = make_sampler(env, B, 2, 1, T=15, reset=reset, decorrelation_steps=10)
+        own = played[reset] = [[[]] for _ in range(B)]
+        try:
+            for _ in range(12):
+                r = sampler.collect(agent)
+                for t, b in torch.nonzero(r.valid).tolist():
+                    own[b][-1].append(
+                        (r.frames[t + 3, b].numpy().tobytes(), int(r.action[t, b]), float(r.reward[t, b]))
+                    )
+                    if r.ended[t, b]:
+                        own[b].append([])
+            assert reset == "swap" or sampler.late_resets() == 0
+        finally:
+            sampler.close()
+    for reset in ("wait", "swap"):
+        for a, b in zip(played["immediate"], played[reset], strict=True):
+            n = min(len(a), len(b)) - 1  # the last is unfinished
+            assert n >= 2 and a[:n] == b[:n], reset
 
 
 def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():

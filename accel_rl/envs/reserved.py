@@ -1,0 +1,71 @@
+"""An environment with a reserve, so that an episode begins as soon as the last has ended."""
+
+import numpy as np
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.base import Env
+from accel_rl.envs.state import pack, unpack
+
+
+class ReservedEnv:
+    """An `Env` of two instances with one seed: while one plays, the other stands at the start of the next episode.
+
+    `reset` lets the reserve take over and leaves the ended instance to `refill`, which resets it when there is time
+    (mode `swap`: in the optimisation pause). An episode that ends before its reserve was refilled is followed by an
+    ordinary reset, counted in `late_resets`. Which instance plays an episode changes nothing in it, since its
+    randomness is its number's; but for games whose reset keeps something of what was played before.
+    """
+
+    def __init__(self, playing: Env, reserve: Env) -> None:
+        self.spec: EnvSpec = playing.spec
+        self.late_resets = 0
+        self._playing, self._reserve = playing, reserve
+        self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)  # the reserve's
+        self._ready = False
+        self._episode = 0  # the next one's number
+
+    def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
+        if self._ready and episode in (None, self._episode):
+            self._playing, self._reserve = self._reserve, self._playing
+            np.copyto(frame, self._first_frame)
+            self._ready = False
+        else:
+            self._episode = self._episode if episode is None else episode
+            self._playing.reset(frame, self._episode)
+            self._ready = False
+            self.late_resets += 1
+        self._episode += 1
+
+    def refill(self) -> None:
+        """Reset the reserve, if it has been used."""
+        if not self._ready:
+            self._reserve.reset(self._first_frame, self._episode)
+            self._ready = True
+
+    def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
+        return self._playing.step(action, frame)
+
+    def get_state(self) -> bytes:
+        playing, reserve = self._playing.get_state(), self._reserve.get_state()
+        header = {
+            "kind": "reserved",
+            "sizes": [len(playing), len(reserve)],
+            "ready": self._ready,
+            "episode": self._episode,
+            "late_resets": self.late_resets,
+        }
+        return pack(header, playing + reserve + self._first_frame.tobytes())
+
+    def set_state(self, state: bytes) -> None:
+        header, blob = unpack(state, kind="reserved")
+        first, second = header["sizes"]
+        self._playing.set_state(blob[:first])
+        self._reserve.set_state(blob[first : first + second])
+        frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
+        self._first_frame[:] = frame.reshape(self.spec.frame_shape)
+        self._ready, self._episode = header["ready"], header["episode"]
+        self.late_resets = header["late_resets"]
+
+    def close(self) -> None:
+        self._playing.close()
+        self._reserve.close()

@@ -1,0 +1,111 @@
+"""Where each microsecond of an environment step goes: core time, from the processes' own CPU clocks.
+
+    total        cores x seconds / env steps: what a step costs on all cores that the sampler uses
+    emulation    CPU time of E, an agent step: ale-py, the two screen reads, the preprocessing
+    worker       CPU time of the workers in user space beyond that: Python between emulations, resets in excess of E's
+    wake-ups     CPU time in the kernel, workers and server: polling, ringing and reading bells
+    inference    CPU time of acting alone, an observation
+    copy         CPU time of putting the stacks of a group together, an observation
+    server       CPU time of the main process beyond those: Python of the action server, waiting torch threads
+    idle         what is left: nobody ran (stragglers, or cores that others took)
+
+The parts that are differences can come out below zero by what the measurements scatter. Time that other guests of a
+virtual machine stole counts as idle.
+"""
+
+import os
+import time
+from dataclasses import asdict, dataclass
+
+import psutil
+import torch
+
+from accel_rl.agents.base import Agent
+from accel_rl.samplers.alternating import Sampler
+
+US = 1e6
+PARTS = ("emulation", "worker", "wake-ups", "inference", "copy", "server", "idle")
+
+
+@dataclass(frozen=True)
+class CpuTime:
+    """Seconds of CPU so far, of the workers and of this process."""
+
+    workers_user: float
+    workers_kernel: float
+    server_user: float
+    server_kernel: float
+
+    @classmethod
+    def now(cls, pids: list[int]) -> "CpuTime":
+        workers = [psutil.Process(pid).cpu_times() for pid in pids]
+        own = os.times()
+        return cls(sum(w.user for w in workers), sum(w.system for w in workers), own.user, own.system)
+
+    def since(self, before: "CpuTime") -> "CpuTime":
+        return CpuTime(*(a - b for a, b in zip(asdict(self).values(), asdict(before).values(), strict=True)))
+
+    def plus(self, other: "CpuTime") -> "CpuTime":
+        return CpuTime(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
+
+
+def per_observation(sampler: Sampler, agent: Agent | None, seconds: float, threads: int) -> tuple[float, float]:
+    """(observations/s, CPU microseconds each) of one group's batch: of acting, or without an agent of gathering the
+    stacks and writing the actions back."""
+    server, b = sampler.server, sampler.grouping.group(0)
+    rollout, host = server.rollouts[0], server.host[0]
+    obs = rollout.observations(0, b=b, learning=False)
+    uniform = torch.rand(len(obs), device=obs.device)
+    action = torch.zeros(len(obs), dtype=torch.int64)
+    torch.set_num_threads(threads)
+    n, begin, cpu = 0, time.perf_counter(), time.process_time()
+    while (took := time.perf_counter() - begin) < seconds:
+        if agent is not None:
+            agent.act(obs, uniform)[0].cpu()
+        else:
+            rollout.observations(0, b=b, learning=False)
+            host.action[0, b] = action
+        n += len(obs)
+    return n / took, (time.process_time() - cpu) / n * US
+
+
+def breakdown(
+    *,
+    cores: int,
+    rate: float,
+    steps: int,
+    cpu: CpuTime,
+    emulation_us: float,
+    act_us: float,
+    inference_us: float,
+    copy_us: float,
+) -> dict[str, float]:
+    """Microseconds of core time an env step.
+
+    rate: env steps/s of the sampler; cpu: what `steps` of its steps took; the others are CPU microseconds a step,
+    measured apart. `overhead` is all that is neither emulation nor inference, `overhead_busy` that without idle time.
+    """
+    each = {k: v / steps * US for k, v in asdict(cpu).items()}
+    total = cores / rate * US
+    parts = {
+        "emulation": emulation_us,
+        "worker": each["workers_user"] - emulation_us,
+        "wake-ups": each["workers_kernel"] + each["server_kernel"],
+        "inference": inference_us,
+        "copy": copy_us,
+        "server": each["server_user"] - inference_us - copy_us,
+        "idle": total - sum(each.values()),
+    }
+    overhead = total - emulation_us - inference_us
+    return {"total": total, "act_alone": act_us, **parts, "overhead": overhead,
+            "overhead_busy": overhead - parts["idle"]}  # fmt: skip
+
+
+def lines(b: dict[str, float]) -> list[str]:
+    """The table for a person."""
+    parts = "  ".join(f"{name} {b[name]:,.1f}" for name in PARTS)
+    return [
+        f"core time of an env step, us: {b['total']:,.1f} = {parts}",
+        f"  (act x 4 alone {b['act_alone']:,.1f}); sampler overhead, all but emulation and inference: "
+        f"{b['overhead']:,.1f} with idle time, {b['overhead_busy']:,.1f} without",
+    ]

@@ -1,0 +1,65 @@
+"""Measurements in turns: A B C A B C ... so that a machine that changes its speed changes it for all."""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from accel_rl.metrics.progress import human_time
+
+
+class Bar:
+    """Progress over all measurements: a bar on a terminal, elsewhere a line each, on stderr."""
+
+    def __init__(self, total: int):
+        self._total, self._done, self._began = total, 0, time.monotonic()
+        console = Console(stderr=True)
+        self._bar: Progress | None = None
+        if console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn())
+            self._bar = Progress(*columns, console=console, transient=True)
+            self._task = self._bar.add_task("", total=total)
+            self._bar.start()
+
+    def step(self, label: str, value: float) -> None:
+        self._done += 1
+        text = f"{label} {value:,.0f} env steps/s"
+        if self._bar:
+            self._bar.update(self._task, advance=1, description=text)
+        else:
+            left = (time.monotonic() - self._began) / self._done * (self._total - self._done)
+            print(f"  {self._done}/{self._total}  {text}  {human_time(left)} left", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        if self._bar:
+            self._bar.stop()
+
+
+def interleave(
+    parts: Mapping[str, Callable[[], float]], repeats: int, bar: Bar, prefix: str = ""
+) -> dict[str, list[float]]:
+    """{name: its measurements, in order}, the parts taking turns `repeats` times."""
+    found: dict[str, list[float]] = {name: [] for name in parts}
+    for _ in range(repeats):
+        for name, measure in parts.items():
+            found[name].append(measure())
+            bar.step(prefix + name, found[name][-1])
+    return found
+
+
+def medians(measurements: Mapping[str, list[float]]) -> dict[str, float]:
+    return {name: statistics.median(values) for name, values in measurements.items() if values}
+
+
+def ratio(over: list[float], under: list[float]) -> dict[str, float]:
+    """Ratio of the medians, and the median of the ratios turn by turn."""
+    by_turn = [a / b for a, b in zip(over, under, strict=True)]
+    return {
+        "of_medians": statistics.median(over) / statistics.median(under),
+        "median_by_turn": statistics.median(by_turn),
+        "least": min(by_turn),
+        "most": max(by_turn),
+    }

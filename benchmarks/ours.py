@@ -1,0 +1,109 @@
+"""This framework's own sampler, as the benchmarks set it up."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from accel_rl import hardware, process
+from accel_rl.agents.base import Agent
+from accel_rl.config import SamplerConfig, TrainConfig
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.errors import ConfigError, nearest
+from accel_rl.hardware import Placement
+from accel_rl.runners.build import build_sampler, resolve_device, stderr_log
+from accel_rl.samplers.alternating import Sampler
+from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.worker_pool import WorkerPool
+from benchmarks.breakdown import CpuTime
+
+RESETS = ("immediate", "wait", "swap", "cached")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One sampler. workers None: one per usable core."""
+
+    game: str
+    envs_per_worker: int
+    workers: int | None = None
+    groups: int = 2
+    horizon: int = 20
+    reset: str = "immediate"
+    frame: str = "104x80"
+    device: str = "cpu"
+    decorrelation_steps: int = 300
+    timeout_s: float = 60.0
+
+    def env(self) -> EnvConfig:
+        return EnvConfig(game=self.game, frame=self.frame)
+
+    def placement(self) -> Placement:
+        return hardware.plan(workers=self.workers, device=resolve_device(self.device))
+
+    def grouping(self) -> Grouping:
+        workers = self.placement().workers
+        return Grouping(workers * self.envs_per_worker, self.groups, workers)
+
+    def config(self) -> TrainConfig:
+        sampler = SamplerConfig(
+            envs=self.grouping().B, horizon=self.horizon, groups=self.groups, reset=self.reset,  # type: ignore[arg-type]
+            decorrelation_steps=self.decorrelation_steps,
+            timeout_s=self.timeout_s,
+        )  # fmt: skip
+        return TrainConfig(env=self.env(), sampler=sampler)
+
+    def check(self) -> None:
+        """ConfigError, one line, for anything that cannot be measured; starts nothing."""
+        if self.reset not in RESETS:
+            raise ConfigError(f"--reset {self.reset}: must be one of {', '.join(RESETS)}{nearest(self.reset, RESETS)}")
+        self.config().check()
+
+
+def cores_of(placement: Placement) -> list[int]:
+    """Every core that a sampler uses, for its workers or for acting."""
+    return sorted({c for c in placement.worker_cores if c is not None} | set(placement.server_cores))
+
+
+class Ours:
+    """A sampler that is measured again and again, with one agent or another."""
+
+    name = "accel_rl"
+
+    def __init__(self, setting: Setting, log: Callable[[str], None] = stderr_log):
+        setting.check()
+        self.setting, self.placement, self.grouping = setting, setting.placement(), setting.grouping()
+        process.tune_torch(self.placement.torch_threads)
+        self.spec: EnvSpec = make_spec(setting.env(), training=True)
+        self.sampler: Sampler = build_sampler(
+            setting.env(), self.spec, setting.config(), self.placement, self.grouping,
+            T=setting.horizon, seed=0, training=True, log=log,
+        )  # fmt: skip
+        self.busy = 0.0  # share of the workers' time that environments took, in the last measurement
+        self.steps = 0  # env steps of the measurements since `reset_clocks`, and the CPU time they took
+        self.cpu = CpuTime(0.0, 0.0, 0.0, 0.0)
+
+    def warm_up(self, agent: Agent) -> None:
+        """Workers started, buffers touched."""
+        self.sampler.collect(agent)
+
+    def measure(self, seconds: float, agent: Agent) -> float:
+        """Env steps/s: those that were taken, not those that were skipped."""
+        pool, n = self.sampler.engine, 0
+        assert isinstance(pool, WorkerPool)
+        before, cpu, begin = sum(pool.env_seconds()), CpuTime.now(pool.pids()), time.perf_counter()
+        while (took := time.perf_counter() - begin) < seconds:
+            n += int(self.sampler.collect(agent).valid.sum())
+        self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
+        self.cpu = CpuTime.now(pool.pids()).since(cpu).plus(self.cpu)
+        self.steps += n
+        return n / took
+
+    def reset_clocks(self) -> None:
+        self.steps, self.cpu = 0, CpuTime(0.0, 0.0, 0.0, 0.0)
+
+    def describe(self) -> dict:
+        return {**asdict(self.setting), "B": self.grouping.B, "workers": self.placement.workers}
+
+    def close(self) -> None:
+        self.sampler.close()

@@ -1,0 +1,209 @@
+"""What a user would take instead, behind one loop: batched Atari environments of other packages.
+
+Frame skip 4, a stack of 4 grayscale frames, up to 30 no-ops, no sticky actions, raw rewards, whole games; pictures of
+104x80 (resized by area; 84x84 is the size that most of them are known by).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Act = Callable[[np.ndarray], np.ndarray]
+"""Stacks [N, 4, H, W] uint8 -> actions [N]."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    game: str
+    envs: int  # of the vectorised peers
+    process_envs: int  # of those with a process for each environment
+    cores: int
+    height: int = 104
+    width: int = 80
+
+
+class Peer:
+    """One peer. `begin` makes it and resets; `step` plays a batch and leaves the next stacks in `self.obs`."""
+
+    name = ""
+    package = ""  # to import
+    install = ""  # what pip calls it
+    batched = True  # one object steps `envs`; else a process each for `process_envs`
+
+    def __init__(self, shape: Shape):
+        self.shape = shape
+        self.n = shape.envs if self.batched else shape.process_envs
+        self.batch = self.n
+        self.obs: np.ndarray = np.zeros(0)
+        self.env: Any = self.make()
+        self.begin()
+        rng = np.random.default_rng(0)
+        self._random = rng.integers(self.n_actions(), size=(256, self.batch))
+
+    def make(self) -> Any:
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        self.obs = self.env.reset()[0]
+
+    def n_actions(self) -> int:
+        return int(self.env.single_action_space.n)
+
+    def step(self, action: np.ndarray) -> None:
+        self.obs = self.env.step(action)[0]
+
+    def stacks(self) -> np.ndarray:
+        """[batch, 4, H, W] uint8"""
+        return self.obs
+
+    def measure(self, seconds: float, act: Act | None) -> float:
+        """Env steps/s; `act` None: random actions drawn beforehand."""
+        n, begin = 0, time.perf_counter()
+        while (took := time.perf_counter() - begin) < seconds:
+            self.step(act(self.stacks()) if act else self._random[n // self.batch % 256])
+            n += self.batch
+        return n / took
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def camel(game: str) -> str:
+    return "".join(word.capitalize() for word in game.split("_"))
+
+
+class AleVector(Peer):
+    """ale-py's own vector environment, all environments in each step."""
+
+    name, package, install = "AtariVectorEnv", "ale_py.vector_env", "ale-py"
+    halves = 1
+
+    def make(self) -> Any:
+        from ale_py.vector_env import AtariVectorEnv
+
+        s = self.shape
+        self.batch = s.envs // self.halves
+        return AtariVectorEnv(
+            s.game, s.envs, batch_size=self.batch, num_threads=s.cores, img_height=s.height, img_width=s.width,
+            stack_num=4, frameskip=4, noop_max=30, reward_clipping=False, use_fire_reset=False,
+        )  # fmt: skip
+
+
+class AleVectorAsync(AleVector):
+    """The half that is ready first; the other goes on meanwhile."""
+
+    name, halves = "AtariVectorEnv send/recv", 2
+
+    def step(self, action: np.ndarray) -> None:
+        self.env.send(action)  # for the environments of the last recv
+        self.obs = self.env.recv()[0]
+
+
+class EnvPool(Peer):
+    """EnvPool, all environments in each step."""
+
+    name, package, install = "EnvPool", "envpool", "envpool"
+    halves = 1
+
+    def make(self) -> Any:
+        import envpool
+
+        s = self.shape
+        self.batch = s.envs // self.halves
+        return envpool.make(
+            camel(s.game) + "-v5", env_type="gymnasium", num_envs=s.envs, batch_size=self.batch, num_threads=s.cores,
+            img_height=s.height, img_width=s.width, stack_num=4, frame_skip=4, noop_max=30, reward_clip=False,
+            episodic_life=False, use_fire_reset=False, repeat_action_probability=0.0, seed=0,
+        )  # fmt: skip
+
+    def n_actions(self) -> int:
+        return int(self.env.action_space.n)
+
+    def step(self, action: np.ndarray) -> None:
+        self.obs = self.env.step(action.astype(np.int32))[0]
+
+
+class EnvPoolAsync(EnvPool):
+    """EnvPool, the half that is ready first."""
+
+    name, halves = "EnvPool async", 2
+
+    def begin(self) -> None:
+        self.env.async_reset()
+        self._receive()
+
+    def step(self, action: np.ndarray) -> None:
+        self.env.send(action.astype(np.int32), self._ids)
+        self._receive()
+
+    def _receive(self) -> None:
+        self.obs, *_, info = self.env.recv()
+        self._ids = info["env_id"]
+
+
+def gymnasium_env(game: str, height: int, width: int) -> Any:
+    """One preprocessed environment [H, W, 1], for the peers that take a function for each."""
+    import ale_py
+    import cv2
+    import gymnasium
+    from gymnasium.wrappers import AtariPreprocessing
+
+    cv2.setNumThreads(1)
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    gymnasium.register_envs(ale_py)
+    env = gymnasium.make(f"ALE/{camel(game)}-v5", frameskip=1, repeat_action_probability=0.0)
+    return AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=(width, height), grayscale_newaxis=True)
+
+
+@dataclass(frozen=True)
+class MakeOne:
+    """A function that another process can be sent."""
+
+    shape: Shape
+    stacked: bool
+
+    def __call__(self) -> Any:
+        from gymnasium.wrappers import FrameStackObservation
+
+        env = gymnasium_env(self.shape.game, self.shape.height, self.shape.width)
+        return FrameStackObservation(env, 4) if self.stacked else env
+
+
+class GymnasiumAsync(Peer):
+    """A process for each environment, over Gymnasium's shared memory."""
+
+    name, package, install, batched = "Gymnasium AsyncVectorEnv", "gymnasium", "gymnasium", False
+
+    def make(self) -> Any:
+        from gymnasium.vector import AsyncVectorEnv
+
+        return AsyncVectorEnv([MakeOne(self.shape, stacked=True)] * self.n, context="spawn")
+
+    def stacks(self) -> np.ndarray:
+        return self.obs[..., 0]
+
+
+class SB3Subproc(Peer):
+    """A process for each environment, over pipes."""
+
+    name, package, install, batched = "SB3 SubprocVecEnv", "stable_baselines3", "stable-baselines3", False
+
+    def make(self) -> Any:
+        from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
+
+        return VecFrameStack(SubprocVecEnv([MakeOne(self.shape, stacked=False)] * self.n, start_method="spawn"), 4)
+
+    def begin(self) -> None:
+        self.obs = self.env.reset()
+
+    def n_actions(self) -> int:
+        return int(self.env.action_space.n)
+
+    def stacks(self) -> np.ndarray:
+        return np.moveaxis(self.obs, -1, 1)
+
+
+PEERS: tuple[type[Peer], ...] = (AleVector, AleVectorAsync, EnvPool, EnvPoolAsync, GymnasiumAsync, SB3Subproc)

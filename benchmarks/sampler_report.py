@@ -1,0 +1,93 @@
+"""What the sampler benchmark shows: lines for each case, a table over all, a figure."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from benchmarks import breakdown, memory
+from benchmarks.agents import NAMES
+
+Result = dict[str, Any]
+
+
+def _rest(r: Result) -> str:
+    """What tells curves apart, besides the number of environments."""
+    return (
+        f"{r['game']}, {NAMES[r['net']]}, {r['workers']} workers, {r['groups']} groups, T {r['horizon']}, {r['reset']}"
+    )
+
+
+def report(r: Result) -> list[str]:
+    """One case: its parts, its ratios, where the time went, what it takes of memory."""
+    m, ratios = r["median"], r["ratios"]
+    late = f", {r['late_resets']} resets came before a reserve was ready" if r["late_resets"] else ""
+    lines = [
+        "",
+        f"{_rest(r)}, {r['B']} environments, {r['frame']}, {100 * r['stolen']:.0f} % of the time stolen by other guests"
+        + late,
+        f"E0 act x 4, all cores          {m['E0']:>9,.0f} env steps/s",
+        f"E  bare emulation, all cores   {m['E']:>9,.0f}",
+    ]
+    if "I" in m:
+        lines.append(f"I  acting alone, {NAMES[r['net']]:<13} {m['I']:>9,.0f}")
+        lines.append(f"   1 / (1/E + 1/I)             {m['bound']:>9,.0f}")
+    busy = f"environments took {100 * m['busy']:.0f} % of the workers' time"
+    lines.append(f"S  sampler                     {m['S']:>9,.0f}   {busy}")
+    for name in ("S/E0", "S/E", *(["S/bound"] if "I" in m else [])):
+        q = ratios[name]
+        lines.append(
+            f"{name:<30} {q['of_medians']:>9.2f}   turn by turn {q['median_by_turn']:.2f}, "
+            f"{q['least']:.2f} to {q['most']:.2f}"
+        )
+    return lines + breakdown.lines(r["breakdown"]) + memory.lines(r["memory"])
+
+
+def table(results: list[Result]) -> list[str]:
+    """Sampling speed by total simulator count (Stooke & Abbeel, table 1, in env steps/s): a column for each horizon,
+    which is how often the workers wait for each other."""
+    horizons = sorted({r["horizon"] for r in results})
+    columns = "".join(f" {'T ' + str(t):>9} {'/ E':>5}" for t in horizons)
+    lines = ["", f"{'game':<16} {'acting':<15} {'reset':<10} {'groups':>6} {'sims (per core)':>16}{columns}"]
+    cells = {_key(r): {} for r in results}
+    for r in results:
+        cells[_key(r)][r["horizon"]] = r
+    for (game, net, reset, groups, B, cores), row in cells.items():
+        line = f"{game:<16} {NAMES[net]:<15} {reset:<10} {groups:>6} {f'{B} ({B / cores:g})':>16}"
+        for t in horizons:
+            r = row.get(t)
+            line += f" {r['median']['S']:>9,.0f} {r['ratios']['S/E']['of_medians']:>5.2f}" if r else " " * 16
+        lines.append(line)
+    return lines
+
+
+def _key(r: Result) -> tuple:
+    return r["game"], r["net"], r["reset"], r["groups"], r["B"], r["cores"]
+
+
+def figure(results: list[Result], path: Path) -> None:
+    """Steps/s per core against environments per core, a panel for each game (Stooke & Abbeel, figure 2); dashed: E,
+    dotted: E0, which play without inference."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    games = list(dict.fromkeys(r["game"] for r in results))
+    fig, axes = plt.subplots(1, len(games), figsize=(6 * len(games), 4.5), squeeze=False)
+    for game, ax in zip(games, axes[0], strict=True):
+        of_game = sorted((r for r in results if r["game"] == game), key=lambda r: (_rest(r), r["B"]))
+        for label, same in groupby(of_game, key=_rest):
+            curve = list(same)
+            x = [r["B"] / r["cores"] for r in curve]
+            ax.plot(x, [r["median"]["S"] / r["cores"] for r in curve], "o-", label=label.removeprefix(f"{game}, "))
+        for name, style in (("E", "--"), ("E0", ":")):
+            per_core = [r["median"][name] / r["cores"] for r in of_game]
+            ax.axhline(sum(per_core) / len(per_core), color="black", linestyle=style, label=f"{name}, no inference")
+        ax.set(title=game, xlabel="environments per core", ylabel="env steps/s per core", ylim=(0, None))
+        ax.set_xscale("log", base=2)
+        ticks = sorted({r["B"] / r["cores"] for r in of_game})
+        ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        ax.legend(fontsize=7)
+    fig.tight_layout()
+    fig.savefig(path, dpi=120)
+    plt.close(fig)

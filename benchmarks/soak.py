@@ -1,0 +1,274 @@
+"""Sampling while workers are killed at random: does anything hang, leak, or go on slower?
+
+    python -m benchmarks.soak --minutes 10 --kill-every 20
+
+Every --kill-every seconds a worker is killed (SIGKILL; every fourth time stopped, SIGSTOP, so that it seems to hang).
+Checked: no rollout takes longer than --hang + --back seconds; each environment's part of a rollout is whole, or marked
+(valid False everywhere, nothing in it that could do harm); all environments are back, at --recovered of the rate
+before, within --back seconds; at the end as many processes and descriptors, and within 2 % as much memory, as after the
+first kill.
+Prints a verdict; exit code 1 if anything failed, 2 for bad arguments.
+"""
+
+import json
+import random
+import signal
+import statistics
+import sys
+import time
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accel_rl.arguments import parse
+from accel_rl.errors import ConfigError
+from accel_rl.process import before_torch
+
+before_torch()
+
+import psutil  # noqa: E402
+import torch  # noqa: E402
+
+from accel_rl.config import Count, OptionalCount  # noqa: E402
+from accel_rl.data.rollout import Rollout  # noqa: E402
+from accel_rl.metrics.progress import ProgressDisplay  # noqa: E402
+from accel_rl.samplers.worker_pool import WorkerPool  # noqa: E402
+from benchmarks.agents import check_net, make_agent  # noqa: E402
+from benchmarks.machine import machine  # noqa: E402
+from benchmarks.ours import Ours, Setting  # noqa: E402
+
+MEMORY_GROWTH = 0.02
+
+
+@dataclass(frozen=True)
+class Options:
+    game: str = "pong"
+    """Atari game."""
+    workers: OptionalCount = None
+    """Worker processes. Default: one per usable core."""
+    envs_per_worker: Count = 16
+    """Environments of each worker."""
+    horizon: Count = 20
+    """Steps per rollout."""
+    reset: str = "immediate"
+    """immediate, wait, swap or cached."""
+    net: str = "none"
+    """Who acts: none, a3c or dqn."""
+    decorrelation_steps: Count = 0
+    """Random actions at the start of each environment, at most; a new worker plays them before it joins."""
+    minutes: float = 10.0
+    """How long."""
+    kill_every: float = 20.0
+    """Seconds between two kills."""
+    hang: float = 10.0
+    """A worker that owes an answer for so many seconds is taken for hung."""
+    back: float = 5.0
+    """Seconds within which the rate must be back."""
+    recovered: float = 0.9
+    """Share of the rate before the kills that counts as back."""
+    seed: Count = 0
+    """Which workers are killed."""
+    json: str = ""
+    """Also write everything to this file."""
+
+    def check(self) -> None:
+        """ConfigError, one line."""
+        for name in ("minutes", "kill_every", "hang", "back", "recovered"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be above 0")
+        check_net(self.net)
+        self.setting().check()
+
+    def setting(self) -> Setting:
+        return Setting(
+            self.game, self.envs_per_worker, self.workers, horizon=self.horizon, reset=self.reset,
+            decorrelation_steps=self.decorrelation_steps, timeout_s=self.hang,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What this process and its workers hold."""
+
+    processes: int
+    descriptors: int  # of this process
+    memory: int  # bytes: private memory of all of them, and the shared memory once
+
+    @classmethod
+    def now(cls) -> "Holdings":
+        me = psutil.Process()
+        children = me.children(recursive=True)
+        info = me.memory_full_info()
+        return cls(len(children), me.num_fds(), info.uss + info.shared + sum(private(c) for c in children))
+
+
+def private(process: psutil.Process) -> int:
+    try:
+        return process.memory_full_info().uss
+    except psutil.NoSuchProcess:
+        return 0
+
+
+@dataclass
+class Findings:
+    """What went wrong, and what was seen."""
+
+    wrong: list[str] = field(default_factory=list)
+    kills: int = 0
+    rollouts: int = 0
+    marked: int = 0  # rollouts with a part that was marked
+    back_s: list[float] = field(default_factory=list)
+    longest_s: float = 0.0  # of one rollout
+
+    def expect(self, holds: bool, line: str) -> None:
+        if not holds:
+            self.wrong.append(line)
+
+
+def whole_or_marked(r: Rollout) -> str | None:
+    """What is wrong with a rollout: parts that are neither whole nor marked, numbers that are none."""
+    valid, lost = r.valid, ~r.valid.any(0)
+    if bool((valid[1:] & ~valid[:-1]).any()) or bool((valid[:-1] & ~valid[1:] & ~r.ended[:-1]).any()):
+        return "a part that is neither whole nor marked"  # only who has ended may wait for the pause
+    if not bool(torch.isfinite(r.reward).all()) or bool((r.action[valid] < 0).any()):
+        return "a reward or an action that is none"
+    if bool(lost.any()) and bool((r.terminated | r.truncated | r.ended)[:, lost].any()):
+        return "an end in a part that is marked as lost"
+    return None
+
+
+class Soak:
+    """One long run."""
+
+    def __init__(self, o: Options):
+        self.o, self.found, self.events = o, Findings(), []
+        self.ours = Ours(o.setting(), self.events.append)
+        assert isinstance(self.ours.sampler.engine, WorkerPool)
+        self.pool: WorkerPool = self.ours.sampler.engine
+        self.agent = make_agent(o.net, self.ours.spec)
+        self._random = random.Random(o.seed)
+        self._recent: deque[tuple[float, int]] = deque(maxlen=400)  # when a rollout was there, and its valid steps
+
+    def collect(self) -> float:
+        """Play one rollout, look at it; when it was there."""
+        begin = time.monotonic()
+        r = self.ours.sampler.collect(self.agent)
+        now, found = time.monotonic(), self.found
+        found.rollouts += 1
+        found.longest_s = max(found.longest_s, now - begin)
+        if not bool(r.valid.any(0).all()):
+            found.marked += 1
+        wrong = whole_or_marked(r)
+        found.expect(wrong is None, f"rollout {found.rollouts}: {wrong}")
+        self._recent.append((now, int(r.valid.sum())))
+        return now
+
+    def rate(self, seconds: float) -> float:
+        """Valid env steps/s over the last seconds."""
+        recent = [(t, n) for t, n in self._recent if t > self._recent[-1][0] - seconds]
+        if len(recent) < 2:
+            return 0.0
+        return sum(n for _, n in recent[1:]) / (recent[-1][0] - recent[0][0])
+
+    def sample_for(self, seconds: float, progress: ProgressDisplay, begun: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.collect()
+            progress.update(int(time.monotonic() - begun), float("nan"))
+
+    def kill(self) -> str:
+        """SIGKILL a worker, every fourth time SIGSTOP."""
+        pid = self._random.choice(self.pool.pids())
+        self.found.kills += 1
+        number = signal.SIGSTOP if self.found.kills % 4 == 0 else signal.SIGKILL
+        psutil.Process(pid).send_signal(number)
+        return f"{number.name} to pid {pid}"
+
+    def until_back(self, rate: float, what: str) -> None:
+        """Until everyone takes part and the rate is back; a stopped worker is noticed after --hang seconds first."""
+        o, begin = self.o, time.monotonic()
+        allowed = o.back + (o.hang if "SIGSTOP" in what else 0.0)
+        full: float | None = None
+        while time.monotonic() - begin < 4 * allowed:
+            now = self.collect()
+            everyone = not self.pool.absent()
+            full = (full if full is not None else now) if everyone else None
+            # one rollout tells the rate once everyone is there: those before had parts missing
+            if full is not None and now > full and self.rate(now - full) >= o.recovered * rate:
+                break
+        took = time.monotonic() - begin
+        self.found.back_s.append(took)
+        self.found.expect(took <= allowed, f"{what}: the rate was back after {took:.1f} s, not within {allowed:g} s")
+
+    def run(self) -> dict[str, Any]:
+        o = self.o
+        begun = time.monotonic()
+        progress = ProgressDisplay(int(60 * o.minutes), 0, "soak, seconds")
+        try:
+            self.ours.warm_up(self.agent)
+            self.sample_for(min(o.kill_every, 10.0), progress, begun)
+            rate, held = self.rate(10.0), None
+            while held is None or time.monotonic() - begun < 60 * o.minutes:
+                next_kill = time.monotonic() + o.kill_every
+                self.until_back(rate, self.kill())
+                self.sample_for(next_kill - time.monotonic(), progress, begun)
+                held = held or Holdings.now()  # the first kill's replacement is there, and everything was touched once
+            after, rate_after = Holdings.now(), self.rate(10.0)
+        finally:
+            progress.close()
+            self.ours.close()
+        self._judge(held, after)
+        left = psutil.Process().children(recursive=True)
+        self.found.expect(not left, f"{len(left)} processes outlived the sampler")
+        return {
+            "options": asdict(o),
+            "machine": machine(),
+            **asdict(self.found),
+            "seconds": time.monotonic() - begun,
+            "env_steps_per_s": {"before": rate, "after": rate_after},
+            "held": {"before": asdict(held), "after": asdict(after)},
+            "events": self.events,
+        }
+
+    def _judge(self, before: Holdings, after: Holdings) -> None:
+        expect, o = self.found.expect, self.o
+        slowest = o.hang + o.back
+        expect(self.found.longest_s <= slowest, f"a rollout took {self.found.longest_s:.1f} s, not below {slowest:g} s")
+        expect(after.processes == before.processes, f"processes: {before.processes}, then {after.processes}")
+        expect(after.descriptors == before.descriptors, f"descriptors: {before.descriptors}, then {after.descriptors}")
+        growth = after.memory / before.memory - 1
+        expect(growth <= MEMORY_GROWTH, f"memory grew by {100 * growth:.1f} %, not at most {100 * MEMORY_GROWTH:g} %")
+
+
+def report(r: dict[str, Any]) -> list[str]:
+    before, after = r["held"]["before"], r["held"]["after"]
+    back = r["back_s"] or [0.0]
+    return [
+        f"{r['seconds']:.0f} s, {r['kills']} workers killed or stopped, {r['rollouts']:,} rollouts, {r['marked']} of "
+        f"them with a part marked as lost; the longest took {r['longest_s']:.2f} s",
+        f"rate back after {statistics.median(back):.1f} s (median; most {max(back):.1f} s); env steps/s before "
+        f"{r['env_steps_per_s']['before']:,.0f}, at the end {r['env_steps_per_s']['after']:,.0f}",
+        f"processes {before['processes']} -> {after['processes']}, descriptors {before['descriptors']} -> "
+        f"{after['descriptors']}, memory {before['memory'] / 2**20:,.1f} -> {after['memory'] / 2**20:,.1f} MiB",
+        *(f"wrong: {line}" for line in r["wrong"]),
+        f"{len(r['wrong'])} wrong" if r["wrong"] else "nothing is wrong",
+    ]
+
+
+def main(argv: list[str]) -> int:
+    try:
+        o = parse(Options, argv, "python -m benchmarks.soak", __doc__ or "")
+        o.check()
+        result = Soak(o).run()
+    except ConfigError as e:
+        print(f"benchmarks.soak: {e}", file=sys.stderr)
+        return 2
+    print("\n".join(report(result)))
+    if o.json:
+        Path(o.json).write_text(json.dumps(result, indent=1) + "\n")
+    return 1 if result["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""The benchmark programs: bad arguments are one line and exit code 2; short runs end and say what they should."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import peers, sampler, soak
+
+MAINS = {"peers": peers.main, "sampler": sampler.main, "soak": soak.main}
+
+
+@pytest.mark.parametrize(
+    ("program", "argv", "parts"),
+    [
+        ("peers", ["--games", "pongg"], ["pongg", "pong"]),
+        ("peers", ["--peers", "EnvPol"], ["EnvPol", "nearest: EnvPool"]),
+        ("peers", ["--nets", "a3d"], ["a3d", "a3c"]),
+        ("peers", ["--repeats", "0"], ["--repeats 0", "at least 1"]),
+        ("peers", ["--seconds", "-1"], ["--seconds -1", "above 0"]),
+        ("peers", ["--json", "/nonexistent/x.json"], ["/nonexistent"]),
+        ("peers", ["--envs-per-worker", "3"], ["must divide", "2 groups"]),
+        ("sampler", ["--game", "pong", "pongg"], ["pongg", "pong"]),
+        ("sampler", ["--reset", "swop"], ["swop", "swap"]),
+        ("sampler", ["--envs-per-worker", "4", "0"], ["at least 1"]),
+        ("sampler", ["--groups", "3", "--envs-per-worker", "4"], ["must divide", "3 groups"]),
+        ("sampler", ["--frame", "84x85"], ["84x85", "84x84"]),
+        ("sampler", ["--device", "cuda:9"], ["cuda:9"]),
+        ("sampler", ["--plot", "/nonexistent/x.png"], ["/nonexistent"]),
+        ("soak", ["--net", "resnet"], ["resnet", "dqn"]),
+        ("soak", ["--minutes", "0"], ["--minutes 0", "above 0"]),
+        ("soak", ["--minuts", "1"], ["--minuts", "--minutes"]),
+    ],
+    ids=lambda x: " ".join(x) if isinstance(x, list) else x,
+)
+def test_one_line_and_exit_code_2(program: str, argv: list[str], parts: list[str], capsys) -> None:
+    assert MAINS[program](argv) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and len(err.splitlines()) == 1, err
+    assert err.startswith(f"benchmarks.{program}: ")
+    for part in parts:
+        assert part in err
+
+
+def test_a_peer_that_is_not_installed_is_named_once(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(peers.importlib.util, "find_spec", lambda name: None if name == "envpool" else object())
+    there, missing = peers.installed(peers.Options())
+    assert [p.name for p in there] == [n for n in peers.ALL if not n.startswith("EnvPool")]
+    assert missing == dict.fromkeys(("EnvPool", "EnvPool async"), "pip install envpool")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "left out: EnvPool, EnvPool async, not installed (pip install envpool)"
+
+
+SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")
+
+
+@pytest.mark.slow
+def test_sampler_runs(tmp_path: Path, capsys) -> None:
+    file, plot = tmp_path / "out.json", tmp_path / "out.png"
+    short = (*SHORT, "3", "--decorrelation-steps", "0", "--seconds", "0.1", "--repeats", "2")
+    assert (
+        sampler.main(["--game", "pong", *short, "--nets", "none", "dqn", "--json", str(file), "--plot", str(plot)]) == 0
+    )
+    results = json.loads(file.read_text())["results"]
+    assert [(r["horizon"], r["net"]) for r in results] == [(2, "none"), (2, "dqn"), (3, "none"), (3, "dqn")]
+    for r in results:
+        assert {len(v) for v in r["measurements"].values()} == {2}
+        assert ("I" in r["measurements"]) == (r["net"] == "dqn")
+    assert plot.stat().st_size > 10_000 and "DQN-Net" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_peers_runs(tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    few = ("--peers", "AtariVectorEnv", "AtariVectorEnv send/recv", "Gymnasium AsyncVectorEnv", "--process-envs", "2")
+    assert peers.main(["--games", "pong", *SHORT, *few, "--seconds", "0.1", "--repeats", "2", "--json", str(file)]) == 0
+    game = json.loads(file.read_text())["games"]["pong"]
+    assert list(game["medians"]) == ["none", "a3c"] and len(game["medians"]["a3c"]) == 4 and not game["failed"]
+    assert {tuple(s["picture"]) for s in game["sizes"].values()} == {(104, 80)}
+    assert game["ours_over"]["none"]["AtariVectorEnv"]["of_medians"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_soak_finds_nothing(tmp_path: Path, capsys) -> None:
+    assert soak.main(["--envs-per-worker", "4", "--minutes", "1", "--kill-every", "6", "--hang", "4"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing is wrong"

@@ -1,0 +1,58 @@
+"""An environment with a reserve plays the same episodes as one without."""
+
+import numpy as np
+import pytest
+
+from accel_rl.envs.make import EnvConfig, make_env
+from accel_rl.envs.reserved import ReservedEnv
+
+CONFIG = EnvConfig(game="freeway", noop_max=20, repeat_action_probability=0.25)  # the cars show the number of no-ops
+
+
+def make(seed: int = 1) -> ReservedEnv:
+    return ReservedEnv(make_env(CONFIG, seed, True), make_env(CONFIG, seed, True))
+
+
+def starts(env, refill: list[bool]) -> list[bytes]:
+    """The frames that so many episodes begin with and lead to in some steps."""
+    frame, found = np.zeros(env.spec.frame_shape, np.uint8), []
+    for refilled in refill:
+        if refilled:
+            env.refill()
+        env.reset(frame)
+        found.append(frame.tobytes())
+        for t in range(4):
+            env.step(t % 3, frame)
+        found.append(frame.tobytes())
+    return found
+
+
+@pytest.mark.parametrize("refill", [[True] * 5, [False] * 5, [True, False, False, True, True]])
+def test_who_plays_an_episode_changes_nothing(refill: list[bool]) -> None:
+    env = make()
+    want = starts(make_env(CONFIG, 1, True), [False] * 5)
+    assert starts(env, refill) == want and len(set(want)) == 10
+    assert env.late_resets == refill.count(False)
+
+
+def test_an_episode_by_its_number() -> None:
+    frames = np.zeros((3, 104, 80), np.uint8)
+    env, plain = make(), make_env(CONFIG, 1, True)
+    plain.reset(frames[0]), plain.reset(frames[0])  # episode 1
+    env.refill()
+    env.reset(frames[1], episode=1)  # not the one that the reserve stands at
+    make_env(CONFIG, 1, True).reset(frames[2], episode=1)
+    assert (frames[1] == frames[0]).all() and (frames[2] == frames[0]).all()
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_state_round_trip(ready: bool) -> None:
+    env, other = make(), make(seed=9)
+    starts(env, [True, True])
+    if ready:
+        env.refill()
+    other.set_state(env.get_state())
+    assert starts(other, [False, True, True]) == starts(env, [False, True, True])
+    assert other.late_resets == env.late_resets == (0 if ready else 1)
+    with pytest.raises(ValueError, match="reserved"):
+        env.set_state(make_env(CONFIG, 1, True).get_state())
