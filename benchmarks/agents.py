@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from accel_rl.agents.base import Agent
 from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.data.memory import Memory
 from accel_rl.data.spec import EnvSpec
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.models.actor_critic import ActorCritic
@@ -19,10 +20,12 @@ NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
 class RandomAgent:
     """Uniform-random actions; looks at nothing."""
 
+    state_size = 0
+
     def __init__(self, n_actions: int):
         self.n_actions, self.model = n_actions, nn.Identity()
 
-    def act(self, obs: Tensor, uniform: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         return (uniform * self.n_actions).long().clamp_(max=self.n_actions - 1), {}
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
@@ -46,7 +49,7 @@ class GreedyQAgent(RandomAgent):
         self.model = nn.Sequential(body, nn.Linear(body.out_features, spec.n_actions))
 
     @torch.no_grad()
-    def act(self, obs: Tensor, uniform: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None = None) -> tuple[Tensor, dict[str, Tensor]]:
         random, _ = super().act(obs, (uniform / self.epsilon).clamp(max=1.0))
         return torch.where(uniform < self.epsilon, random, self.model(obs).argmax(-1)), {}
 

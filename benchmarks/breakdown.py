@@ -27,6 +27,12 @@ US = 1e6
 PARTS = ("emulation", "worker", "wake-ups", "inference", "copy", "server", "idle")
 
 
+def best_threads(sampler: Sampler, agent: Agent, threads: int, seconds: float = 0.5) -> int:
+    """The number of torch threads with which acting alone is fastest, of 1 and `threads`: a ceiling is no straw man."""
+    rates = {n: per_observation(sampler, agent, seconds, n)[0] for n in (1, threads, 1, threads)}
+    return max(rates, key=lambda n: rates[n])
+
+
 @dataclass(frozen=True)
 class CpuTime:
     """Seconds of CPU so far, of the workers and of this process."""

@@ -2,7 +2,7 @@
 
     E0     act x 4 and no screen read, a process on each core
     E      bare emulation with the reads and the preprocessing, a process on each core
-    I      acting alone at the batch of one group
+    I      acting alone at the batch of one group, with as many torch threads as are fastest
     S      the sampler: workers step, the action server acts
     bound  1 / (1/E + 1/I) where both share the same cores: nothing can beat it by much
 
@@ -101,10 +101,11 @@ def check(o: Options) -> None:
 def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str, Any]:
     """One sampler with one net: E0, E, I and S in turns, and what follows from them."""
     agent, threads = make_agent(net, ours.spec, ours.placement.device), ours.placement.torch_threads
+    act_threads = breakdown.best_threads(ours.sampler, agent, threads)
     inference_us, copy_us, busy = [], [], []
 
     def acting() -> float:
-        rate, us = breakdown.per_observation(ours.sampler, agent, o.seconds, threads)
+        rate, us = breakdown.per_observation(ours.sampler, agent, o.seconds, act_threads)
         inference_us.append(us)
         return rate
 
@@ -143,6 +144,7 @@ def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str,
         **ours.describe(),
         "net": net,
         "cores": bare.cores,
+        "act_threads": act_threads,
         "measurements": found,
         "median": m,
         "ratios": {name: ratio(found["S"], values) for name, values in under.items()},
