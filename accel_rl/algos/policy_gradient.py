@@ -39,6 +39,8 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Rewards are clipped to +- this for learning, never in scores; 0: not at all (Mnih et al. 2015: 1)."""
     rule_epsilon: float = 1e-5
     """The update rule's epsilon (OpenAI baselines: 1e-5)."""
+    network: Literal["a3c", "dqn", "nature"] = "a3c"
+    """Convolutions for pictures: two (Mnih et al. 2016), three padded (Stooke & Abbeel), three (Mnih et al. 2015)."""
     lstm: int = 0
     """Units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256); 0: none."""
 
@@ -83,9 +85,10 @@ class PolicyGradient(Algorithm):
     agent: CategoricalPolicyAgent
 
     def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
-        if self.config.lstm:
-            return RecurrentPolicyAgent(RecurrentActorCritic(spec, self.config.lstm))
-        return CategoricalPolicyAgent(ActorCritic(spec))
+        c = self.config
+        if c.lstm:
+            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network))
+        return CategoricalPolicyAgent(ActorCritic(spec, c.network))
 
     @property
     def learning_rate(self) -> float:

@@ -6,14 +6,17 @@ from typing import cast
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.convolution import A3CNet
+from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.mlp import MLP
 
 
-def body(spec: EnvSpec) -> tuple[nn.Module, int]:
-    """What turns an observation into features, and how many: A3C-Net for pictures, an MLP for vectors."""
-    net = A3CNet(spec.stack, *spec.frame_shape) if spec.is_image else MLP(math.prod(spec.frame_shape) * spec.stack)
+def body(spec: EnvSpec, network: str = "a3c") -> tuple[nn.Module, int]:
+    """What turns an observation into features, and how many: one of NETWORKS for pictures, an MLP for vectors."""
+    if spec.is_image:
+        net: nn.Module = NETWORKS[network](spec.stack, *spec.frame_shape)
+    else:
+        net = MLP(math.prod(spec.frame_shape) * spec.stack)
     return net, cast(int, net.out_features)
 
 
@@ -32,13 +35,13 @@ class Heads(nn.Module):
 class ActorCritic(nn.Module):
     """obs [N, ...] -> (logits [N, A], value [N]).
 
-    Pictures: A3C-Net, shared by both heads (Mnih et al. 2016). Vectors: an MLP each, since values of order 100 would
-    otherwise drown the policy's gradient in the shared one.
+    Pictures: a convolutional body shared by both heads (Mnih et al. 2016). Vectors: an MLP each, since values of order
+    100 would otherwise drown the policy's gradient in the shared one.
     """
 
-    def __init__(self, spec: EnvSpec):
+    def __init__(self, spec: EnvSpec, network: str = "a3c"):
         super().__init__()
-        self.body, features = body(spec)
+        self.body, features = body(spec, network)
         self.value_body = None if spec.is_image else body(spec)[0]
         self.heads = Heads(features, spec.n_actions)
 

@@ -77,3 +77,18 @@ class DQNNet(ConvNet):
 
     def __init__(self, stack: int, height: int, width: int, hidden: int = 512):
         super().__init__(stack, height, width, hidden)
+
+
+class NatureNet(ConvNet):
+    """The network of Mnih et al. 2015 as it is, without padding; 1.68 M parameters at 84x84x4.
+
+    obs [N, S, H, W] uint8 -> [N, 512].
+    """
+
+    layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
+
+    def __init__(self, stack: int, height: int, width: int, hidden: int = 512):
+        super().__init__(stack, height, width, hidden)
+
+
+NETWORKS: dict[str, type[ConvNet]] = {"a3c": A3CNet, "dqn": DQNNet, "nature": NatureNet}

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import Heads, body
-from accel_rl.models.initialize import orthogonal_weights_
+from accel_rl.models.initialize import remembering_
 
 
 class RecurrentActorCritic(nn.Module):
@@ -14,11 +14,11 @@ class RecurrentActorCritic(nn.Module):
     The state of an environment is h and c side by side, [2 * units].
     """
 
-    def __init__(self, spec: EnvSpec, units: int):
+    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c"):
         super().__init__()
-        self.body, features = body(spec)
+        self.body, features = body(spec, network)
         self.lstm = nn.LSTMCell(features, units)
-        orthogonal_weights_(self.lstm)
+        remembering_(self.lstm)
         self.heads = Heads(units, spec.n_actions)
         self.state_size = 2 * units
 

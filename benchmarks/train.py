@@ -1,0 +1,301 @@
+"""Training throughput beside Stable-Baselines3, CleanRL and its own parts, in one run.
+
+    S      env steps/s of whole training: sampling, acting, updates (evaluation off)
+    E      bare emulation with preprocessing, a process on each core
+    I      acting alone at the batch of one group
+    U      updating alone, samples/s (each sample is used `uses` times)
+    bound  1 / (1/E + 1/I + uses/U): the parts one after the other on all cores
+
+`ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches), `a2c` SB3's (16 x 5); both
+the network of Mnih et al. 2015 and 84x84 on both sides.
+
+    python -m benchmarks.train --json OUT [--cleanrl ppo_atari_envpool.py]
+"""
+
+import contextlib
+import importlib.util
+import io
+import json
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from accel_rl.arguments import parse
+from accel_rl.errors import ConfigError, nearest
+from accel_rl.process import before_torch
+
+before_torch()
+
+import torch  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+from accel_rl.config import Count, TrainConfig, default_config  # noqa: E402
+from accel_rl.runners.run_folder import RunFolder  # noqa: E402
+from accel_rl.runners.trainer import Trainer  # noqa: E402
+from benchmarks import breakdown  # noqa: E402
+from benchmarks.bare import Bare  # noqa: E402
+from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
+from benchmarks.machine import machine  # noqa: E402
+from benchmarks.ours import cores_of  # noqa: E402
+from benchmarks.peer_envs import camel  # noqa: E402
+
+PPO = {"learning_rate": 2.5e-4, "clip": 0.1, "value_coefficient": 0.25, "minibatch": 256, "network": "nature"}
+A2C = {"value_coefficient": 0.25, "network": "nature", "learning_rate_scaling": "none"}
+SAMPLING = {"ppo": {"envs": 8, "horizon": 128}, "a2c": {"envs": 16, "horizon": 5}}
+
+
+@dataclass(frozen=True)
+class Options:
+    game: str = "breakout"
+    """Atari game."""
+    algorithms: tuple[str, ...] = ("ppo", "a2c")
+    """Of ppo and a2c."""
+    seconds: float = 10.0
+    """Least length of one measurement; whole iterations are measured."""
+    repeats: Count = 5
+    """Turns; medians are reported."""
+    sb3: bool = True
+    """Also measure Stable-Baselines3."""
+    cleanrl: str = ""
+    """Also run this script of CleanRL's (ppo_atari_envpool.py), once a turn."""
+    json: str = ""
+    """Also write everything to this file."""
+
+
+class Ours:
+    """Our training, one cycle (rollout and updates) after another."""
+
+    name = "accel_rl"
+
+    def __init__(self, algorithm: str, game: str, folder: Path):
+        base = default_config(algorithm)
+        config: TrainConfig = replace(
+            base,
+            env=replace(base.env, game=game, frame="84x84"),
+            algo=replace(base.algo, **(PPO if algorithm == "ppo" else A2C)),
+            sampler=replace(base.sampler, **SAMPLING[algorithm]),
+            evaluation=replace(base.evaluation, interval=0),
+            env_steps=10**9,
+        )
+        config.check()
+        self.config = config
+        self.trainer = Trainer(config, RunFolder.create(folder / algorithm, config))
+        self.uses = config.algo.epochs if algorithm == "ppo" else 1
+        self.trainer.sampler.start()
+        self.trainer.schedule.cycle()
+        self._rollout = self.trainer.sampler.collect(self.trainer.learner.algo.agent)
+
+    def train(self, seconds: float) -> float:
+        """Env steps/s of whole cycles."""
+        return _rate(self.trainer.schedule.cycle, seconds, lambda done: done[0])
+
+    def acting(self, seconds: float) -> float:
+        agent, sampler = self.trainer.learner.algo.agent, self.trainer.sampler
+        threads = breakdown.best_threads(sampler, agent, self.trainer.placement.torch_threads, seconds / 10)
+        rate, _ = breakdown.per_observation(sampler, agent, seconds, threads)
+        torch.set_num_threads(self.trainer.placement.torch_threads)
+        return rate
+
+    def update(self, seconds: float) -> float:
+        """Samples/s of learning from one rollout again and again."""
+
+        class Again:
+            collect = staticmethod(lambda agent: self._rollout)
+            check = staticmethod(lambda: None)
+
+        schedule = self.trainer.schedule
+        real, schedule.sampler = schedule.sampler, Again()  # type: ignore[assignment]
+        try:
+            return _rate(schedule.cycle, seconds, lambda done: done[0] * self.uses)
+        finally:
+            schedule.sampler = real
+
+    def flops(self) -> float:
+        """Of one sample's forward and backward pass."""
+        algo = self.trainer.learner.algo
+        algo.ingest(self._rollout)
+        batch = next(iter(algo.batches()))
+        with FlopCounterMode(display=False) as counter:
+            algo.loss(batch).total.backward()
+        return counter.get_total_flops() / len(batch.action)
+
+    def close(self) -> None:
+        self.trainer.sampler.close()
+
+
+def _rate(cycle: Callable[[], Any], seconds: float, count: Callable[[Any], float]) -> float:
+    n, begin = 0.0, time.perf_counter()
+    while (took := time.perf_counter() - begin) < seconds:
+        n += count(cycle())
+    return n / took
+
+
+@dataclass(frozen=True)
+class WrappedBySB3:
+    """A function that another process can be sent: one environment in SB3's own Atari wrappers."""
+
+    game: str
+
+    def __call__(self) -> Any:
+        import ale_py
+        import gymnasium
+        from stable_baselines3.common.atari_wrappers import AtariWrapper
+        from stable_baselines3.common.monitor import Monitor
+
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        gymnasium.register_envs(ale_py)
+        env = gymnasium.make(f"ALE/{camel(self.game)}-v5", frameskip=1, repeat_action_probability=0.0)
+        return AtariWrapper(Monitor(env))
+
+
+class StableBaselines:
+    """SB3 with its zoo's Atari settings: its wrappers, a process for each environment, a stack of four."""
+
+    name = "SB3"
+
+    def __init__(self, algorithm: str, game: str):
+        from stable_baselines3 import A2C as SB3A2C
+        from stable_baselines3 import PPO as SB3PPO
+        from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
+
+        s = SAMPLING[algorithm]
+        env = VecFrameStack(SubprocVecEnv([WrappedBySB3(game)] * s["envs"], start_method="spawn"), 4)
+        common = {"env": env, "n_steps": s["horizon"], "ent_coef": 0.01, "device": "cpu", "seed": 0}
+        if algorithm == "ppo":
+            self.model: Any = SB3PPO("CnnPolicy", batch_size=256, n_epochs=4, learning_rate=2.5e-4, clip_range=0.1,
+                                     vf_coef=0.5, **common)  # fmt: skip
+        else:
+            self.model = SB3A2C("CnnPolicy", vf_coef=0.25, **common)
+        self.chunk = s["envs"] * s["horizon"] * (1 if algorithm == "ppo" else 16)
+        self.train(0.1)
+
+    def train(self, seconds: float) -> float:
+        def learn() -> float:
+            self.model.learn(self.chunk, reset_num_timesteps=False)
+            return self.chunk
+
+        return _rate(learn, seconds, float)
+
+    def close(self) -> None:
+        self.model.get_env().close()
+
+
+def clean_rl(script: Path, game: str, seconds: float) -> float:
+    """Env steps/s that a CleanRL script reports at the end of a run of its own."""
+    name = camel(game) + "-v5"
+    steps = max(4 * 1024, int(300 * seconds) // 1024 * 1024)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, str(script.absolute()), "--env-id", name, "--total-timesteps", str(steps), "--no-cuda"],
+            cwd=folder, capture_output=True, text=True,
+        )  # fmt: skip
+    rates = re.findall(r"SPS: (\d+)", done.stdout)
+    if done.returncode or not rates:
+        raise ConfigError(f"--cleanrl {script}: {(done.stderr.strip().splitlines() or ['it printed no SPS'])[-1]}")
+    return float(rates[-1])
+
+
+def peak_flops(n: int = 2048) -> float:
+    """FLOP/s of a large float32 matrix product with the threads that training uses."""
+    a, b, best = torch.randn(n, n), torch.randn(n, n), 0.0
+    for _ in range(8):
+        begin = time.perf_counter()
+        a @ b
+        best = max(best, 2 * n**3 / (time.perf_counter() - begin))
+    return best
+
+
+def check(o: Options) -> None:
+    for name in o.algorithms:
+        if name not in SAMPLING:
+            raise ConfigError(f"--algorithms {name}: must be of {', '.join(SAMPLING)}{nearest(name, list(SAMPLING))}")
+    if o.repeats < 1 or not o.seconds > 0:
+        raise ConfigError(f"--repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
+    if o.cleanrl and not Path(o.cleanrl).is_file():
+        raise ConfigError(f"--cleanrl {o.cleanrl}: there is no such file")
+    if o.json and not Path(o.json).absolute().parent.is_dir():
+        raise ConfigError(f"{o.json}: there is no folder {Path(o.json).absolute().parent}")
+    if o.sb3 and importlib.util.find_spec("stable_baselines3") is None:
+        raise ConfigError("stable-baselines3 is not installed: pip install 'accel_rl[bench]', or --no-sb3")
+
+
+def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any]:
+    with contextlib.ExitStack() as stack:
+        ours = Ours(algorithm, o.game, folder)
+        stack.callback(ours.close)
+        bare = Bare(asdict(ours.config.env), cores_of(ours.trainer.placement))
+        stack.callback(bare.close)
+        parts: dict[str, Callable[[], float]] = {
+            "S": lambda: ours.train(o.seconds),
+            "E": lambda: bare.measure(o.seconds / 4),
+            "I": lambda: ours.acting(o.seconds / 4),
+            "U": lambda: ours.update(o.seconds / 2),
+        }
+        if o.sb3:
+            with contextlib.redirect_stdout(io.StringIO()):
+                sb3 = StableBaselines(algorithm, o.game)
+            stack.callback(sb3.close)
+            parts["SB3"] = lambda: sb3.train(o.seconds)
+        if o.cleanrl and algorithm == "ppo":
+            parts["CleanRL"] = lambda: clean_rl(Path(o.cleanrl), o.game, o.seconds)
+        flops, peak = ours.flops(), peak_flops()
+        found = interleave(parts, o.repeats, bar, f"{algorithm} {o.game}: ")
+    m = medians(found)
+    bounds = [1 / (1 / e + 1 / i + ours.uses / u) for e, i, u in zip(found["E"], found["I"], found["U"], strict=True)]
+    return {
+        "algorithm": algorithm,
+        "game": o.game,
+        "uses": ours.uses,
+        "measurements": found,
+        "median": {**m, "bound": statistics.median(bounds)},
+        "ratios": {"S/bound": ratio(found["S"], bounds)}
+        | {f"S/{peer}": ratio(found["S"], found[peer]) for peer in ("SB3", "CleanRL") if peer in found},
+        "update": {"mflop_per_sample": flops / 1e6, "gflops": flops * m["U"] / 1e9, "peak_gflops": peak / 1e9,
+                   "share_of_peak": flops * m["U"] / peak},
+    }  # fmt: skip
+
+
+def report(r: dict[str, Any]) -> list[str]:
+    m, u = r["median"], r["update"]
+    lines = [
+        f"{r['algorithm']}, {r['game']}: {m['S']:,.0f} env steps/s of training",
+        f"  E {m['E']:,.0f}  I {m['I']:,.0f}  U {m['U']:,.0f} samples/s, each used {r['uses']} times  "
+        f"bound {m['bound']:,.0f}",
+        f"  an update runs at {u['gflops']:,.0f} GFLOP/s, {100 * u['share_of_peak']:.0f} % of a matrix product's "
+        f"{u['peak_gflops']:,.0f} ({u['mflop_per_sample']:.1f} MFLOP a sample)",
+    ]
+    for name, x in r["ratios"].items():
+        lines.append(f"  {name} {x['of_medians']:.2f}   turn by turn {x['median_by_turn']:.2f}, "
+                     f"{x['least']:.2f} to {x['most']:.2f}")  # fmt: skip
+    return lines
+
+
+def main(argv: list[str]) -> int:
+    try:
+        o = parse(Options, argv, "python -m benchmarks.train", __doc__ or "")
+        check(o)
+        bar = Bar(o.repeats * sum(4 + o.sb3 + bool(o.cleanrl and a == "ppo") for a in o.algorithms))
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                results = [measure(o, a, Path(folder), bar) for a in o.algorithms]
+        finally:
+            bar.close()
+    except ConfigError as e:
+        print(f"benchmarks.train: {e}", file=sys.stderr)
+        return 2
+    print("\n".join(line for r in results for line in report(r)))
+    if o.json:
+        text = json.dumps({"options": asdict(o), "machine": machine(), "results": results}, indent=1)
+        Path(o.json).write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
