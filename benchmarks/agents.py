@@ -1,12 +1,11 @@
 """Who acts in a benchmark: nobody in particular (random actions), A3C-Net or DQN-Net."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from accel_rl.agents.base import Agent
 from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.random import RandomAgent
 from accel_rl.data.memory import Memory
 from accel_rl.data.spec import EnvSpec
 from accel_rl.errors import ConfigError, nearest
@@ -17,30 +16,10 @@ NETS = ("none", "a3c", "dqn")
 NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
 
 
-class RandomAgent:
-    """Uniform-random actions; looks at nothing."""
-
-    state_size = 0
-
-    def __init__(self, n_actions: int):
-        self.n_actions, self.model = n_actions, nn.Identity()
-
-    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None = None) -> tuple[Tensor, dict[str, Tensor]]:
-        return (uniform * self.n_actions).long().clamp_(max=self.n_actions - 1), {}
-
-    def evaluating(self, greedy: bool = False) -> "RandomAgent":
-        return self
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
 class GreedyQAgent(RandomAgent):
     """The best action by DQN-Net's values, or with probability 0.1 a random one."""
 
+    observes = True
     epsilon = 0.1
 
     def __init__(self, spec: EnvSpec):
@@ -50,7 +29,7 @@ class GreedyQAgent(RandomAgent):
 
     @torch.no_grad()
     def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None = None) -> tuple[Tensor, dict[str, Tensor]]:
-        random, _ = super().act(obs, (uniform / self.epsilon).clamp(max=1.0))
+        random, _ = super().act(None, (uniform / self.epsilon).clamp(max=1.0))
         return torch.where(uniform < self.epsilon, random, self.model(obs).argmax(-1)), {}
 
 

@@ -110,7 +110,8 @@ def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str,
         return rate
 
     def sampling() -> float:
-        copy_us.append(breakdown.per_observation(ours.sampler, None, o.seconds / 8, threads)[1])
+        if agent.observes:
+            copy_us.append(breakdown.per_observation(ours.sampler, None, o.seconds / 8, threads)[1])
         rate = ours.measure(o.seconds, agent)
         busy.append(ours.busy)
         return rate
@@ -138,7 +139,7 @@ def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str,
         emulation_us=statistics.median(bare.cpu_us["E"]),
         act_us=statistics.median(bare.cpu_us["E0"]),
         inference_us=statistics.median(inference_us) if inference_us else 0.0,
-        copy_us=statistics.median(copy_us),
+        copy_us=statistics.median(copy_us) if copy_us else 0.0,
     )
     return {
         **ours.describe(),

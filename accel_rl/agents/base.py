@@ -11,6 +11,8 @@ class Agent(Protocol):
     """`act` turns a batch of observations into actions; the randomness comes from outside, one number a step."""
 
     model: nn.Module
+    observes: bool
+    """False: it acts without looking, and its observations (`obs` is None then) are not even put together."""
     state_size: int
     """Floats that the agent remembers per environment from step to step; 0: it has no memory."""
 

@@ -12,6 +12,7 @@ from accel_rl.ops.policy_gradient import sample_categorical
 class CategoricalPolicyAgent:
     """Samples from softmax(logits); records the value and the log-probability of the action taken."""
 
+    observes = True
     state_size = 0
 
     def __init__(self, model: nn.Module, greedy: bool = False):

@@ -1,5 +1,7 @@
 """Turns a group's newest frames into actions, one batch at a time."""
 
+from typing import Any
+
 import torch
 
 from accel_rl.agents.base import Agent
@@ -49,7 +51,8 @@ class ActionServer:
         if t:
             self._fetch(buffer, t, b)
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
-        action, recorded = agent.act(rollout.observations(t, b=b, learning=False), uniform[b], memory)
+        obs: Any = rollout.observations(t, b=b, learning=False) if agent.observes else None
+        action, recorded = agent.act(obs, uniform[b], memory)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:

@@ -1,0 +1,32 @@
+"""Actions that depend on nothing."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from accel_rl.data.memory import Memory
+
+
+class RandomAgent:
+    """Uniform-random actions: the environments' own speed, and the lowest score."""
+
+    observes = False
+    state_size = 0
+
+    def __init__(self, n_actions: int):
+        self.n_actions, self.model = n_actions, nn.Identity()
+
+    def act(
+        self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """uniform [N] -> (action [N], nothing)."""
+        return (uniform * self.n_actions).long().clamp_(max=self.n_actions - 1), {}
+
+    def evaluating(self, greedy: bool = False) -> "RandomAgent":
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
