@@ -28,7 +28,7 @@ struct Snapshot {
 
 class Emulator {
   public:
-    Emulator(const std::string& rom, CartridgeKind kind, const Game& game)
+    Emulator(const std::string& rom, CartridgeKind kind, const Game& game, u32 sticky_seed, float sticky)
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
                    game.pal ? 342 : 290, log_, false} {
@@ -40,6 +40,8 @@ class Emulator {
         console_.rom = rom_of(bytes_.data(), kind);
         checksum_ = 2166136261u;
         for (u8 b : bytes_) checksum_ = (checksum_ ^ b) * 16777619u;
+        random_seed(snap_.sticky, sticky_seed);
+        snap_.sticky_probability = sticky;
         load();
     }
     Emulator(const Emulator&) = delete;
@@ -58,11 +60,10 @@ class Emulator {
     }
 
     void reset() {
+        snap_.last_action = 0;
         power_cycle();
         for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
-        for (int i = 0; i < game_.reset_frames; i++) frame(0, RESET);
-        for (int i = 0; i < game_.presses; i++)
-            for (int n = 0; n < game_.start[i].frames; n++) frame(game_.start[i].action, NO_SWITCH);
+        for (u32 i = 0; i < game_.steps; i++) run_step(game_.step[i]);
         snap_.score = game_score(game_, snap_.state.ram);
         snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
         snap_.over = game_over(game_, snap_.state.ram);
@@ -75,11 +76,7 @@ class Emulator {
     i32 act(u32 action) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.over) return 0;
-        const double p = snap_.sticky_probability;
-        const double drawn = random_draw(snap_.sticky) / 4294967296.0;
-        random_draw(snap_.sticky);  // the second player's
-        if (drawn >= p) snap_.last_action = u8(action);
-        frame(snap_.last_action, NO_SWITCH);
+        frame(stuck(action), NO_SWITCH);
         snap_.frame++;
         snap_.episode_frame++;
         const i32 score = game_score(game_, snap_.state.ram);
@@ -98,9 +95,11 @@ class Emulator {
         console_.run_frame(pixels_.data(), draws_);
     }
 
-    void seed(u32 value) { random_seed(snap_.sticky, value); }
-    void set_sticky(float p) { snap_.sticky_probability = p; }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
+    void set_steps(const Game& game) {  // another mode's; they count from the next reset on
+        game_.steps = game.steps;
+        for (u32 i = 0; i < game.steps; i++) game_.step[i] = game.step[i];
+    }
     void set_draws(bool on) { draws_ = on; }
 
     const u8* ram() const { return snap_.state.ram; }
@@ -170,6 +169,28 @@ class Emulator {
     bool lost_last_life() const {
         return game_.has_last_life && snap_.lives_byte == game_.last_life[0] &&
                snap_.state.ram[game_.lives_address & 0x7F] == game_.last_life[1];
+    }
+
+    // The action, or with some probability the last one.
+    u32 stuck(u32 action) {
+        const double drawn = random_draw(snap_.sticky) / 4294967296.0;
+        random_draw(snap_.sticky);  // the second player's
+        if (drawn >= snap_.sticky_probability) snap_.last_action = u8(action);
+        return snap_.last_action;
+    }
+
+    void run_step(const Step& step) {
+        const u8& moving = snap_.state.ram[step.moves & 0x7F];
+        const u8 before = moving;
+        for (u32 n = 0; n < MOST_PRESSES; n++) {
+            if (step.until.count && step.until.holds(snap_.state.ram)) return;
+            for (i32 i = 0; i < step.frames + step.gap; i++) {
+                const u32 action = i < step.frames ? step.action : 0;
+                frame(step.sticks ? stuck(action) : action, i < step.frames ? step.switches : u8(NO_SWITCH));
+            }
+            if (step.switches & RESET) snap_.last_action = 0;
+            if (step.moves ? moving != before : !step.until.count) return;
+        }
     }
 
     void power_cycle() {

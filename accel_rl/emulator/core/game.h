@@ -37,9 +37,16 @@ struct Clause {
     }
 };
 
-struct Press {
-    u8 action, frames;
+// One step of a reset: hold an action and switches for some frames, once or until the RAM says so. RESET lets an action go
+// that would stick.
+struct Step {
+    u8 action, switches, frames, gap;  // gap: frames without a press after each
+    u8 sticks;                         // as an agent's action: it may stick, and draws random numbers
+    Clause until;                      // checked before each press; empty: press once ...
+    u8 moves;                          // ... or until this byte has changed, where it is not 0
 };
+constexpr u32 MOST_STEPS = 24;
+constexpr u32 MOST_PRESSES = 1000;  // a damaged RAM may never say so
 
 struct Game {
     u8 score_bytes;
@@ -58,9 +65,8 @@ struct Game {
     u8 no_lives_when_over;
     u8 clauses;
     Clause over[4];
-    u8 reset_frames;        // with the RESET switch held
-    u8 presses;
-    Press start[3];
+    u8 steps;
+    Step step[MOST_STEPS];  // of a reset, after its 60 frames: RESET, the mode's SELECTs, the game's start actions
     u8 fire_is_noop;        // actions with the fire button do nothing at all
     Controllers controllers;
     u8 pal;
