@@ -64,6 +64,9 @@ Game game_of(const py::dict& d) {
     g.more_lives_address = u8(more.first);
     for (size_t v = 0; v < 256; v++) g.more_lives[v] = i16(more.second.at(v));
     g.lives_at_reset = i16(d["lives_at_reset"].cast<int>());
+    g.lives_when = clause_of(d["lives_when"].cast<py::list>());
+    g.lives_else = i16(d["lives_else"].cast<int>());
+    g.lives_latch = d["lives_latch"].cast<bool>();
     g.lives_fall = d["lives_fall"].cast<bool>();
     auto last_life = d["last_life"].cast<std::vector<int>>();
     if (last_life.size() == 2) {

@@ -24,6 +24,7 @@ struct Snapshot {
     i32 lives;
     u8 over, last_action, difficulty, mode;
     u8 lives_byte;  // as it was a frame ago
+    u8 lives_count; // the condition for lives has held since the reset
 };
 
 class Emulator {
@@ -36,6 +37,7 @@ class Emulator {
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
                                         std::to_string(cartridge_size(kind)));
+        for (size_t i = 0; bytes_.size() < cartridge_size(kind); i++) bytes_.push_back(bytes_[i]);  // mirrored
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
         checksum_ = 2166136261u;
@@ -68,6 +70,7 @@ class Emulator {
         snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
         snap_.over = game_over(game_, snap_.state.ram);
         snap_.lives = game_lives(game_, snap_.state.ram, snap_.over);
+        snap_.lives_count = 0;
         if (game_.lives_at_reset >= 0) snap_.lives = game_.lives_at_reset;
         snap_.last_action = 0;
         snap_.episode_frame = 0;
@@ -83,6 +86,7 @@ class Emulator {
         const i32 reward = game_reward(game_, snap_.score, score);
         snap_.score = score;
         snap_.over = game_over(game_, snap_.state.ram) || lost_last_life();
+        snap_.lives_count |= game_.lives_when.holds(snap_.state.ram);
         snap_.lives = lives_now();
         snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
         return reward;
@@ -161,6 +165,9 @@ class Emulator {
     }
 
     i32 lives_now() const {
+        const bool holds = !game_.lives_when.count || game_.lives_when.holds(snap_.state.ram);
+        if (!holds && !(game_.lives_latch && snap_.lives_count) && !(snap_.over && game_.no_lives_when_over))
+            return game_.lives_else < 0 ? snap_.lives : game_.lives_else;
         if (!game_.lives_fall) return game_lives(game_, snap_.state.ram, snap_.over);
         if (snap_.over) return 0;
         return snap_.lives - (snap_.state.ram[game_.lives_address & 0x7F] == u8(snap_.lives_byte - 1) ? 1 : 0);
@@ -207,15 +214,13 @@ class Emulator {
         for (u16 slice : c.cartridge.slice) require(slice + 1024u <= console_.rom.size, "a cartridge slice lies outside the ROM");
         for (u8 pos : c.tia.pos) require(pos < WIDTH, "an object lies outside the line");
         require(c.riot.shift <= 10, "the timer's divider");
-        const i32 most = 1 << 28;
-        require(c.cycle >= 0 && c.cycle < most, "the cycle count");
+        const i32 most = -LONG_AGO;
+        require(c.cycle >= 0 && c.cycle < most / 4, "the cycle count");
         require(c.tia.frame_clock <= 0 && c.tia.frame_clock > -LINE_CLOCKS, "the frame's first clock");
         require(c.tia.settled >= -LINE_CLOCKS && c.tia.settled <= 3 * c.cycle + LINE_CLOCKS, "the settled clock");
-        require(c.riot.set_cycle > -most && c.riot.set_cycle <= c.cycle, "the timer's cycle");
-        require(c.riot.read_offset > -most && c.riot.read_offset < most, "the timer's offset");
-        require(c.tia.dump_cycle > -most && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");
-        require(c.tia.hmove_clock >= -most && c.tia.hmove_clock <= 3 * c.cycle, "the clock of HMOVE");
-        require(c.tia.vsync_clock == NEVER || (c.tia.vsync_clock > -most && c.tia.vsync_clock < most), "the clock of VSYNC");
+        require(c.tia.dump_cycle >= LONG_AGO && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");
+        require(c.tia.hmove_clock >= LONG_AGO && c.tia.hmove_clock <= 3 * c.cycle, "the clock of HMOVE");
+        require(c.tia.vsync_clock == NEVER || (c.tia.vsync_clock >= LONG_AGO && c.tia.vsync_clock < most), "the clock of VSYNC");
         for (u8 hm : c.tia.hm) require(hm < 16, "a motion");
         require(c.tia.enam[0] < 2 && c.tia.enam[1] < 2 && c.odd_frame < 2, "a flag");
         require(c.cpu.c < 2 && c.cpu.v < 2 && c.cpu.d < 2 && c.cpu.i < 2, "a processor flag");

@@ -149,10 +149,10 @@ struct Console {
         const i32 cycles = s.cycle, clocks = 3 * s.cycle;
         const i32 phase = line_clock(s.tia, clocks);
         s.cycle = 0;
-        s.riot.set_cycle -= cycles;
-        s.tia.dump_cycle -= cycles;
-        s.tia.hmove_clock -= clocks;
-        if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock -= clocks;
+        s.riot.set_cycle = i32(u32(s.riot.set_cycle) - u32(cycles));
+        s.tia.dump_cycle = rebased(s.tia.dump_cycle, cycles);
+        s.tia.hmove_clock = rebased(s.tia.hmove_clock, clocks);
+        if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock = rebased(s.tia.vsync_clock, clocks);
         s.tia.frame_clock = -phase;
         s.tia.settled = -phase;
         s.odd_frame ^= 1;
@@ -168,7 +168,7 @@ struct Console {
         riot_reset(s.riot, timer);
         s.tia = Tia{};
         s.tia.vsync_clock = NEVER;
-        s.tia.hmove_clock = -NEVER / 2;
+        s.tia.hmove_clock = LONG_AGO;
         s.tia.latched[0] = s.tia.latched[1] = 0x80;
         s.cpu = Cpu{};
         s.cpu.sp = 0xFF;

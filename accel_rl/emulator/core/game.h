@@ -59,6 +59,9 @@ struct Game {
     u8 more_lives_address;  // a second byte that counts, if any
     i16 more_lives[256];
     i16 lives_at_reset;     // what a reset says before the first frame; -1: as the RAM has it
+    Clause lives_when;      // while it does not hold the lives are `lives_else`, or stay as they were where that is -1 ...
+    i16 lives_else;
+    u8 lives_latch;         // ... and it counts as holding once it has held since the reset
     u8 lives_fall;          // lives are counted: one less whenever the byte falls by one
     u8 last_life[2];        // the game is over when the lives byte goes from the first to the second of these ...
     u8 has_last_life;       // ... in games where the second also means something else

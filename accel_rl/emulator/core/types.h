@@ -22,6 +22,10 @@ using u32 = unsigned int;
 using i32 = int;
 using u64 = unsigned long long;
 
+// A moment, seen from a later start of time; what is long ago stays so.
+constexpr i32 LONG_AGO = -(1 << 28);
+HD i32 rebased(i32 moment, i32 start) { return moment - start > LONG_AGO ? moment - start : LONG_AGO; }
+
 static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8, "fixed widths");
 
 }  // namespace accel
