@@ -24,7 +24,7 @@ from typing import Any
 from accel_rl.errors import ConfigError, nearest
 
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
-CONTROLLERS = ("joysticks", "paddles", "paddles_swapped")
+CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
 RESET, SELECT = 1, 2  # switches of the console
 RIGHT, LEFT, DOWN = 3, 4, 5  # actions
