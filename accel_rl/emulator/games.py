@@ -11,9 +11,9 @@ An end of a game is a list of clauses; a clause is a list of conditions `[addres
 hold.
 
 `start` are a game's presses at the end of a reset: `[action, switches, frames]`. `modes` says how one is chosen, after
-and before the presses `[action, switches, frames, gap, sticks]` of `before` and `after`: SELECT is held for `select` frames and let
-go for one until the byte `at` is the mode's number plus one of `values`, or until the mode's clause in `until` holds; or
-by a `menu`.
+and before the presses `[action, switches, frames, gap, sticks]` of `before` and `after`: SELECT is held for `select`
+frames and let go for one until the byte `at` is the mode's number plus one of `values`, or until the mode's clause in
+`until` holds; or by a `menu`.
 """
 
 import functools
@@ -118,11 +118,17 @@ def steps(game: str, mode: int) -> list[tuple]:
         if "menu" in rule:
             chosen += _menu(rule["menu"], mode)
         else:
-            at = rule["until"][str(mode)] if "until" in rule else [[rule["at"], [[mode + n] * 2 for n in rule["values"]]]]
+            at = (
+                rule["until"][str(mode)]
+                if "until" in rule
+                else [[rule["at"], [[mode + n] * 2 for n in rule["values"]]]]
+            )
             chosen += [(0, SELECT, rule["select"], 1, False, _clause(at), 0)]
         chosen += [reset, *((*press, [], 0) for press in rule.get("after", []))]
     chosen += [reset]
-    return chosen + [(action, switches, frames, 0, False, [], 0) for action, switches, frames in games()[game].get("start", [])]
+    return chosen + [
+        (action, switches, frames, 0, False, [], 0) for action, switches, frames in games()[game].get("start", [])
+    ]
 
 
 def _menu(rule: dict[str, Any], mode: int) -> list[tuple]:
