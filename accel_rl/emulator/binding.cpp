@@ -75,6 +75,8 @@ Game game_of(const py::dict& d) {
         g.last_life[1] = u8(last_life[1]);
     }
     g.no_lives_when_over = d["no_lives_when_over"].cast<bool>();
+    g.no_reward_when_over = d["no_reward_when_over"].cast<bool>();
+    g.over_after = clause_of(d["over_after"].cast<py::list>());
     for (auto clause : over) g.over[g.clauses++] = clause_of(clause.cast<py::list>());
     set_steps(g, d["steps"].cast<py::list>());
     g.fire_is_noop = d["fire_is_noop"].cast<bool>();

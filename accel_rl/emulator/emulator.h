@@ -24,7 +24,7 @@ struct Snapshot {
     i32 lives;
     u8 over, last_action, difficulty, mode;
     u8 lives_byte;  // as it was a frame ago
-    u8 lives_count; // the condition for lives has held since the reset
+    u8 lives_held, over_held;  // the conditions for lives and for an end have held since the reset
 };
 
 class Emulator {
@@ -68,9 +68,9 @@ class Emulator {
         for (u32 i = 0; i < game_.steps; i++) run_step(game_.step[i]);
         snap_.score = game_score(game_, snap_.state.ram);
         snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
-        snap_.over = game_over(game_, snap_.state.ram);
+        snap_.lives_held = snap_.over_held = 0;
+        snap_.over = over_now();
         snap_.lives = game_lives(game_, snap_.state.ram, snap_.over);
-        snap_.lives_count = 0;
         if (game_.lives_at_reset >= 0) snap_.lives = game_.lives_at_reset;
         snap_.last_action = 0;
         snap_.episode_frame = 0;
@@ -85,11 +85,12 @@ class Emulator {
         const i32 score = game_score(game_, snap_.state.ram);
         const i32 reward = game_reward(game_, snap_.score, score);
         snap_.score = score;
-        snap_.over = game_over(game_, snap_.state.ram) || lost_last_life();
-        snap_.lives_count |= game_.lives_when.holds(snap_.state.ram);
+        snap_.lives_held |= game_.lives_when.holds(snap_.state.ram);
+        snap_.over_held |= game_.over_after.holds(snap_.state.ram);
+        snap_.over = over_now() || lost_last_life();
         snap_.lives = lives_now();
         snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
-        return reward;
+        return snap_.over && game_.no_reward_when_over ? 0 : reward;
     }
 
     void frame(u32 action, u8 switches) {
@@ -166,11 +167,15 @@ class Emulator {
 
     i32 lives_now() const {
         const bool holds = !game_.lives_when.count || game_.lives_when.holds(snap_.state.ram);
-        if (!holds && !(game_.lives_latch && snap_.lives_count) && !(snap_.over && game_.no_lives_when_over))
+        if (!holds && !(game_.lives_latch && snap_.lives_held) && !(snap_.over && game_.no_lives_when_over))
             return game_.lives_else < 0 ? snap_.lives : game_.lives_else;
         if (!game_.lives_fall) return game_lives(game_, snap_.state.ram, snap_.over);
         if (snap_.over) return 0;
         return snap_.lives - (snap_.state.ram[game_.lives_address & 0x7F] == u8(snap_.lives_byte - 1) ? 1 : 0);
+    }
+
+    bool over_now() const {
+        return (!game_.over_after.count || snap_.over_held) && game_over(game_, snap_.state.ram);
     }
 
     bool lost_last_life() const {

@@ -87,6 +87,8 @@ def settings(game: str) -> dict[str, Any]:
         "lives_fall": g.get("lives_fall", False),
         "last_life": g.get("last_life", []),
         "no_lives_when_over": g.get("no_lives_when_over", False),
+        "no_reward_when_over": g.get("no_reward_when_over", False),
+        "over_after": _clause(g.get("over_after", [])),
         "over": [_clause(clause) for clause in g.get("over", [])],
         "steps": steps(game, default_mode(game)),
         "fire_is_noop": g.get("fire_is_noop", False),
@@ -110,7 +112,7 @@ def default_mode(game: str) -> int:
 def steps(game: str, mode: int) -> list[tuple]:
     """A reset as the core wants it: (action, switches, frames, gap, sticks, clause it is repeated until,
     byte that it is repeated until a change of).."""
-    reset = (0, RESET, 4, 0, False, [], 0)
+    reset: tuple = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
     rule = games()[game].get("modes")
     if rule:
@@ -133,7 +135,7 @@ def steps(game: str, mode: int) -> list[tuple]:
 
 def _menu(rule: dict[str, Any], mode: int) -> list[tuple]:
     """A menu of yes and no, one line for each bit of the mode: down to the line, then left for no or right for yes."""
-    down = (DOWN, 0, 1, 1, True, [], rule["line"])
+    down: tuple = (DOWN, 0, 1, 1, True, [], rule["line"])
     chosen = [down]  # past the title
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1

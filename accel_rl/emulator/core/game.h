@@ -66,6 +66,8 @@ struct Game {
     u8 last_life[2];        // the game is over when the lives byte goes from the first to the second of these ...
     u8 has_last_life;       // ... in games where the second also means something else
     u8 no_lives_when_over;
+    u8 no_reward_when_over;
+    Clause over_after;      // the clauses below count only once this has held since the reset
     u8 clauses;
     Clause over[4];
     u8 steps;
