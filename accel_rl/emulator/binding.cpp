@@ -95,7 +95,9 @@ std::unique_ptr<Emulator> make(const py::bytes& rom, int kind, const py::dict& g
     if (g.height < 1 || g.height > 260 || g.first_line < 0 || g.first_line > 100)
         throw std::invalid_argument("the picture's lines are impossible");
     py::gil_scoped_release release;
-    return std::make_unique<Emulator>(bytes, CartridgeKind(kind), g, seed, sticky);
+    auto emulator = std::make_unique<Emulator>(bytes, CartridgeKind(kind), g, seed, sticky);
+    emulator->load();
+    return emulator;
 }
 
 py::array_t<u8> screen(const Emulator& e) {

@@ -44,9 +44,8 @@ class Emulator {
         for (u8 b : bytes_) checksum_ = (checksum_ ^ b) * 16777619u;
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
-        load();
     }
-    Emulator(const Emulator&) = delete;
+    Emulator(const Emulator&) = delete;  // load() comes before anything else
 
     // Power on as the reference does: 60 frames to detect the TV format, then a reset.
     void load() {
@@ -220,7 +219,7 @@ class Emulator {
         for (u8 pos : c.tia.pos) require(pos < WIDTH, "an object lies outside the line");
         require(c.riot.shift <= 10, "the timer's divider");
         const i32 most = -LONG_AGO;
-        require(c.cycle >= 0 && c.cycle < most / 4, "the cycle count");
+        require(c.cycle >= 0 && c.cycle <= MOST_CYCLES + MOST_CYCLES / 2, "the cycle count");
         require(c.tia.frame_clock <= 0 && c.tia.frame_clock > -LINE_CLOCKS, "the frame's first clock");
         require(c.tia.settled >= -LINE_CLOCKS && c.tia.settled <= 3 * c.cycle + LINE_CLOCKS, "the settled clock");
         require(c.tia.dump_cycle >= LONG_AGO && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");

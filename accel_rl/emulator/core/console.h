@@ -21,6 +21,7 @@ namespace accel {
 
 constexpr i32 LINE_CYCLES = 76;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
+constexpr i32 MOST_CYCLES = 1 << 26;  // a program without frames starts anew before its clock runs over
 
 struct State {
     u8 ram[128];
@@ -132,7 +133,7 @@ struct Console {
     };
     template <class Before = Untraced>
     HD void run_frame(u8* pictures, bool wanted, Before before = Before{}) {
-        if (!s.partial) start_frame();
+        if (!s.partial || s.cycle > MOST_CYCLES) start_frame();
         picture.pixels = wanted ? pictures + (s.odd_frame ? picture.height * WIDTH : 0) : nullptr;
         frame_over = false;
         Instruction<Console> instruction{s.cpu, *this};

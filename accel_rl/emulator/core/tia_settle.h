@@ -154,7 +154,7 @@ HD i32 write_delay(u32 reg, i32 at) {
 // A player is reset while its copies at the old position show or are about to. By the distance from the start of an old
 // copy to the new position:
 //
-//     1-3            the new first copy shows at once
+//     0-3            the new first copy shows at once
 //     4 ... width+3  the beam is inside the old copy: what the next 11 clocks show of it is still drawn
 //     others         nothing of the old copies is drawn any more
 //
@@ -167,7 +167,7 @@ HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     for (u32 copy = 0; copy < 5; copy++) {
         if (!(copies(t.nusiz[i]) >> copy & 1)) continue;
         const i32 distance = (position - t.pos[i] - 16 * i32(copy) + 2 * WIDTH) % WIDTH;
-        if (distance >= 1 && distance <= 3) t.first_hidden[i] = 0;
+        if (distance <= 3) t.first_hidden[i] = 0;
         if (distance >= 4 && distance <= width + 3) delay = 11;
     }
     return delay;
