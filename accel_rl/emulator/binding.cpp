@@ -67,6 +67,7 @@ Game game_of(const py::dict& d) {
     g.lives_when = clause_of(d["lives_when"].cast<py::list>());
     g.lives_else = i16(d["lives_else"].cast<int>());
     g.lives_latch = d["lives_latch"].cast<bool>();
+    g.loss_when = clause_of(d["loss_when"].cast<py::list>());
     g.lives_fall = d["lives_fall"].cast<bool>();
     auto last_life = d["last_life"].cast<std::vector<int>>();
     if (last_life.size() == 2) {

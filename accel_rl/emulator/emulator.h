@@ -1,6 +1,6 @@
 // One emulator on the host: a console, its game, two pictures, the two streams of randomness; and its state as bytes.
 //
-//     state bytes     magic "ARLE" | version | kind of cartridge | ROM checksum | Snapshot | the two pictures
+//     state bytes     magic "ARLE" | version | kind of cartridge | checksums of ROM and mode | Snapshot | the two pictures
 //
 // Everything that the future depends on is in it, pictures included (a short frame shows lines of an older one). The
 // numbers are little-endian, as on every machine this builds for.
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/game.h"
+#include "core/progress.h"
 
 namespace accel {
 
@@ -18,13 +18,10 @@ struct Snapshot {
     State state;
     Random sticky;
     u32 console_draws;  // of the console's randomness, from its fixed seed
-    i32 score;
+    Progress progress;
     u32 frame, episode_frame;
     float sticky_probability;
-    i32 lives;
-    u8 over, last_action, difficulty, mode;
-    u8 lives_byte;  // as it was a frame ago
-    u8 lives_held, over_held;  // the conditions for lives and for an end have held since the reset
+    u8 last_action, difficulty;
 };
 
 class Emulator {
@@ -40,8 +37,7 @@ class Emulator {
         for (size_t i = 0; bytes_.size() < cartridge_size(kind); i++) bytes_.push_back(bytes_[i]);  // mirrored
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
-        checksum_ = 2166136261u;
-        for (u8 b : bytes_) checksum_ = (checksum_ ^ b) * 16777619u;
+        checksum_ = checksum(bytes_.data(), bytes_.size());
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }
@@ -65,31 +61,18 @@ class Emulator {
         power_cycle();
         for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
         for (u32 i = 0; i < game_.steps; i++) run_step(game_.step[i]);
-        snap_.score = game_score(game_, snap_.state.ram);
-        snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
-        snap_.lives_held = snap_.over_held = 0;
-        snap_.over = over_now();
-        snap_.lives = game_lives(game_, snap_.state.ram, snap_.over);
-        if (game_.lives_at_reset >= 0) snap_.lives = game_.lives_at_reset;
+        start_progress(game_, snap_.progress, snap_.state.ram);
         snap_.last_action = 0;
         snap_.episode_frame = 0;
     }
 
     i32 act(u32 action) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
-        if (snap_.over) return 0;
+        if (snap_.progress.over) return 0;
         frame(stuck(action), NO_SWITCH);
         snap_.frame++;
         snap_.episode_frame++;
-        const i32 score = game_score(game_, snap_.state.ram);
-        const i32 reward = game_reward(game_, snap_.score, score);
-        snap_.score = score;
-        snap_.lives_held |= game_.lives_when.holds(snap_.state.ram);
-        snap_.over_held |= game_.over_after.holds(snap_.state.ram);
-        snap_.over = over_now() || lost_last_life();
-        snap_.lives = lives_now();
-        snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
-        return snap_.over && game_.no_reward_when_over ? 0 : reward;
+        return advance_progress(game_, snap_.progress, snap_.state.ram);
     }
 
     void frame(u32 action, u8 switches) {
@@ -110,8 +93,8 @@ class Emulator {
     void set_ram(u32 address, u8 value) { snap_.state.ram[address & 0x7F] = value; }
     const u8* screen() const { return pixels_.data() + (snap_.state.odd_frame ? size_t(game_.height) * WIDTH : 0); }
     i32 height() const { return game_.height; }
-    bool over() const { return snap_.over; }
-    i32 lives() const { return snap_.lives; }
+    bool over() const { return snap_.progress.over; }
+    i32 lives() const { return snap_.progress.lives; }
     u32 frames() const { return snap_.frame; }
     u32 episode_frames() const { return snap_.episode_frame; }
     const State& state() const { return snap_.state; }
@@ -127,7 +110,7 @@ class Emulator {
 
     std::string save() const {
         std::string out;
-        const u32 head[4] = {MAGIC, VERSION, console_.rom.kind, checksum_};
+        const u32 head[5] = {MAGIC, VERSION, console_.rom.kind, checksum_, mode_checksum()};
         out.append(reinterpret_cast<const char*>(head), sizeof head);
         out.append(reinterpret_cast<const char*>(&snap_), sizeof snap_);
         out.append(reinterpret_cast<const char*>(pixels_.data()), pixels_.size());
@@ -135,7 +118,7 @@ class Emulator {
     }
 
     void restore(const std::string& bytes) {
-        u32 head[4];
+        u32 head[5];
         const size_t expected = sizeof head + sizeof snap_ + pixels_.size();
         if (bytes.size() < sizeof head) throw std::invalid_argument("the state is cut off: " + std::to_string(bytes.size()) + " bytes");
         std::memcpy(head, bytes.data(), sizeof head);
@@ -143,6 +126,7 @@ class Emulator {
         if (head[1] != VERSION)
             throw std::invalid_argument("the state has version " + std::to_string(head[1]) + "; this emulator reads " + std::to_string(VERSION));
         if (head[2] != console_.rom.kind || head[3] != checksum_) throw std::invalid_argument("the state is of another ROM");
+        if (head[4] != mode_checksum()) throw std::invalid_argument("the state is of another mode of the game");
         if (bytes.size() != expected)
             throw std::invalid_argument("the state has " + std::to_string(bytes.size()) + " bytes; expected " + std::to_string(expected));
         Snapshot s;
@@ -157,29 +141,19 @@ class Emulator {
 
   private:
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
-    static constexpr u32 VERSION = 1;
+    static constexpr u32 VERSION = 2;
+
+    static u32 checksum(const void* data, size_t size) {  // FNV-1a
+        u32 sum = 2166136261u;
+        for (size_t i = 0; i < size; i++) sum = (sum ^ static_cast<const u8*>(data)[i]) * 16777619u;
+        return sum;
+    }
+    // Later resets depend on the mode's presses; they are bytes without gaps.
+    u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     u32 draw() {
         snap_.console_draws++;
         return random_draw(console_random_);
-    }
-
-    i32 lives_now() const {
-        const bool holds = !game_.lives_when.count || game_.lives_when.holds(snap_.state.ram);
-        if (!holds && !(game_.lives_latch && snap_.lives_held) && !(snap_.over && game_.no_lives_when_over))
-            return game_.lives_else < 0 ? snap_.lives : game_.lives_else;
-        if (!game_.lives_fall) return game_lives(game_, snap_.state.ram, snap_.over);
-        if (snap_.over) return 0;
-        return snap_.lives - (snap_.state.ram[game_.lives_address & 0x7F] == u8(snap_.lives_byte - 1) ? 1 : 0);
-    }
-
-    bool over_now() const {
-        return (!game_.over_after.count || snap_.over_held) && game_over(game_, snap_.state.ram);
-    }
-
-    bool lost_last_life() const {
-        return game_.has_last_life && snap_.lives_byte == game_.last_life[0] &&
-               snap_.state.ram[game_.lives_address & 0x7F] == game_.last_life[1];
     }
 
     // The action, or with some probability the last one.
@@ -229,6 +203,8 @@ class Emulator {
         require(c.tia.enam[0] < 2 && c.tia.enam[1] < 2 && c.odd_frame < 2, "a flag");
         require(c.cpu.c < 2 && c.cpu.v < 2 && c.cpu.d < 2 && c.cpu.i < 2, "a processor flag");
         for (i32 r : c.paddle) require(r >= -1 && r <= PADDLE_MOST, "a paddle");
+        require(s.progress.over < 2 && s.progress.lives > -most && s.progress.lives < most, "the lives");
+        require(s.progress.score > -4 * most && s.progress.score < 4 * most, "the score");
         require(s.sticky.next <= 624, "the random numbers");
         require(s.console_draws < (1u << 24), "the number of resets");
         require(s.last_action < ACTIONS, "the last action");

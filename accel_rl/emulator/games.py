@@ -84,6 +84,7 @@ def settings(game: str) -> dict[str, Any]:
         "lives_when": _clause(g.get("lives_when", [])),
         "lives_else": g.get("lives_else", -1),
         "lives_latch": g.get("lives_latch", False),
+        "loss_when": _clause(g.get("loss_when", [])),
         "lives_fall": g.get("lives_fall", False),
         "last_life": g.get("last_life", []),
         "no_lives_when_over": g.get("no_lives_when_over", False),

@@ -14,6 +14,7 @@ using namespace accel;
 
 namespace {
 
+constexpr u32 HEAD = 20;  // bytes before the console's state
 Random chance{};
 u32 below(u32 n) { return random_draw(chance) % n; }
 
@@ -94,7 +95,7 @@ int states(int count, CartridgeKind kind, const std::string& rom) {
             case 0: bytes.resize(below(1u << (1 + below(16)))); break;
             case 1: mutate(bytes, 0); break;
             default:  // within the console's state, where most of the sense is
-                for (u32 n = 1 + below(4); n; n--) bytes[16 + below(sizeof(State))] = char(below(256));
+                for (u32 n = 1 + below(4); n; n--) bytes[HEAD + below(sizeof(State))] = char(below(256));
         }
         try {
             emulator.restore(bytes);

@@ -55,7 +55,7 @@ struct Console {
         return read(address);
     }
 
-    HD u8 read(u32 address) {
+    HD_CALL u8 read(u32 address) {
         u8 value;
         if (address & 0x1000) value = cartridge_read(s.cartridge, rom, address);
         else if (!(address & 0x80)) value = read_tia(address & 15);
@@ -64,7 +64,7 @@ struct Console {
         return s.bus = value;
     }
 
-    HD void write(u32 address, u8 value) {
+    HD_CALL void write(u32 address, u8 value) {
         if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
         else if (!(address & 0x80)) write_tia(address & 0x3F, value);
         else if (address & 0x200) riot_write(s.riot, address, value, s.cycle);

@@ -45,6 +45,7 @@ struct Step {
     Clause until;                      // checked before each press; empty: press once ...
     u8 moves;                          // ... or until this byte has changed, where it is not 0
 };
+static_assert(alignof(Step) == 1, "no gaps");
 constexpr u32 MOST_STEPS = 24;
 constexpr u32 MOST_PRESSES = 1000;  // a damaged RAM may never say so
 
@@ -62,6 +63,7 @@ struct Game {
     Clause lives_when;      // while it does not hold the lives are `lives_else`, or stay as they were where that is -1 ...
     i16 lives_else;
     u8 lives_latch;         // ... and it counts as holding once it has held since the reset
+    Clause loss_when;       // one life less counts only while this holds, where there is such a clause
     u8 lives_fall;          // lives are counted: one less whenever the byte falls by one
     u8 last_life[2];        // the game is over when the lives byte goes from the first to the second of these ...
     u8 has_last_life;       // ... in games where the second also means something else

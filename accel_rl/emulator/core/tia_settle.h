@@ -118,7 +118,7 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
 }
 
 // From `settled` to `until` with the registers as they are. Outside the displayed lines nothing happens.
-HD void draw_until(Tia& t, const Picture& picture, i32 until) {
+HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
     const i32 stop = start + picture.height * LINE_CLOCKS;
     i32 from = t.settled > start ? t.settled : start;
@@ -199,7 +199,7 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-HD void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock) {
+HD_CALL void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock) {
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;
@@ -246,7 +246,7 @@ HD void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock
     }
 }
 
-HD void settle_writes(Tia& t, TiaLog& log, const Picture& picture) {
+HD_CALL void settle_writes(Tia& t, TiaLog& log, const Picture& picture) {
     for (u32 i = 0; i < log.count; i++) {
         const TiaWrite w = log.writes[i];
         draw_until(t, picture, w.clock + write_delay(w.reg, line_clock(t, w.clock)));

@@ -1,15 +1,18 @@
 // The words every other header uses, so that the core needs no standard library.
 //
 //     CPU compiler      HD is empty
-//     nvcc, NVRTC       HD marks a function for the host and the device
+//     nvcc, NVRTC       HD marks a function for the host and the device; HD_CALL one that is not copied to where it is
+//                       called: a CUDA compiler else copies the whole TIA into every instruction, and does not finish
 //
 // Tables are constants inside functions: a namespace-scope array cannot be indexed from device code.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define HD __host__ __device__ inline
+#define HD_CALL __host__ __device__ __noinline__
 #else
 #define HD inline
+#define HD_CALL inline
 #endif
 
 namespace accel {
