@@ -54,6 +54,7 @@ Game game_of(const py::dict& d) {
         s.address = u8(address);
         for (size_t v = 0; v < 256; v++) s.points[v] = values.at(v);
     }
+    g.first_bytes = u8(d["first_bytes"].cast<int>());
     g.unscored = clause_of(d["unscored"].cast<py::list>());
     g.wrap = d["wrap"].cast<int>();
     g.least = d["least"].cast<int>();

@@ -73,7 +73,8 @@ def settings(game: str) -> dict[str, Any]:
     nothing = [0x80, "binary", 0]
     lives, more = g.get("lives", nothing), g.get("lives2", nothing)
     return {
-        "score": [(byte[0], table(*byte[1:])) for byte in g.get("score", [])],
+        "score": [(byte[0], table(*byte[1:])) for byte in g.get("sets", []) + g.get("score", [])],
+        "first_bytes": len(g.get("sets", [])),
         "unscored": _clause(g.get("unscored", [])),
         "wrap": g.get("wrap", 0),
         "least": g.get("reward_least", -NO_LIMIT),

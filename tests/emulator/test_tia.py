@@ -19,8 +19,8 @@ start:  sei
         cld
         lda #$0E
         sta COLUP1
-        lda #$B5
-        sta GRP1
+        lda #{shape}
+        sta {show}
 frame:  lda #2
         sta VSYNC
         sta WSYNC
@@ -46,22 +46,22 @@ def pause(cycles: int) -> str:
     return (" bit $80\n" if cycles % 2 else "") + f" .fill {cycles // 2 - cycles % 2}, nop\n"
 
 
-def reset_twice(copies: int, first: int, motion: int, second: int) -> str:
-    """A player reset at one cycle of a line, moved, and reset again at another cycle: its copies are at both places."""
+def reset_twice(register: str, copies: int, first: int, motion: int, second: int) -> str:
+    """An object reset at one cycle of a line, moved, and reset again at another cycle: its copies are at both places."""
     return f"""
  sta WSYNC
  lda #{copies}
  sta NUSIZ1
  lda #{motion << 4}
- sta HMP1
+ sta {register.replace("RES", "HM")}
 {pause(first - 13)}
- sta RESP1
+ sta {register}
  sta WSYNC
  sta HMOVE
  sta WSYNC
  sta WSYNC
 {pause(second - 3)}
- sta RESP1
+ sta {register}
 """
 
 
@@ -81,15 +81,16 @@ def pictures(rom: bytes, folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("copies", range(8))
-def test_a_player_reset_near_its_copies(copies: int, tmp_path) -> None:
+@pytest.mark.parametrize(("register", "show", "shape"), [("RESP1", "GRP1", 0xB5), ("RESM1", "ENAM1", 2)])
+def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, copies: int, tmp_path) -> None:
     rng = random.Random(copies)
     cases = []
     for _ in range(TESTS):
         first = rng.randrange(25, 70)
         near = min(70, max(8, first + rng.randrange(-4, 8)))
         cases.append((copies, first, rng.randrange(16), rng.choice([near, first, rng.randrange(8, 70)])))
-    code = "".join(reset_twice(*case) for case in cases)
-    theirs, ours = pictures(assemble(FRAME.format(code=code), 4096), tmp_path)
+    code = "".join(reset_twice(register, *case) for case in cases)
+    theirs, ours = pictures(assemble(FRAME.format(code=code, show=show, shape=shape), 4096), tmp_path)
     assert len(np.unique(theirs)) > 1
     lines = sorted({int(y) for y in np.nonzero(theirs != ours)[0]})
     assert not lines, [(y, cases[y // 4]) for y in lines if y // 4 < TESTS]

@@ -52,6 +52,7 @@ constexpr u32 MOST_PRESSES = 1000;  // a damaged RAM may never say so
 struct Game {
     u8 score_bytes;
     ScoreByte score[6];
+    u8 first_bytes;         // of the score's: where they change the reward is theirs alone (games before points in tennis)
     Clause unscored;        // while it holds (a title picture in the digits' place) the score counts as 0
     i32 wrap;               // a negative reward gets this much more; 0: it stays
     i32 least, most;        // a reward's limits
@@ -81,10 +82,10 @@ struct Game {
     u8 hmove_blanks;
 };
 
-HD i32 game_score(const Game& g, const u8* ram) {
+HD i32 game_score(const Game& g, const u8* ram, u32 from, u32 to) {
     if (g.unscored.holds(ram)) return 0;
     i32 score = 0;
-    for (u32 i = 0; i < g.score_bytes; i++) score += g.score[i].points[ram[g.score[i].address & 0x7F]];
+    for (u32 i = from; i < to; i++) score += g.score[i].points[ram[g.score[i].address & 0x7F]];
     return score;
 }
 

@@ -7,7 +7,8 @@
 namespace accel {
 
 struct Progress {
-    i32 score, lives;
+    i32 score, first_score;  // by the score's first bytes, where a game has such
+    i32 lives;
     u8 over;
     u8 lives_byte;             // as it was a frame ago
     u8 lives_held, over_held;  // the conditions for lives and for an end have held since the reset
@@ -32,7 +33,8 @@ HD i32 lives_of(const Game& g, const Progress& p, const u8* ram) {
 }
 
 HD void start_progress(const Game& g, Progress& p, const u8* ram) {
-    p.score = game_score(g, ram);
+    p.score = game_score(g, ram, g.first_bytes, g.score_bytes);
+    p.first_score = game_score(g, ram, 0, g.first_bytes);
     p.lives_byte = ram[g.lives_address & 0x7F];
     p.lives_held = p.over_held = 0;
     p.over = !g.over_after.count && game_over(g, ram);
@@ -40,9 +42,10 @@ HD void start_progress(const Game& g, Progress& p, const u8* ram) {
 }
 
 HD i32 advance_progress(const Game& g, Progress& p, const u8* ram) {
-    const i32 score = game_score(g, ram);
-    const i32 reward = game_reward(g, p.score, score);
+    const i32 score = game_score(g, ram, g.first_bytes, g.score_bytes), first = game_score(g, ram, 0, g.first_bytes);
+    const i32 reward = first != p.first_score ? first - p.first_score : game_reward(g, p.score, score);
     p.score = score;
+    p.first_score = first;
     p.lives_held |= g.lives_when.holds(ram);
     p.over_held |= g.over_after.holds(ram);
     p.over = ends(g, p, ram);
