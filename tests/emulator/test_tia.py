@@ -47,7 +47,7 @@ def pause(cycles: int) -> str:
 
 
 def reset_twice(register: str, copies: int, first: int, motion: int, second: int) -> str:
-    """An object reset at one cycle of a line, moved, and reset again at another cycle: its copies are at both places."""
+    """An object reset at one cycle of a line, moved, and reset again at another: copies at both places."""
     return f"""
  sta WSYNC
  lda #{copies}

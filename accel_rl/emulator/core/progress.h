@@ -29,7 +29,7 @@ HD i32 lives_of(const Game& g, const Progress& p, const u8* ram) {
     }
     const i32 lives = game_lives(g, ram, p.over);
     const bool lost = !g.loss_when.count || g.loss_when.holds(ram);
-    return lives == p.lives - 1 && !lost ? p.lives : lives;
+    return lives == p.lives - 1 && !lost && !p.over ? p.lives : lives;
 }
 
 HD void start_progress(const Game& g, Progress& p, const u8* ram) {
