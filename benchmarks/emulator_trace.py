@@ -2,9 +2,13 @@
 
     python -m benchmarks.emulator_trace --games all57 --seeds 2 --frames 2000
     python -m benchmarks.emulator_trace --games pong,breakout --policy full --sticky 0.25 --resets 3
+    python -m benchmarks.emulator_trace --games all57 --modes --frames 300         # every mode, difficulties in turn
+    python -m benchmarks.emulator_trace --release                                  # before a release: hours
 
-A game's line says `exact`, or the first frame that differs, in what, and the TIA writes and instructions of that frame
-(--verbose).
+The release protocol is 5 seeds x 20,000 frames of a game, 3 resets besides those at the ends of games, the policies in
+turn, sticky probability 0 and 0.25 in turn, and every mode for 300 frames; its table goes to
+benchmarks/results/emulator_trace.md. A game's line says `exact`, or the first frame that differs, in what; --verbose
+shows the instructions of that frame.
 """
 
 import argparse
@@ -20,8 +24,25 @@ import numpy as np
 
 from accel_rl.emulator import AtariEmulator, games
 from accel_rl.emulator.atari import rom_path
+from accel_rl.emulator.games import modes
 
-FIELDS = ("ram", "reward", "lives", "over", "screen")
+POLICIES = ("random", "held", "full")
+RESULTS = Path(__file__).parent / "results" / "emulator_trace.md"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one trace is made. `resets` come besides those at an end of the game; `screens` of 10: every tenth screen."""
+
+    game: str
+    seed: int = 0
+    frames: int = 2000
+    policy: str = "random"
+    sticky: float = 0.0
+    resets: int = 1
+    screens: int = 1
+    mode: int | None = None
+    difficulty: int | None = None
 
 
 @dataclass
@@ -49,15 +70,45 @@ def actions(policy: str, minimal: list[int], seed: int) -> Iterator[int]:
             yield action
 
 
-def reference(game: str, seed: int, sticky: float) -> Any:
+def reference(run: Run) -> Any:
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
-    ale.setFloat("repeat_action_probability", sticky)
-    ale.setInt("random_seed", seed)
-    ale.loadROM(rom_path(game))
+    ale.setFloat("repeat_action_probability", run.sticky)
+    ale.setInt("random_seed", run.seed)
+    ale.loadROM(rom_path(run.game))
+    if run.mode is not None:
+        ale.setMode(run.mode)
+    if run.difficulty is not None:
+        ale.setDifficulty(run.difficulty)
+    if run.mode is not None or run.difficulty is not None:
+        ale.reset_game()
     return ale
+
+
+class SideBySide:
+    """The reference and the emulator under the same actions and resets."""
+
+    def __init__(self, run: Run) -> None:
+        self.ale = reference(run)
+        self.ours = AtariEmulator(run.game, run.seed, run.sticky, run.mode, run.difficulty)
+        self.actions = actions(run.policy, [a.value for a in self.ale.getMinimalActionSet()], run.seed)
+        self.reset_every = run.frames // (run.resets + 1) + 1
+        self.frame, self.episodes, self.rewards = 0, 1, (0, 0)
+
+    def step(self) -> int | None:
+        """One frame; the action, or None where both were reset instead."""
+        self.frame += 1
+        if self.ale.game_over() or self.frame % self.reset_every == 0:
+            self.ale.reset_game()
+            self.ours.reset()
+            self.episodes += 1
+            self.rewards = (0, 0)
+            return None
+        action = next(self.actions)
+        self.rewards = (self.ale.act(action), self.ours.act(action))
+        return action
 
 
 def _differences(ale: Any, ours: AtariEmulator, rewards: tuple[int, int], screen: bool) -> Iterator[tuple[str, str]]:
@@ -84,61 +135,35 @@ def _differences(ale: Any, ours: AtariEmulator, rewards: tuple[int, int], screen
             )
 
 
-def trace(
-    game: str,
-    seed: int,
-    frames: int,
-    policy: str = "random",
-    sticky: float = 0.0,
-    resets: int = 1,
-    screens: int = 1,
-) -> Outcome:
-    """Runs both side by side; stops at a difference in RAM, after which nothing would agree."""
-    out = Outcome(game)
-    ale, ours = reference(game, seed, sticky), AtariEmulator(game, seed=seed, sticky=sticky)
-    policy_actions = actions(policy, [a.value for a in ale.getMinimalActionSet()], seed)
-    reset_every = frames // (resets + 1) + 1
-    rewards = (0, 0)
-    for frame in range(frames + 1):
-        for what, text in _differences(ale, ours, rewards, frame % screens == 0):
-            out.first.setdefault(what, f"frame {frame}: {text}")
-        if "ram" in out.first or frame == frames:
-            break
-        if ale.game_over() or (frame + 1) % reset_every == 0:
-            ale.reset_game()
-            ours.reset()
-            out.episodes += 1
-            rewards = (0, 0)
-            continue
-        action = next(policy_actions)
-        rewards = (ale.act(action), ours.act(action))
-        out.frames += 1
-    return out
+def trace(run: Run) -> Outcome:
+    """Runs both; stops at a difference in RAM, after which nothing would agree."""
+    out, pair = Outcome(run.game), SideBySide(run)
+    while True:
+        for what, text in _differences(pair.ale, pair.ours, pair.rewards, pair.frame % run.screens == 0):
+            out.first.setdefault(what, f"frame {pair.frame}: {text}")
+        if "ram" in out.first or pair.frame == run.frames:
+            out.episodes = pair.episodes
+            return out
+        out.frames += pair.step() is not None
 
 
-def first_difference(game: str, seed: int, frames: int, policy: str, sticky: float, resets: int) -> str:
-    """The instructions of the first frame that differs in RAM or screen, around its TIA writes."""
-    ale, ours = reference(game, seed, sticky), AtariEmulator(game, seed=seed, sticky=sticky)
-    policy_actions = actions(policy, [a.value for a in ale.getMinimalActionSet()], seed)
-    reset_every = frames // (resets + 1) + 1
-    for frame in range(frames):
-        if ale.game_over() or (frame + 1) % reset_every == 0:
-            ale.reset_game()
-            ours.reset()
+def first_difference(run: Run) -> str:
+    """The instructions of the first frame that differs in RAM or screen."""
+    pair = SideBySide(run)
+    while pair.frame < run.frames:
+        before = pair.ours.save()
+        action = pair.step()
+        if (pair.ale.getRAM() == pair.ours.ram()).all() and (pair.ale.getScreen() == pair.ours.screen()).all():
             continue
-        action = next(policy_actions)
-        before = ours.save()
-        ale.act(action)
-        ours.act(action)
-        if (ale.getRAM() != ours.ram()).any() or (ale.getScreen() != ours.screen()).any():
-            ours.restore(before)
-            lines = [f"{game}: frame {frame}, action {action}"]
-            for cycle, line, at, pc, b0, b1, b2, a, x, y, sp in ours.trace(action):
-                lines.append(
-                    f"{cycle:6} line {line:3} +{at:2}  {pc:04X}  {b0:02X} {b1:02X} {b2:02X}  A{a:02X} X{x:02X} Y{y:02X} S{sp:02X}"  # noqa: E501
-                )
-            return "\n".join(lines)
-    return f"{game}: no difference"
+        if action is None:
+            return f"{run}: differs after a reset"
+        pair.ours.restore(before)
+        lines = [f"{run}: frame {pair.frame}, action {action}"]
+        for cycle, line, at, pc, b0, b1, b2, a, x, y, sp in pair.ours.trace(action):
+            where = f"{cycle:6} line {line:3} +{at:2}  {pc:04X}  {b0:02X} {b1:02X} {b2:02X}"
+            lines.append(f"{where}  A{a:02X} X{x:02X} Y{y:02X} S{sp:02X}")
+        return "\n".join(lines)
+    return f"{run}: no difference"
 
 
 def chosen(text: str) -> list[str]:
@@ -148,35 +173,86 @@ def chosen(text: str) -> list[str]:
     return text.split(",")
 
 
+def release_runs(game: str) -> list[Run]:
+    runs = [
+        Run(game, seed, frames=20_000, policy=POLICIES[seed % 3], sticky=0.25 * (seed % 2), resets=3)
+        for seed in range(5)
+    ]
+    return runs + mode_runs(game, 300)
+
+
+def mode_runs(game: str, frames: int) -> list[Run]:
+    difficulties = games()[game]["difficulties"]
+    settings = [(mode, difficulties[i % len(difficulties)]) for i, mode in enumerate(modes(game))]
+    settings += [(modes(game)[0], difficulty) for difficulty in difficulties]
+    return [Run(game, 7, frames, "full", 0.25, 1, mode=m, difficulty=d) for m, d in dict.fromkeys(settings)]
+
+
+def play(game: str, runs: list[Run]) -> dict[str, Any]:
+    """A game's row of the table."""
+    outcomes = []
+    for number, run in enumerate(runs):
+        if sys.stderr.isatty():
+            print(f"\r{game}: run {number + 1} of {len(runs)} ", end="", file=sys.stderr, flush=True)
+        try:
+            outcomes.append(trace(run))
+        except Exception as error:
+            outcomes.append(Outcome(game, error=f"{type(error).__name__}: {error}"))
+    first = {
+        what: f"{run.policy} seed {run.seed} mode {run.mode} {text}"
+        for run, o in zip(reversed(runs), reversed(outcomes), strict=True)
+        for what, text in o.first.items()
+    }
+    error = next((o.error for o in outcomes if o.error), "")
+    frames, episodes = sum(o.frames for o in outcomes), sum(o.episodes for o in outcomes)
+    verdict = error or "; ".join(f"{what} {text}" for what, text in first.items()) or "exact"
+    return {"frames": frames, "episodes": episodes, "runs": len(runs), "exact": verdict == "exact", "verdict": verdict}
+
+
+def table_text(table: dict[str, dict[str, Any]], command: str) -> str:
+    import ale_py
+
+    exact = sum(row["exact"] for row in table.values())
+    rows = [f"| {g} | {r['runs']} | {r['frames']:,} | {r['episodes']} | {r['verdict']} |" for g, r in table.items()]
+    return "\n".join([
+        f"# The emulator against ale-py {ale_py.__version__}, frame by frame", "",
+        f"`{command}` on {time.strftime('%Y-%m-%d')}: {exact} of {len(table)} games exact in RAM, reward, lives,",
+        f"end of the game and screen over {sum(r['frames'] for r in table.values()):,} frames.", "",
+        "| game | runs | frames | episodes | verdict |", "|---|---|---|---|---|", *rows, "",
+    ])  # fmt: skip
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", default="all57", help="all57, all, or names with commas")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--frames", type=int, default=2000)
-    parser.add_argument("--policy", default="random", choices=["random", "held", "full", "all"])
+    parser.add_argument("--policy", default="random", choices=[*POLICIES, "all"])
     parser.add_argument("--sticky", type=float, default=0.0)
     parser.add_argument("--resets", type=int, default=1, help="resets besides those at an end of the game")
+    parser.add_argument("--screens", type=int, default=1, help="compare every n-th screen")
+    parser.add_argument("--modes", action="store_true", help="every mode and difficulty instead of the seeds")
+    parser.add_argument("--release", action="store_true", help="the release protocol; writes the table of results")
     parser.add_argument("--verbose", action="store_true", help="print the first differing frame's instructions")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", type=Path, help="write the table as Markdown")
     args = parser.parse_args(argv)
-    policies = ["random", "held", "full"] if args.policy == "all" else [args.policy]
+    policies = POLICIES if args.policy == "all" else (args.policy,)
     table, start = {}, time.monotonic()
     for game in chosen(args.games):
-        runs = []
-        for policy in policies:
-            for seed in range(args.seeds):
-                try:
-                    runs.append(trace(game, seed, args.frames, policy, args.sticky, args.resets))
-                except Exception as error:
-                    runs.append(Outcome(game, error=f"{type(error).__name__}: {error}"))
-        first = {what: text for run in reversed(runs) for what, text in run.first.items()}
-        error = next((run.error for run in runs if run.error), "")
-        frames, episodes = sum(r.frames for r in runs), sum(r.episodes for r in runs)
-        table[game] = {"exact": not first and not error, "frames": frames, "episodes": episodes, **first}
-        verdict = error or "; ".join(f"{what} {text}" for what, text in first.items()) or "exact"
-        print(f"{game:18} {frames:7} frames {episodes:4} episodes  {verdict}", flush=True)
-        if args.verbose and ("ram" in first or "screen" in first):
-            print(first_difference(game, 0, args.frames, policies[0], args.sticky, args.resets))
+        runs = [
+            Run(game, seed, args.frames, policy, args.sticky, args.resets, args.screens)
+            for policy in policies for seed in range(args.seeds)
+        ]  # fmt: skip
+        if args.modes or args.release:
+            runs = release_runs(game) if args.release else mode_runs(game, args.frames)
+        row = table[game] = play(game, runs)
+        print(f"{game:18} {row['frames']:7} frames {row['episodes']:4} episodes  {row['verdict']}", flush=True)
+        if args.verbose and not row["exact"]:
+            print(next((first_difference(run) for run in runs if trace(run).first), ""))
+        if path := args.table or (RESULTS if args.release else None):
+            command = "python -m benchmarks.emulator_trace " + " ".join(argv if argv is not None else sys.argv[1:])
+            path.write_text(table_text(table, command))
     exact = sum(row["exact"] for row in table.values())
     print(f"{exact} of {len(table)} games exact in everything, {time.monotonic() - start:.0f} s")
     if args.json:

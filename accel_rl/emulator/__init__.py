@@ -1,6 +1,6 @@
-"""An Atari 2600 emulator of our own, meant to be exact against ale-py 0.12.1 (not there yet).
+"""An Atari 2600 emulator of our own, exact against ale-py 0.12.1 where benchmarks/results/emulator_trace.md says so.
 
-tests/emulator/test_trace.py names the games that differ. Built where a C++ compiler is found.
+Built where a C++ compiler is found.
 """
 
 from accel_rl.emulator.atari import AtariEmulator

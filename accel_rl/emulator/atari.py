@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.emulator import palette
-from accel_rl.emulator.games import cartridge, games, settings
+from accel_rl.emulator.games import cartridge, games, modes, settings, steps
 from accel_rl.errors import ConfigError
 
 
@@ -44,22 +44,27 @@ class AtariEmulator:
         game: str,
         seed: int = 0,
         sticky: float = 0.0,
-        difficulty: int = 0,
+        mode: int | None = None,
+        difficulty: int | None = None,
         rom: bytes | None = None,
     ) -> None:
         self.game = game
         self.settings = settings(game)
-        allowed = games()[game].get("difficulties", [0])
-        if difficulty not in allowed:
-            raise ConfigError(f"difficulty {difficulty} of {game}; allowed are {allowed}")
+        difficulties = games()[game].get("difficulties", [0])
+        for what, value, allowed in (("mode", mode, modes(game)), ("difficulty", difficulty, difficulties)):
+            if value is not None and value not in allowed:
+                raise ConfigError(f"{what} {value} of {game}; allowed are {allowed}")
         if not 0 <= sticky <= 1:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = rom_path(game).read_bytes() if rom is None else rom
-        self._emulator = _core().Emulator(rom, cartridge(game), self.settings)
-        self._emulator.seed(seed)
-        self._emulator.set_sticky(sticky)
-        if difficulty:
+        self._emulator = _core().Emulator(rom, cartridge(game), self.settings, seed, sticky)
+        # As the reference has it: loaded with the defaults, then set, then reset.
+        if mode is not None:
+            self._emulator.set_steps(steps(game, mode))
+        if difficulty is not None:
             self._emulator.set_difficulty(difficulty)
+        if mode is not None or difficulty is not None:
+            self._emulator.reset()
 
     @property
     def minimal_actions(self) -> list[int]:

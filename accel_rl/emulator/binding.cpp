@@ -26,18 +26,35 @@ Clause clause_of(const py::list& source) {
     return c;
 }
 
+// Steps of a reset: (action, switches, frames, gap, sticks, clause, moving byte).
+void set_steps(Game& g, const py::list& steps) {
+    if (steps.size() > MOST_STEPS) throw std::invalid_argument("a reset has more than " + std::to_string(MOST_STEPS) + " steps");
+    for (auto item : steps) {
+        const auto s = item.cast<py::tuple>();
+        Step& step = g.step[g.steps++];
+        step.action = u8(s[0].cast<int>());
+        if (step.action >= ACTIONS) throw std::invalid_argument("a step's action is not one of the 18");
+        step.switches = u8(s[1].cast<int>());
+        step.frames = u8(s[2].cast<int>());
+        step.gap = u8(s[3].cast<int>());
+        step.sticks = s[4].cast<bool>();
+        step.until = clause_of(s[5].cast<py::list>());
+        step.moves = u8(s[6].cast<int>());
+    }
+}
+
 Game game_of(const py::dict& d) {
     Game g{};
     auto points = d["score"].cast<std::vector<std::pair<int, std::vector<int>>>>();
     auto lives = d["lives"].cast<std::pair<int, std::vector<int>>>();
     auto over = d["over"].cast<py::list>();
-    auto start = d["start"].cast<std::vector<std::pair<int, int>>>();
-    if (points.size() > 6 || over.size() > 4 || start.size() > 3) throw std::invalid_argument("the game's tables are too long");
+    if (points.size() > 6 || over.size() > 4) throw std::invalid_argument("the game's tables are too long");
     for (auto& [address, values] : points) {
         ScoreByte& s = g.score[g.score_bytes++];
         s.address = u8(address);
         for (size_t v = 0; v < 256; v++) s.points[v] = values.at(v);
     }
+    g.first_bytes = u8(d["first_bytes"].cast<int>());
     g.unscored = clause_of(d["unscored"].cast<py::list>());
     g.wrap = d["wrap"].cast<int>();
     g.least = d["least"].cast<int>();
@@ -48,6 +65,10 @@ Game game_of(const py::dict& d) {
     g.more_lives_address = u8(more.first);
     for (size_t v = 0; v < 256; v++) g.more_lives[v] = i16(more.second.at(v));
     g.lives_at_reset = i16(d["lives_at_reset"].cast<int>());
+    g.lives_when = clause_of(d["lives_when"].cast<py::list>());
+    g.lives_else = i16(d["lives_else"].cast<int>());
+    g.lives_latch = d["lives_latch"].cast<bool>();
+    g.loss_when = clause_of(d["loss_when"].cast<py::list>());
     g.lives_fall = d["lives_fall"].cast<bool>();
     auto last_life = d["last_life"].cast<std::vector<int>>();
     if (last_life.size() == 2) {
@@ -56,9 +77,10 @@ Game game_of(const py::dict& d) {
         g.last_life[1] = u8(last_life[1]);
     }
     g.no_lives_when_over = d["no_lives_when_over"].cast<bool>();
+    g.no_reward_when_over = d["no_reward_when_over"].cast<bool>();
+    g.over_after = clause_of(d["over_after"].cast<py::list>());
     for (auto clause : over) g.over[g.clauses++] = clause_of(clause.cast<py::list>());
-    g.reset_frames = u8(d["reset_frames"].cast<int>());
-    for (auto& [action, frames] : start) g.start[g.presses++] = Press{u8(action), u8(frames)};
+    set_steps(g, d["steps"].cast<py::list>());
     g.fire_is_noop = d["fire_is_noop"].cast<bool>();
     g.controllers = Controllers(d["controllers"].cast<int>());
     g.pal = d["pal"].cast<bool>();
@@ -68,14 +90,16 @@ Game game_of(const py::dict& d) {
     return g;
 }
 
-std::unique_ptr<Emulator> make(const py::bytes& rom, int kind, const py::dict& game) {
+std::unique_ptr<Emulator> make(const py::bytes& rom, int kind, const py::dict& game, u32 seed, float sticky) {
     const std::string bytes = rom;
     if (kind < 0 || kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
     const Game g = game_of(game);
     if (g.height < 1 || g.height > 260 || g.first_line < 0 || g.first_line > 100)
         throw std::invalid_argument("the picture's lines are impossible");
     py::gil_scoped_release release;
-    return std::make_unique<Emulator>(bytes, CartridgeKind(kind), g);
+    auto emulator = std::make_unique<Emulator>(bytes, CartridgeKind(kind), g, seed, sticky);
+    emulator->load();
+    return emulator;
 }
 
 py::array_t<u8> screen(const Emulator& e) {
@@ -130,13 +154,20 @@ PYBIND11_MODULE(_core, m) {
     m.doc() = "The Atari 2600 emulator's core. Use accel_rl.emulator.AtariEmulator.";
     const auto free_gil = py::call_guard<py::gil_scoped_release>();
     py::class_<Emulator>(m, "Emulator")
-        .def(py::init(&make), py::arg("rom"), py::arg("kind"), py::arg("game"))
+        .def(py::init(&make), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("seed"), py::arg("sticky"))
         .def("act", &Emulator::act, free_gil)
         .def("reset", &Emulator::reset, free_gil)
         .def("load", &Emulator::load, free_gil)
-        .def("seed", &Emulator::seed)
-        .def("set_sticky", &Emulator::set_sticky)
         .def("set_difficulty", &Emulator::set_difficulty)
+        .def("set_steps", [](Emulator& e, const py::list& steps) {
+            Game g{};
+            set_steps(g, steps);
+            e.set_steps(g);
+        })
+        .def("frame", [](Emulator& e, u32 action, u8 switches) {
+            if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
+            e.frame(action, switches);
+        })
         .def("set_draws", &Emulator::set_draws)
         .def("set_ram", &Emulator::set_ram)
         .def("ram", [](const Emulator& e) { return py::array_t<u8>(128, e.ram()); })

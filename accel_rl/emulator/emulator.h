@@ -1,6 +1,6 @@
 // One emulator on the host: a console, its game, two pictures, the two streams of randomness; and its state as bytes.
 //
-//     state bytes     magic "ARLE" | version | kind of cartridge | ROM checksum | Snapshot | the two pictures
+//     state bytes     magic "ARLE" | version | kind of cartridge | checksums of ROM and mode | Snapshot | the two pictures
 //
 // Everything that the future depends on is in it, pictures included (a short frame shows lines of an older one). The
 // numbers are little-endian, as on every machine this builds for.
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/game.h"
+#include "core/progress.h"
 
 namespace accel {
 
@@ -18,17 +18,15 @@ struct Snapshot {
     State state;
     Random sticky;
     u32 console_draws;  // of the console's randomness, from its fixed seed
-    i32 score;
+    Progress progress;
     u32 frame, episode_frame;
     float sticky_probability;
-    i32 lives;
-    u8 over, last_action, difficulty, mode;
-    u8 lives_byte;  // as it was a frame ago
+    u8 last_action, difficulty;
 };
 
 class Emulator {
   public:
-    Emulator(const std::string& rom, CartridgeKind kind, const Game& game)
+    Emulator(const std::string& rom, CartridgeKind kind, const Game& game, u32 sticky_seed, float sticky)
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
                    game.pal ? 342 : 290, log_, false} {
@@ -36,13 +34,14 @@ class Emulator {
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
                                         std::to_string(cartridge_size(kind)));
+        for (size_t i = 0; bytes_.size() < cartridge_size(kind); i++) bytes_.push_back(bytes_[i]);  // mirrored
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
-        checksum_ = 2166136261u;
-        for (u8 b : bytes_) checksum_ = (checksum_ ^ b) * 16777619u;
-        load();
+        checksum_ = checksum(bytes_.data(), bytes_.size());
+        random_seed(snap_.sticky, sticky_seed);
+        snap_.sticky_probability = sticky;
     }
-    Emulator(const Emulator&) = delete;
+    Emulator(const Emulator&) = delete;  // load() comes before anything else
 
     // Power on as the reference does: 60 frames to detect the TV format, then a reset.
     void load() {
@@ -58,37 +57,22 @@ class Emulator {
     }
 
     void reset() {
+        snap_.last_action = 0;
         power_cycle();
         for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
-        for (int i = 0; i < game_.reset_frames; i++) frame(0, RESET);
-        for (int i = 0; i < game_.presses; i++)
-            for (int n = 0; n < game_.start[i].frames; n++) frame(game_.start[i].action, NO_SWITCH);
-        snap_.score = game_score(game_, snap_.state.ram);
-        snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
-        snap_.over = game_over(game_, snap_.state.ram);
-        snap_.lives = game_lives(game_, snap_.state.ram, snap_.over);
-        if (game_.lives_at_reset >= 0) snap_.lives = game_.lives_at_reset;
+        for (u32 i = 0; i < game_.steps; i++) run_step(game_.step[i]);
+        start_progress(game_, snap_.progress, snap_.state.ram);
         snap_.last_action = 0;
         snap_.episode_frame = 0;
     }
 
     i32 act(u32 action) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
-        if (snap_.over) return 0;
-        const double p = snap_.sticky_probability;
-        const double drawn = random_draw(snap_.sticky) / 4294967296.0;
-        random_draw(snap_.sticky);  // the second player's
-        if (drawn >= p) snap_.last_action = u8(action);
-        frame(snap_.last_action, NO_SWITCH);
+        if (snap_.progress.over) return 0;
+        frame(stuck(action), NO_SWITCH);
         snap_.frame++;
         snap_.episode_frame++;
-        const i32 score = game_score(game_, snap_.state.ram);
-        const i32 reward = game_reward(game_, snap_.score, score);
-        snap_.score = score;
-        snap_.over = game_over(game_, snap_.state.ram) || lost_last_life();
-        snap_.lives = lives_now();
-        snap_.lives_byte = snap_.state.ram[game_.lives_address & 0x7F];
-        return reward;
+        return advance_progress(game_, snap_.progress, snap_.state.ram);
     }
 
     void frame(u32 action, u8 switches) {
@@ -98,17 +82,19 @@ class Emulator {
         console_.run_frame(pixels_.data(), draws_);
     }
 
-    void seed(u32 value) { random_seed(snap_.sticky, value); }
-    void set_sticky(float p) { snap_.sticky_probability = p; }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
+    void set_steps(const Game& game) {  // another mode's; they count from the next reset on
+        game_.steps = game.steps;
+        for (u32 i = 0; i < game.steps; i++) game_.step[i] = game.step[i];
+    }
     void set_draws(bool on) { draws_ = on; }
 
     const u8* ram() const { return snap_.state.ram; }
     void set_ram(u32 address, u8 value) { snap_.state.ram[address & 0x7F] = value; }
     const u8* screen() const { return pixels_.data() + (snap_.state.odd_frame ? size_t(game_.height) * WIDTH : 0); }
     i32 height() const { return game_.height; }
-    bool over() const { return snap_.over; }
-    i32 lives() const { return snap_.lives; }
+    bool over() const { return snap_.progress.over; }
+    i32 lives() const { return snap_.progress.lives; }
     u32 frames() const { return snap_.frame; }
     u32 episode_frames() const { return snap_.episode_frame; }
     const State& state() const { return snap_.state; }
@@ -124,7 +110,7 @@ class Emulator {
 
     std::string save() const {
         std::string out;
-        const u32 head[4] = {MAGIC, VERSION, console_.rom.kind, checksum_};
+        const u32 head[5] = {MAGIC, VERSION, console_.rom.kind, checksum_, mode_checksum()};
         out.append(reinterpret_cast<const char*>(head), sizeof head);
         out.append(reinterpret_cast<const char*>(&snap_), sizeof snap_);
         out.append(reinterpret_cast<const char*>(pixels_.data()), pixels_.size());
@@ -132,7 +118,7 @@ class Emulator {
     }
 
     void restore(const std::string& bytes) {
-        u32 head[4];
+        u32 head[5];
         const size_t expected = sizeof head + sizeof snap_ + pixels_.size();
         if (bytes.size() < sizeof head) throw std::invalid_argument("the state is cut off: " + std::to_string(bytes.size()) + " bytes");
         std::memcpy(head, bytes.data(), sizeof head);
@@ -140,6 +126,7 @@ class Emulator {
         if (head[1] != VERSION)
             throw std::invalid_argument("the state has version " + std::to_string(head[1]) + "; this emulator reads " + std::to_string(VERSION));
         if (head[2] != console_.rom.kind || head[3] != checksum_) throw std::invalid_argument("the state is of another ROM");
+        if (head[4] != mode_checksum()) throw std::invalid_argument("the state is of another mode of the game");
         if (bytes.size() != expected)
             throw std::invalid_argument("the state has " + std::to_string(bytes.size()) + " bytes; expected " + std::to_string(expected));
         Snapshot s;
@@ -154,22 +141,41 @@ class Emulator {
 
   private:
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
-    static constexpr u32 VERSION = 1;
+    static constexpr u32 VERSION = 2;
+
+    static u32 checksum(const void* data, size_t size) {  // FNV-1a
+        u32 sum = 2166136261u;
+        for (size_t i = 0; i < size; i++) sum = (sum ^ static_cast<const u8*>(data)[i]) * 16777619u;
+        return sum;
+    }
+    // Later resets depend on the mode's presses; they are bytes without gaps.
+    u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     u32 draw() {
         snap_.console_draws++;
         return random_draw(console_random_);
     }
 
-    i32 lives_now() const {
-        if (!game_.lives_fall) return game_lives(game_, snap_.state.ram, snap_.over);
-        if (snap_.over) return 0;
-        return snap_.lives - (snap_.state.ram[game_.lives_address & 0x7F] == u8(snap_.lives_byte - 1) ? 1 : 0);
+    // The action, or with some probability the last one.
+    u32 stuck(u32 action) {
+        const double drawn = random_draw(snap_.sticky) / 4294967296.0;
+        random_draw(snap_.sticky);  // the second player's
+        if (drawn >= snap_.sticky_probability) snap_.last_action = u8(action);
+        return snap_.last_action;
     }
 
-    bool lost_last_life() const {
-        return game_.has_last_life && snap_.lives_byte == game_.last_life[0] &&
-               snap_.state.ram[game_.lives_address & 0x7F] == game_.last_life[1];
+    void run_step(const Step& step) {
+        const u8& moving = snap_.state.ram[step.moves & 0x7F];
+        const u8 before = moving;
+        for (u32 n = 0; n < MOST_PRESSES; n++) {
+            if (step.until.count && step.until.holds(snap_.state.ram)) return;
+            for (i32 i = 0; i < step.frames + step.gap; i++) {
+                const u32 action = i < step.frames ? step.action : 0;
+                frame(step.sticks ? stuck(action) : action, i < step.frames ? step.switches : u8(NO_SWITCH));
+            }
+            if (step.switches & RESET) snap_.last_action = 0;
+            if (step.moves ? moving != before : !step.until.count) return;
+        }
     }
 
     void power_cycle() {
@@ -186,19 +192,20 @@ class Emulator {
         for (u16 slice : c.cartridge.slice) require(slice + 1024u <= console_.rom.size, "a cartridge slice lies outside the ROM");
         for (u8 pos : c.tia.pos) require(pos < WIDTH, "an object lies outside the line");
         require(c.riot.shift <= 10, "the timer's divider");
-        const i32 most = 1 << 28;
-        require(c.cycle >= 0 && c.cycle < most, "the cycle count");
+        const i32 most = -LONG_AGO;
+        require(c.cycle >= 0 && c.cycle <= MOST_CYCLES + MOST_CYCLES / 2, "the cycle count");
         require(c.tia.frame_clock <= 0 && c.tia.frame_clock > -LINE_CLOCKS, "the frame's first clock");
         require(c.tia.settled >= -LINE_CLOCKS && c.tia.settled <= 3 * c.cycle + LINE_CLOCKS, "the settled clock");
-        require(c.riot.set_cycle > -most && c.riot.set_cycle <= c.cycle, "the timer's cycle");
-        require(c.riot.read_offset > -most && c.riot.read_offset < most, "the timer's offset");
-        require(c.tia.dump_cycle > -most && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");
-        require(c.tia.hmove_clock >= -most && c.tia.hmove_clock <= 3 * c.cycle, "the clock of HMOVE");
-        require(c.tia.vsync_clock == NEVER || (c.tia.vsync_clock > -most && c.tia.vsync_clock < most), "the clock of VSYNC");
+        require(c.tia.dump_cycle >= LONG_AGO && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");
+        require(c.tia.hmove_clock >= LONG_AGO && c.tia.hmove_clock <= 3 * c.cycle, "the clock of HMOVE");
+        require(c.tia.vsync_clock == NEVER || (c.tia.vsync_clock >= LONG_AGO && c.tia.vsync_clock < most), "the clock of VSYNC");
         for (u8 hm : c.tia.hm) require(hm < 16, "a motion");
         require(c.tia.enam[0] < 2 && c.tia.enam[1] < 2 && c.odd_frame < 2, "a flag");
         require(c.cpu.c < 2 && c.cpu.v < 2 && c.cpu.d < 2 && c.cpu.i < 2, "a processor flag");
         for (i32 r : c.paddle) require(r >= -1 && r <= PADDLE_MOST, "a paddle");
+        require(s.progress.over < 2 && s.progress.lives > -most && s.progress.lives < most, "the lives");
+        for (i32 score : {s.progress.score, s.progress.first_score})
+            require(score > -4 * most && score < 4 * most, "the score");
         require(s.sticky.next <= 624, "the random numbers");
         require(s.console_draws < (1u << 24), "the number of resets");
         require(s.last_action < ACTIONS, "the last action");

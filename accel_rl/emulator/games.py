@@ -9,6 +9,11 @@ A score or lives byte is `[address, form, ...]`; the form says how its 256 value
 
 An end of a game is a list of clauses; a clause is a list of conditions `[address, [[first, last], ...]]` that all must
 hold.
+
+`start` are a game's presses at the end of a reset: `[action, switches, frames]`. `modes` says how one is chosen, after
+and before the presses `[action, switches, frames, gap, sticks]` of `before` and `after`: SELECT is held for `select`
+frames and let go for one until the byte `at` is the mode's number plus one of `values`, or until the mode's clause in
+`until` holds; or by a `menu`.
 """
 
 import functools
@@ -19,8 +24,10 @@ from typing import Any
 from accel_rl.errors import ConfigError, nearest
 
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
-CONTROLLERS = ("joysticks", "paddles", "paddles_swapped")
+CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
+RESET, SELECT = 1, 2  # switches of the console
+RIGHT, LEFT, DOWN = 3, 4, 5  # actions
 
 _FORMS = {
     "bcd": lambda v: 10 * (v >> 4) + (v & 15),
@@ -66,7 +73,8 @@ def settings(game: str) -> dict[str, Any]:
     nothing = [0x80, "binary", 0]
     lives, more = g.get("lives", nothing), g.get("lives2", nothing)
     return {
-        "score": [(byte[0], table(*byte[1:])) for byte in g.get("score", [])],
+        "score": [(byte[0], table(*byte[1:])) for byte in g.get("sets", []) + g.get("score", [])],
+        "first_bytes": len(g.get("sets", [])),
         "unscored": _clause(g.get("unscored", [])),
         "wrap": g.get("wrap", 0),
         "least": g.get("reward_least", -NO_LIMIT),
@@ -74,12 +82,17 @@ def settings(game: str) -> dict[str, Any]:
         "lives": (lives[0], table(*lives[1:])),
         "more_lives": (more[0], table(*more[1:])),
         "lives_at_reset": g.get("lives_at_reset", -1),
+        "lives_when": _clause(g.get("lives_when", [])),
+        "lives_else": g.get("lives_else", -1),
+        "lives_latch": g.get("lives_latch", False),
+        "loss_when": _clause(g.get("loss_when", [])),
         "lives_fall": g.get("lives_fall", False),
         "last_life": g.get("last_life", []),
         "no_lives_when_over": g.get("no_lives_when_over", False),
+        "no_reward_when_over": g.get("no_reward_when_over", False),
+        "over_after": _clause(g.get("over_after", [])),
         "over": [_clause(clause) for clause in g.get("over", [])],
-        "reset_frames": g["reset_frames"],
-        "start": [tuple(press) for press in g.get("start", [])],
+        "steps": steps(game, default_mode(game)),
         "fire_is_noop": g.get("fire_is_noop", False),
         "controllers": CONTROLLERS.index(g.get("controllers", "joysticks")),
         "pal": g.get("pal", False),
@@ -87,6 +100,51 @@ def settings(game: str) -> dict[str, Any]:
         "height": g["height"],
         "hmove_blanks": g.get("hmove_blanks", True),
     }
+
+
+def modes(game: str) -> list[int]:
+    """The default first."""
+    return list(games()[game].get("modes", {}).get("numbers", [0]))
+
+
+def default_mode(game: str) -> int:
+    return modes(game)[0]
+
+
+def steps(game: str, mode: int) -> list[tuple]:
+    """A reset as the core wants it: (action, switches, frames, gap, sticks, clause it is repeated until,
+    byte that it is repeated until a change of).."""
+    reset: tuple = (0, RESET, 4, 0, False, [], 0)
+    chosen = [reset]
+    rule = games()[game].get("modes")
+    if rule:
+        chosen += [(*press, [], 0) for press in rule.get("before", [])]
+        if "menu" in rule:
+            chosen += _menu(rule["menu"], mode)
+        else:
+            at = (
+                rule["until"][str(mode)]
+                if "until" in rule
+                else [[rule["at"], [[mode + n] * 2 for n in rule["values"]]]]
+            )
+            chosen += [(0, SELECT, rule["select"], 1, False, _clause(at), 0)]
+        chosen += [reset, *((*press, [], 0) for press in rule.get("after", []))]
+    chosen += [reset]
+    return chosen + [
+        (action, switches, frames, 0, False, [], 0) for action, switches, frames in games()[game].get("start", [])
+    ]
+
+
+def _menu(rule: dict[str, Any], mode: int) -> list[tuple]:
+    """A menu of yes and no, one line for each bit of the mode: down to the line, then left for no or right for yes."""
+    down: tuple = (DOWN, 0, 1, 1, True, [], rule["line"])
+    chosen = [down]  # past the title
+    for line, bit in enumerate(rule["bits"]):
+        yes = mode >> line & 1
+        accepted = [v for v in range(256) if bool(v & bit) == bool(yes)]
+        answer = RIGHT if yes else LEFT
+        chosen += [down, (answer, 0, 1, 1, True, [(rule["at"], accepted)], 0)]
+    return chosen
 
 
 def cartridge(game: str) -> int:

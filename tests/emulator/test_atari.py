@@ -59,6 +59,7 @@ def test_bad_states_are_named() -> None:
         (state[:-1], "bytes; expected"),
         (state[:4] + b"\x07" + state[5:], "version 7"),
         (AtariEmulator("boxing").save(), "another ROM"),
+        (AtariEmulator("pong", mode=1).save(), "another mode"),
     ):
         with pytest.raises(ValueError, match=words):
             emulator.restore(bytes_)
@@ -71,7 +72,7 @@ def test_mutated_states_are_refused_or_run() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         bad = bytearray(state)
-        for at in rng.integers(16, 3400, size=4):
+        for at in rng.integers(20, 3400, size=4):
             bad[at] = rng.integers(256)
         try:
             emulator.restore(bytes(bad))
@@ -93,6 +94,10 @@ def test_roms_of_any_content_and_size() -> None:
 def test_wrong_names_and_actions() -> None:
     with pytest.raises(ConfigError, match="pong"):
         AtariEmulator("pongg")
+    with pytest.raises(ConfigError, match="mode 9"):
+        AtariEmulator("pong", mode=9)
+    with pytest.raises(ConfigError, match="difficulty 7"):
+        AtariEmulator("pong", difficulty=7)
     with pytest.raises(ValueError, match="action 18"):
         AtariEmulator("pong").act(18)
 

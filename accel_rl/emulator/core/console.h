@@ -21,6 +21,7 @@ namespace accel {
 
 constexpr i32 LINE_CYCLES = 76;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
+constexpr i32 MOST_CYCLES = 1 << 26;  // a program without frames starts anew before its clock runs over
 
 struct State {
     u8 ram[128];
@@ -54,7 +55,7 @@ struct Console {
         return read(address);
     }
 
-    HD u8 read(u32 address) {
+    HD_CALL u8 read(u32 address) {
         u8 value;
         if (address & 0x1000) value = cartridge_read(s.cartridge, rom, address);
         else if (!(address & 0x80)) value = read_tia(address & 15);
@@ -63,7 +64,7 @@ struct Console {
         return s.bus = value;
     }
 
-    HD void write(u32 address, u8 value) {
+    HD_CALL void write(u32 address, u8 value) {
         if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
         else if (!(address & 0x80)) write_tia(address & 0x3F, value);
         else if (address & 0x200) riot_write(s.riot, address, value, s.cycle);
@@ -132,7 +133,7 @@ struct Console {
     };
     template <class Before = Untraced>
     HD void run_frame(u8* pictures, bool wanted, Before before = Before{}) {
-        if (!s.partial) start_frame();
+        if (!s.partial || s.cycle > MOST_CYCLES) start_frame();
         picture.pixels = wanted ? pictures + (s.odd_frame ? picture.height * WIDTH : 0) : nullptr;
         frame_over = false;
         Instruction<Console> instruction{s.cpu, *this};
@@ -149,10 +150,10 @@ struct Console {
         const i32 cycles = s.cycle, clocks = 3 * s.cycle;
         const i32 phase = line_clock(s.tia, clocks);
         s.cycle = 0;
-        s.riot.set_cycle -= cycles;
-        s.tia.dump_cycle -= cycles;
-        s.tia.hmove_clock -= clocks;
-        if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock -= clocks;
+        s.riot.set_cycle = i32(u32(s.riot.set_cycle) - u32(cycles));
+        s.tia.dump_cycle = rebased(s.tia.dump_cycle, cycles);
+        s.tia.hmove_clock = rebased(s.tia.hmove_clock, clocks);
+        if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock = rebased(s.tia.vsync_clock, clocks);
         s.tia.frame_clock = -phase;
         s.tia.settled = -phase;
         s.odd_frame ^= 1;
@@ -168,7 +169,7 @@ struct Console {
         riot_reset(s.riot, timer);
         s.tia = Tia{};
         s.tia.vsync_clock = NEVER;
-        s.tia.hmove_clock = -NEVER / 2;
+        s.tia.hmove_clock = LONG_AGO;
         s.tia.latched[0] = s.tia.latched[1] = 0x80;
         s.cpu = Cpu{};
         s.cpu.sp = 0xFF;

@@ -29,20 +29,20 @@ HD u8 action_directions(u32 action) {
     return held[action];
 }
 
-HD void set_joystick(State& s, u32 action) {
+HD void set_joystick(State& s, u32 action, u32 port) {
     const u8 held = action_directions(action);
-    s.riot.swcha = u8(~((held & 15) << 4));
-    s.fire[0] = held & FIRE ? 1 : 0;
-    s.fire[1] = 0;
+    s.riot.swcha = u8(~((held & 15) << (port ? 0 : 4)));
+    s.fire[port] = held & FIRE ? 1 : 0;
+    s.fire[1 - port] = 0;
 }
 
 // Paddles: the first turns by 23,000 ohms a frame; its button is a joystick direction's pin.
-enum Controllers : u8 { JOYSTICKS, PADDLES, PADDLES_SWAPPED };
+enum Controllers : u8 { JOYSTICKS, PADDLES, PADDLES_SWAPPED, JOYSTICKS_SWAPPED, CONTROLLERS };
 constexpr i32 PADDLE_LEAST = 27450, PADDLE_MOST = 790196, PADDLE_TURN = 23000;
 constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;
 
 HD void centre_controllers(State& s, Controllers kind) {
-    for (i32& paddle : s.paddle) paddle = kind == JOYSTICKS ? -1 : PADDLE_MIDDLE;
+    for (i32& paddle : s.paddle) paddle = kind == JOYSTICKS || kind == JOYSTICKS_SWAPPED ? -1 : PADDLE_MIDDLE;
     if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // nobody plays there: ready at once
 }
 
@@ -58,7 +58,7 @@ HD void set_paddle(State& s, u32 action, Controllers kind) {
 }
 
 HD void set_controllers(State& s, u32 action, Controllers kind) {
-    if (kind == JOYSTICKS) set_joystick(s, action);
+    if (kind == JOYSTICKS || kind == JOYSTICKS_SWAPPED) set_joystick(s, action, kind == JOYSTICKS ? 0 : 1);
     else set_paddle(s, action, kind);
 }
 

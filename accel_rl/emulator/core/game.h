@@ -37,13 +37,22 @@ struct Clause {
     }
 };
 
-struct Press {
-    u8 action, frames;
+// One step of a reset: hold an action and switches for some frames, once or until the RAM says so. RESET lets an action go
+// that would stick.
+struct Step {
+    u8 action, switches, frames, gap;  // gap: frames without a press after each
+    u8 sticks;                         // as an agent's action: it may stick, and draws random numbers
+    Clause until;                      // checked before each press; empty: press once ...
+    u8 moves;                          // ... or until this byte has changed, where it is not 0
 };
+static_assert(alignof(Step) == 1, "no gaps");
+constexpr u32 MOST_STEPS = 24;
+constexpr u32 MOST_PRESSES = 1000;  // a damaged RAM may never say so
 
 struct Game {
     u8 score_bytes;
     ScoreByte score[6];
+    u8 first_bytes;         // of the score's: where they change the reward is theirs alone (games before points in tennis)
     Clause unscored;        // while it holds (a title picture in the digits' place) the score counts as 0
     i32 wrap;               // a negative reward gets this much more; 0: it stays
     i32 least, most;        // a reward's limits
@@ -52,15 +61,20 @@ struct Game {
     u8 more_lives_address;  // a second byte that counts, if any
     i16 more_lives[256];
     i16 lives_at_reset;     // what a reset says before the first frame; -1: as the RAM has it
+    Clause lives_when;      // while it does not hold the lives are `lives_else`, or stay as they were where that is -1 ...
+    i16 lives_else;
+    u8 lives_latch;         // ... and it counts as holding once it has held since the reset
+    Clause loss_when;       // one life less counts only while this holds, where there is such a clause
     u8 lives_fall;          // lives are counted: one less whenever the byte falls by one
     u8 last_life[2];        // the game is over when the lives byte goes from the first to the second of these ...
     u8 has_last_life;       // ... in games where the second also means something else
     u8 no_lives_when_over;
+    u8 no_reward_when_over;
+    Clause over_after;      // the clauses below count only once this has held since the reset
     u8 clauses;
     Clause over[4];
-    u8 reset_frames;        // with the RESET switch held
-    u8 presses;
-    Press start[3];
+    u8 steps;
+    Step step[MOST_STEPS];  // of a reset, after its 60 frames: RESET, the mode's SELECTs, the game's start actions
     u8 fire_is_noop;        // actions with the fire button do nothing at all
     Controllers controllers;
     u8 pal;
@@ -68,10 +82,10 @@ struct Game {
     u8 hmove_blanks;
 };
 
-HD i32 game_score(const Game& g, const u8* ram) {
+HD i32 game_score(const Game& g, const u8* ram, u32 from, u32 to) {
     if (g.unscored.holds(ram)) return 0;
     i32 score = 0;
-    for (u32 i = 0; i < g.score_bytes; i++) score += g.score[i].points[ram[g.score[i].address & 0x7F]];
+    for (u32 i = from; i < to; i++) score += g.score[i].points[ram[g.score[i].address & 0x7F]];
     return score;
 }
 

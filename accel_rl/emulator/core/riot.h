@@ -44,13 +44,13 @@ HD u8 riot_read(Riot& r, u32 address, i32 cycle) {
         case 2: return r.swchb;
         case 3: return 0;
     }
-    const i32 elapsed = cycle - r.set_cycle;
-    const i32 counted = r.value - 1 - ((elapsed - 1) >> r.shift);
+    const u32 elapsed = u32(cycle) - u32(r.set_cycle);  // a timer that is never set wraps after days
+    const i32 counted = i32(r.value - 1u - u32(i32(elapsed - 1) >> r.shift));
     if (address & 1) return counted < 0 && r.read_offset == 0 ? 0x80 : 0;
     if (counted >= 0) return u8(counted);
-    const i32 expiry = (i32(r.value) << r.shift) + 1;
-    if (r.read_offset == 0) r.read_offset = elapsed - expiry;
-    return u8(counted - r.read_offset);
+    const u32 expiry = (u32(r.value) << r.shift) + 1;
+    if (r.read_offset == 0) r.read_offset = i32(elapsed - expiry);
+    return u8(u32(counted) - u32(r.read_offset));
 }
 
 HD void riot_write(Riot& r, u32 address, u8 value, i32 cycle) {

@@ -64,7 +64,7 @@ HD void put_player(Line& line, const Tia& t, u32 i) {
 
 HD void put_missile(Line& line, const Tia& t, u32 i) {
     if (!t.enam[i] || t.resmp[i]) return;
-    const u32 at = copies(t.nusiz[i]);
+    const u32 at = copies(t.nusiz[i]) & (t.first_hidden[M0 + i] ? ~1u : ~0u);
     for (u32 copy = 0; copy < 5; copy++)
         for (i32 pixel = 0; (at >> copy & 1) && pixel < 1 << (t.nusiz[i] >> 4 & 3); pixel++)
             line.put(wrap(t.pos[M0 + i] + 16 * i32(copy)) + pixel, u8(BIT_M0 << i));
@@ -118,7 +118,7 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
 }
 
 // From `settled` to `until` with the registers as they are. Outside the displayed lines nothing happens.
-HD void draw_until(Tia& t, const Picture& picture, i32 until) {
+HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
     const i32 stop = start + picture.height * LINE_CLOCKS;
     i32 from = t.settled > start ? t.settled : start;
@@ -135,7 +135,7 @@ HD void draw_until(Tia& t, const Picture& picture, i32 until) {
             for (i32 x = first > 0 ? first : 0; x < 8 && x < last; x++) row[x] = 0;
         if (end == line_start + LINE_CLOCKS) {
             t.hmove_blank = 0;
-            t.first_hidden[0] = t.first_hidden[1] = 0;
+            for (u8& hidden : t.first_hidden) hidden = 0;
             t.right_reflected = t.ctrlpf & 1;
         }
         from = end;
@@ -154,7 +154,7 @@ HD i32 write_delay(u32 reg, i32 at) {
 // A player is reset while its copies at the old position show or are about to. By the distance from the start of an old
 // copy to the new position:
 //
-//     1-3            the new first copy shows at once
+//     0-3            the new first copy shows at once
 //     4 ... width+3  the beam is inside the old copy: what the next 11 clocks show of it is still drawn
 //     others         nothing of the old copies is drawn any more
 //
@@ -167,7 +167,7 @@ HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     for (u32 copy = 0; copy < 5; copy++) {
         if (!(copies(t.nusiz[i]) >> copy & 1)) continue;
         const i32 distance = (position - t.pos[i] - 16 * i32(copy) + 2 * WIDTH) % WIDTH;
-        if (distance >= 1 && distance <= 3) t.first_hidden[i] = 0;
+        if (distance <= 3) t.first_hidden[i] = 0;
         if (distance >= 4 && distance <= width + 3) delay = 11;
     }
     return delay;
@@ -181,9 +181,17 @@ HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
         const u8 now_hidden = t.first_hidden[i];
         t.first_hidden[i] = hidden;
         draw_until(t, picture, clock + delay);
-        t.first_hidden[i] = now_hidden;
+        t.first_hidden[i] = at + delay < LINE_CLOCKS ? now_hidden : 0;  // a line's end shows it again
     }
     t.pos[i] = reset_position(at, 5);
+}
+
+// A missile is drawn where it was for 8 more clocks; if the beam shows by then, its new first copy waits for the next line.
+HD void reset_missile(Tia& t, const Picture& picture, u32 object, i32 clock, u8 position) {
+    draw_until(t, picture, clock + 8);
+    const i32 drawn = line_clock(t, clock) + 8;
+    t.first_hidden[object] = drawn > HBLANK_CLOCKS && drawn < LINE_CLOCKS;
+    t.pos[object] = position;
 }
 
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
@@ -199,7 +207,7 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-HD void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock) {
+HD_CALL void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock) {
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;
@@ -217,7 +225,9 @@ HD void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock
         case RESM0: case RESM1: case RESBL: {
             const u32 object = M0 + reg - RESM0;
             const i32 late = late_reset_position(object, at / 3, (clock - t.hmove_clock) / 3);
-            t.pos[object] = late < 0 ? reset_position(at, 4) : u8(late);
+            const u8 position = late < 0 ? reset_position(at, 4) : u8(late);
+            if (object == BL) t.pos[BL] = position;
+            else reset_missile(t, picture, object, clock, position);
             break;
         }
         case GRP0:
@@ -246,7 +256,7 @@ HD void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock
     }
 }
 
-HD void settle_writes(Tia& t, TiaLog& log, const Picture& picture) {
+HD_CALL void settle_writes(Tia& t, TiaLog& log, const Picture& picture) {
     for (u32 i = 0; i < log.count; i++) {
         const TiaWrite w = log.writes[i];
         draw_until(t, picture, w.clock + write_delay(w.reg, line_clock(t, w.clock)));

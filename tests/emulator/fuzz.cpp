@@ -1,0 +1,126 @@
+// Mutated cartridges and states: an error or garbage, never a crash. Built with sanitizers by test_fuzz.py.
+//
+//     fuzz run KIND ROM FRAMES        a game, random actions
+//     fuzz roms COUNT SEED [ROM...]   cartridges of 0 to 64 KB: random bytes, or the ROMs with some bytes changed
+//     fuzz states COUNT SEED KIND ROM states of it: bytes changed, cut off, made longer
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "../../accel_rl/emulator/emulator.h"
+
+using namespace accel;
+
+namespace {
+
+constexpr u32 HEAD = 20;  // bytes before the console's state
+Random chance{};
+u32 below(u32 n) { return random_draw(chance) % n; }
+
+std::string read_file(const char* path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Game plain_game(Controllers controllers) {
+    Game game{};
+    game.controllers = controllers;
+    game.first_line = 34;
+    game.height = 210;
+    game.hmove_blanks = 1;
+    return game;
+}
+
+void mutate(std::string& bytes, size_t from) {
+    for (u32 n = 1 + below(8); n && bytes.size() > from; n--) bytes[from + below(u32(bytes.size() - from))] = char(below(256));
+}
+
+int run(CartridgeKind kind, const std::string& rom, int frames) {
+    Emulator emulator(rom, kind, plain_game(JOYSTICKS), 1, 0.25f);
+    emulator.load();
+    for (int i = 0; i < frames; i++) emulator.act(below(ACTIONS));
+    return 0;
+}
+
+// A console alone: no 130 frames of power-up for each cartridge.
+void some_frames(const std::string& rom, CartridgeKind kind) {
+    static u8 pictures[2 * 210 * WIDTH];
+    State state{};
+    TiaLog log{};
+    std::string bytes = rom;
+    bytes.resize(cartridge_size(kind));
+    Console console{state, rom_of(reinterpret_cast<const u8*>(bytes.data()), kind), Picture{nullptr, 34, 210, true}, 290, log, false};
+    for (u8& b : state.ram) b = u8(below(256));
+    const Controllers controllers = Controllers(below(CONTROLLERS));
+    centre_controllers(state, controllers);
+    console.reset(u8(25 + below(75)));
+    for (int i = 0; i < 2; i++) {
+        set_controllers(state, below(ACTIONS), controllers);
+        set_switches(state, u8(below(4)), u8(below(4)));
+        console.run_frame(pictures, true);
+    }
+}
+
+int roms(int count, char** paths, int files) {
+    int refused = 0;
+    for (int i = 0; i < count; i++) {
+        const CartridgeKind kind = CartridgeKind(below(CART_KINDS));
+        std::string rom;
+        if (files && below(2)) {
+            rom = read_file(paths[below(u32(files))]);
+            mutate(rom, 0);
+        } else {
+            rom.resize(below(4) ? below(1u << (1 + below(16))) : cartridge_size(kind));
+            for (char& b : rom) b = char(below(256));
+        }
+        try {
+            Emulator emulator(rom, kind, plain_game(JOYSTICKS), 1, 0);
+            some_frames(rom, kind);
+        } catch (const std::invalid_argument&) {
+            refused++;
+        }
+    }
+    return refused;
+}
+
+int states(int count, CartridgeKind kind, const std::string& rom) {
+    Emulator emulator(rom, kind, plain_game(PADDLES), 1, 0.25f);
+    emulator.load();
+    const std::string good = emulator.save();
+    int refused = 0;
+    for (int i = 0; i < count; i++) {
+        std::string bytes = good;
+        switch (below(4)) {
+            case 0: bytes.resize(below(1u << (1 + below(16)))); break;
+            case 1: mutate(bytes, 0); break;
+            default:  // within the console's state, where most of the sense is
+                for (u32 n = 1 + below(4); n; n--) bytes[HEAD + below(sizeof(State))] = char(below(256));
+        }
+        try {
+            emulator.restore(bytes);
+            emulator.act(below(ACTIONS));
+        } catch (const std::invalid_argument&) {
+            refused++;
+        }
+    }
+    return refused;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string what = argc > 3 ? argv[1] : "";
+    if (what == "run" && argc == 5) {
+        random_seed(chance, 1);
+        return run(CartridgeKind(std::atoi(argv[2])), read_file(argv[3]), std::atoi(argv[4]));
+    }
+    const int count = argc > 3 ? std::atoi(argv[2]) : 0;
+    if (argc > 3) random_seed(chance, u32(std::atoi(argv[3])));
+    int refused = -1;
+    if (what == "roms") refused = roms(count, argv + 4, argc - 4);
+    if (what == "states" && argc == 6) refused = states(count, CartridgeKind(std::atoi(argv[4])), read_file(argv[5]));
+    if (refused < 0) return 2;
+    std::printf("%d of %d refused\n", refused, count);
+    return refused > 0 && refused < count ? 0 : 1;  // both must happen, or nothing was tried
+}

@@ -1,0 +1,48 @@
+"""Reward, lives and end of every game, byte by byte, against the reference: on RAM as in a game, and on random RAM."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from accel_rl.emulator import AtariEmulator, games
+from tests.emulator.rules import Pair, sweep
+
+# The reference compares both players' points; the clauses are exact for points that a set can have.
+POINTS = {"tennis": range(8)}
+
+
+def played(game: str, frames: int) -> np.ndarray:
+    """The RAM [128] after some frames of random actions."""
+    emulator, rng = AtariEmulator(game, seed=3), np.random.default_rng(5)
+    for _ in range(frames):
+        if emulator.game_over:
+            emulator.reset()
+        emulator.act(int(rng.integers(18)))
+    return emulator.ram()
+
+
+def check(game: str, folder, rams: list[np.ndarray], addresses: list[int]) -> None:
+    pair = Pair(game, folder)
+    for ram in rams:
+        pair.restart()
+        pair.fill(ram)
+        assert not pair.act()
+        if not pair.ale.game_over():
+            assert not list(sweep(pair, ram, addresses, POINTS.get(game, range(256))))
+
+
+@pytest.mark.parametrize("game", ["seaquest", "time_pilot", "star_gunner", "double_dunk"])
+def test_rules_in_play(game: str, tmp_path) -> None:
+    check(game, tmp_path, [played(game, 400)], list(range(0, 128, 3)))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("game", games())
+def test_rules(game: str, tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    most = POINTS.get(game, range(256)).stop
+    rams = [played(game, 150), played(game, 1500), *rng.integers(most, size=(2, 128)), *rng.integers(5, size=(2, 128))]
+    check(game, tmp_path, rams, list(range(128)))

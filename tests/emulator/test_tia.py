@@ -1,0 +1,96 @@
+"""Quirks of the picture chip, shown by small ROMs on both machines."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from accel_rl.emulator import AtariEmulator
+from tests.emulator.assembler import assemble
+
+TESTS = 45  # of four lines each, so that they fit the picture
+
+FRAME = """
+start:  sei
+        cld
+        lda #$0E
+        sta COLUP1
+        lda #{shape}
+        sta {show}
+frame:  lda #2
+        sta VSYNC
+        sta WSYNC
+        sta WSYNC
+        sta WSYNC
+        lda #0
+        sta VSYNC
+        ldx #33
+top:    sta WSYNC
+        dex
+        bne top
+{code}
+        ldx #45
+bottom: sta WSYNC
+        dex
+        bne bottom
+        jmp frame
+"""
+
+
+def pause(cycles: int) -> str:
+    """0, or 2 and more."""
+    return (" bit $80\n" if cycles % 2 else "") + f" .fill {cycles // 2 - cycles % 2}, nop\n"
+
+
+def reset_twice(register: str, copies: int, first: int, motion: int, second: int) -> str:
+    """An object reset at one cycle of a line, moved, and reset again at another: copies at both places."""
+    return f"""
+ sta WSYNC
+ lda #{copies}
+ sta NUSIZ1
+ lda #{motion << 4}
+ sta {register.replace("RES", "HM")}
+{pause(first - 13)}
+ sta {register}
+ sta WSYNC
+ sta HMOVE
+ sta WSYNC
+ sta WSYNC
+{pause(second - 3)}
+ sta {register}
+"""
+
+
+def pictures(rom: bytes, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The reference's and ours, [210, 160]. A game of 4 KB whose name sets no mode."""
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    (folder / "amidar.bin").write_bytes(rom)
+    ale = ale_py.ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(folder / "amidar.bin")
+    ours = AtariEmulator("amidar", rom=rom)
+    ale.act(0)
+    ours.act(0)
+    return ale.getScreen(), ours.screen()
+
+
+@pytest.mark.parametrize("copies", range(8))
+@pytest.mark.parametrize(("register", "show", "shape"), [("RESP1", "GRP1", 0xB5), ("RESM1", "ENAM1", 2)])
+def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, copies: int, tmp_path) -> None:
+    rng = random.Random(copies)
+    cases = []
+    for _ in range(TESTS):
+        first = rng.randrange(25, 70)
+        near = min(70, max(8, first + rng.randrange(-4, 8)))
+        cases.append((copies, first, rng.randrange(16), rng.choice([near, first, rng.randrange(8, 70)])))
+    code = "".join(reset_twice(register, *case) for case in cases)
+    theirs, ours = pictures(assemble(FRAME.format(code=code, show=show, shape=shape), 4096), tmp_path)
+    assert len(np.unique(theirs)) > 1
+    lines = sorted({int(y) for y in np.nonzero(theirs != ours)[0]})
+    assert not lines, [(y, cases[y // 4]) for y in lines if y // 4 < TESTS]
