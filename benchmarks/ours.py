@@ -9,6 +9,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.config import SamplerConfig, TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.sequential import RESETS
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.hardware import Placement
 from accel_rl.runners.build import build_sampler, resolve_device, stderr_log
@@ -16,8 +17,6 @@ from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.worker_pool import WorkerPool
 from benchmarks.breakdown import CpuTime
-
-RESETS = ("immediate", "wait", "swap", "cached")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347; Stooke & Abbeel 2018, sections 3.1 and 5.3)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,16 +67,18 @@ class PPO(PolicyGradient):
         c, r = self.config, self.rollout
         if c.normalize_advantage == "rollout":
             self.advantage = normalized(self.advantage, r.valid)
-        # A memory's sequences stay whole: environments are drawn, not cells.
-        pool = torch.arange(r.B) if self.agent.state_size else r.valid.reshape(-1).nonzero().squeeze(-1).cpu()
-        samples = len(pool) * (r.T if self.agent.state_size else 1)
-        parts = max(1, min(-(-samples // c.minibatch), len(pool)))
+        take: Callable[[torch.Tensor], PolicyBatch]
+        if self.agent.state_size:  # a memory's sequences stay whole: environments are drawn, not cells
+            pool, samples_each, take = torch.arange(r.B), r.T, self.sequences
+        else:
+            pool, samples_each, take = r.valid.reshape(-1).nonzero().squeeze(-1).cpu(), 1, self.cells
+        parts = max(1, min(-(-len(pool) * samples_each // c.minibatch), len(pool)))
         self._stop = len(pool) == 0
         for _ in range(c.epochs):
             for i in pool[torch.randperm(len(pool))].tensor_split(parts):
                 if self._stop:
                     return
-                batch = self.sequences(i.to(self.device)) if self.agent.state_size else self.cells(i.to(self.device))
+                batch = take(i.to(self.device))
                 if c.normalize_advantage == "minibatch":
                     batch.advantage = normalized(batch.advantage, batch.valid)
                 yield batch

@@ -43,11 +43,19 @@ def act_over(algo, r):
     r.recorded["log_prob"] = log_prob(logits, r.action.reshape(-1)).view(r.T, r.B)
 
 
-def update(algo, flat, batch):
-    """One step of the runner's: loss, backward, exchange."""
+def updates(algo, flat, batches):
+    """The runner's steps on one batch after another: loss, backward, exchange, after_update. Yields the losses."""
     exchange = Local(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm)
-    flat.zero_grad()
-    loss = algo.loss(batch)
-    loss.total.backward()
-    exchange.apply(algo.learning_rate, loss.total.detach())
+    for batch in batches:
+        flat.zero_grad()
+        loss = algo.loss(batch)
+        loss.total.backward()
+        exchange.apply(algo.learning_rate, loss.total.detach())
+        algo.after_update(batch, loss)
+        yield loss
+
+
+def update(algo, flat, batch):
+    """One of them, by a rule without a past."""
+    (loss,) = updates(algo, flat, [batch])
     return loss

@@ -5,9 +5,8 @@ import torch
 
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.errors import ConfigError
-from accel_rl.optim.exchange import Local
 from accel_rl.optim.flat import FlatParameters
-from tests.algos.made_up import SPEC, B, T, act_over, rollout
+from tests.algos.made_up import SPEC, B, T, act_over, rollout, updates
 
 
 def build(config, seed=0):
@@ -78,16 +77,8 @@ def test_updates_equal_the_textbook(invalid):
 
     torch.manual_seed(7)
     algo.ingest(r)
-    exchange = Local(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm)
-    updates = 0
-    for batch in algo.batches():
-        flat.zero_grad()
-        loss = algo.loss(batch)
-        loss.total.backward()
-        exchange.apply(algo.learning_rate, loss.total.detach())
-        algo.after_update(batch, loss)
-        updates += 1
-    assert updates == len(minibatches)
+    losses = list(updates(algo, flat, algo.batches()))
+    assert len(losses) == len(minibatches)
     torch.testing.assert_close(flat.data, want, atol=1e-5, rtol=0)
 
 
@@ -131,18 +122,10 @@ def test_advantages_are_normalised_over_what_is_asked():
 
 
 def test_epochs_stop_when_the_policy_has_moved_too_far():
-    config = PPOConfig(minibatch=10, epochs=50, learning_rate=1e-3, target_kl=0.01)
+    config = PPOConfig(minibatch=10, epochs=50, learning_rate=1e-3, target_kl=0.01, clip_grad_norm=0)
     algo, _ = ingested(config)
     flat = FlatParameters(algo.agent.model)
-    exchange = Local(flat, algo.build_rule(len(flat.data)), None)
-    kls = []
-    for batch in algo.batches():
-        flat.zero_grad()
-        loss = algo.loss(batch)
-        loss.total.backward()
-        exchange.apply(algo.learning_rate, loss.total.detach())
-        algo.after_update(batch, loss)
-        kls.append(loss.metrics["kl"].item())
+    kls = [loss.metrics["kl"].item() for loss in updates(algo, flat, algo.batches())]
     assert 1 < len(kls) < 150
     assert all(k <= 0.015 for k in kls[:-1]) and kls[-1] > 0.015
 
