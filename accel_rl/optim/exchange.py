@@ -43,9 +43,14 @@ class Local:
         return norm
 
     def state_dict(self) -> dict[str, Any]:
-        return {"parameters": self.flat.data, "rule": self.rule.state_dict(), "skipped": self.skipped}
+        return {
+            "parameters": self.flat.data,
+            "rule": self.rule.state_dict(),
+            "skipped": self.skipped,
+            "skipped_in_a_row": self.skipped_in_a_row,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.flat.data.copy_(state["parameters"])
         self.rule.load_state_dict(state["rule"])
-        self.skipped = state["skipped"]
+        self.skipped, self.skipped_in_a_row = state["skipped"], state["skipped_in_a_row"]

@@ -89,6 +89,9 @@ def test_a_gradient_that_is_not_finite_never_enters_the_parameters(bad):
     flat.grad[7] = bad
     exchange.apply(1e-3, torch.tensor(1.0))
     assert torch.equal(flat.data, before) and exchange.skipped == 1
+    resumed = Local(flat, RMSProp(len(flat.data), 0.99, 1e-5, True), 0.5)
+    resumed.load_state_dict(exchange.state_dict())
+    assert (resumed.skipped, resumed.skipped_in_a_row) == (1, 1)
     assert exchange.rule.square.isfinite().all()
     flat.grad.fill_(1.0)
     exchange.apply(1e-3, torch.tensor(1.0))
