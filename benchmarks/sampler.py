@@ -30,7 +30,7 @@ from accel_rl.process import before_torch
 
 before_torch()
 
-from accel_rl.config import Count  # noqa: E402
+from accel_rl.counts import Count  # noqa: E402
 from accel_rl.runners.build import resolve_device  # noqa: E402
 from benchmarks import breakdown, memory  # noqa: E402
 from benchmarks.agents import check_net, make_agent  # noqa: E402

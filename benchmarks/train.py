@@ -36,7 +36,8 @@ before_torch()
 import torch  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from accel_rl.config import Count, TrainConfig, default_config  # noqa: E402
+from accel_rl.config import TrainConfig, default_config  # noqa: E402
+from accel_rl.counts import Count  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from benchmarks import breakdown  # noqa: E402

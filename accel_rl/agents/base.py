@@ -16,8 +16,10 @@ class Agent(Protocol):
     state_size: int
     """Floats that the agent remembers per environment from step to step; 0: it has no memory."""
 
-    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], uniform [N] in [0, 1) -> (action [N] int64, what to record, each [N]).
+    def act(
+        self, obs: Tensor, uniform: Tensor, memory: Memory | None, b: slice
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """obs [N, ...], uniform [N] in [0, 1), of the environments b -> (action [N] int64, what to record, each [N]).
 
         `memory` (None without one) is of one step; its state is brought on in place.
         """

@@ -1,6 +1,6 @@
 """Update rules on flat slices: any contiguous part of the parameters can be updated on its own."""
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -23,25 +23,40 @@ class RMSProp:
 
     Two named rules that differ by where epsilon stands, since libraries do: `epsilon_inside` sqrt(v + eps) (Lasagne;
     the first A2C codes), else sqrt(v) + eps (torch.optim.RMSprop). They are equal at eps -> 0 only.
+    `centered`: v - m^2 takes the place of v, m the running mean of g (Graves 2013, eq. 38 to 41; Mnih et al. 2015).
     """
 
-    def __init__(self, size: int, decay: float, epsilon: float, epsilon_inside: bool, device: str = "cpu"):
+    def __init__(
+        self,
+        size: int,
+        decay: float,
+        epsilon: float,
+        epsilon_inside: bool,
+        device: str = "cpu",
+        centered: bool = False,
+    ):
         self.decay, self.epsilon, self.epsilon_inside = decay, epsilon, epsilon_inside
         self.square = torch.zeros(size, device=device)
+        self.mean = torch.zeros(size, device=device) if centered else None
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None:
-        self.square.mul_(self.decay).addcmul_(grad, grad, value=1 - self.decay)
+        variance = self.square.mul_(self.decay).addcmul_(grad, grad, value=1 - self.decay)
+        if self.mean is not None:
+            self.mean.mul_(self.decay).add_(grad, alpha=1 - self.decay)
+            variance = torch.addcmul(self.square, self.mean, self.mean, value=-1).clamp_(min=0)  # below 0 by rounding
         if self.epsilon_inside:
-            denominator = self.square.add(self.epsilon).sqrt_()
+            denominator = variance.add(self.epsilon).sqrt_()
         else:
-            denominator = self.square.sqrt().add_(self.epsilon)
+            denominator = variance.sqrt().add_(self.epsilon)
         data.addcdiv_(grad, denominator, value=-learning_rate)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"square": self.square}
+        return {"square": self.square} | ({} if self.mean is None else {"mean": self.mean})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.square.copy_(state["square"])
+        if self.mean is not None:
+            self.mean.copy_(state["mean"])
 
 
 class Adam:
@@ -70,3 +85,15 @@ class Adam:
         self.mean.copy_(state["mean"])
         self.square.copy_(state["square"])
         self.steps = state["steps"]
+
+
+RuleName = Literal["rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adam"]
+"""Update rules by name; `-torch`: epsilon outside the root, as in torch.optim.RMSprop."""
+
+
+def make_rule(name: str, size: int, *, decay: float, epsilon: float, device: str = "cpu") -> Rule:
+    """The rule of that name for `size` parameters; `decay` is RMSProp's."""
+    if name == "adam":
+        return Adam(size, epsilon=epsilon, device=device)
+    inside = not name.endswith("-torch")
+    return RMSProp(size, decay, epsilon, inside, device, centered="centered" in name)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from accel_rl import hardware, process
+from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
@@ -61,7 +62,7 @@ class Learner:
     def __init__(self, config: TrainConfig, spec: EnvSpec, device: str):
         torch.manual_seed(derived_seed(config.seed, _MODEL))
         cls: type[Algorithm] = find_algorithm(config.algorithm)
-        self.algo = cls(config.algo, spec, T=config.sampler.horizon, B=config.sampler.envs, device=device)
+        self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
         self.flat = FlatParameters(self.algo.agent.model)
         self.exchange = Local(self.flat, self.algo.build_rule(len(self.flat.data)), self.algo.max_grad_norm)
 
@@ -69,11 +70,21 @@ class Learner:
         return {"algo": self.algo.state_dict(), "exchange": self.exchange.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._check(state)
+        self.algo.load_state_dict(state["algo"])
+        self.exchange.load_state_dict(state["exchange"])
+
+    def load_agent(self, state: dict[str, Any]) -> Agent:
+        """What plays, without what learning alone needs."""
+        self._check(state)
+        self.algo.agent.load_state_dict(state["algo"]["agent"])
+        self.flat.data.copy_(state["exchange"]["parameters"])
+        return self.algo.agent
+
+    def _check(self, state: dict[str, Any]) -> None:
         if len(state["exchange"]["parameters"]) != len(self.flat.data):
             got, want = len(state["exchange"]["parameters"]), len(self.flat.data)
             raise ValueError(f"the checkpoint has {got} parameters, the network {want}")
-        self.algo.load_state_dict(state["algo"])
-        self.exchange.load_state_dict(state["exchange"])
 
 
 class Trainer:
@@ -89,13 +100,14 @@ class Trainer:
         self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
         run.write_json("protocol.json", self.spec.protocol)
         self.learner = Learner(config, self.spec, self.device)
+        self.learner.algo.begin()
         self.sampler = build_sampler(
             config.env,
             self.spec,
             config,
             self.placement,
             self.grouping,
-            T=config.sampler.horizon,
+            T=config.T,
             seed=derived_seed(config.seed, _SAMPLER),
             training=True,
             log=self._event,
@@ -296,8 +308,6 @@ class Trainer:
             self._progress.close()
 
 
-def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Any:
+def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
     """The agent of a checkpoint, for evaluation and videos."""
-    learner = Learner(config, spec, device)
-    learner.load_state_dict(state["learner"])
-    return learner.algo.agent
+    return Learner(config, spec, device).load_agent(state["learner"])
