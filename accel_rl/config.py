@@ -122,6 +122,25 @@ class LogConfig:
 
 
 @dataclass(frozen=True)
+class SecondaryConfig:
+    """A second learner that never plays: it starts from the first one's parameters and learns from its replay, at the
+    same rate of data (Stooke & Abbeel, section 5.4.2). Q-learning alone."""
+
+    batch: Count = 0
+    """Transitions of one of its updates; 0: there is no second learner."""
+    rate: float = 0.0
+    """Its step size; 0: the first one's."""
+
+    def check(self, algo: AlgorithmConfig) -> None:
+        if self.batch < 0:
+            raise ConfigError(f"--secondary.batch {self.batch}: must be 0 or more")
+        if not 0 <= self.rate < float("inf"):
+            raise ConfigError(f"--secondary.rate {self.rate}: must be 0 or more")
+        if self.batch and not hasattr(algo, "replay"):
+            raise ConfigError(f"--secondary.batch {self.batch}: only dqn, c51 and rainbow have a replay to share")
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """One training run."""
 
@@ -132,6 +151,7 @@ class TrainConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    secondary: SecondaryConfig = field(default_factory=SecondaryConfig)
     env_steps: Count = 1_000_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0
@@ -163,6 +183,7 @@ class TrainConfig:
             raise ConfigError(f"--torch-threads {self.torch_threads}: must be at least 1")
         for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo):
             part.check()
+        self.secondary.check(self.algo)
         self.algo.check_sampling(self.T, self.sampler.envs)
         self.env.check()
         if self.sampler.reset == "cached" and not self.env.game:

@@ -147,6 +147,12 @@ class DQN(Algorithm):
         returns = NStep(c.n_step, c.gamma, c.reward_clip)
         self.replay = c.replay.build(self.spec, self.B, returns, str(self.device), seed)
 
+    def share(self, other: "DQN") -> None:
+        """Instead of `begin`: learn from another's replay, and start where it starts."""
+        seed = int(torch.randint(2**62, ()))
+        self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
+        self.update_target()
+
     @property
     def learning_rate(self) -> float:
         c = self.config

@@ -86,10 +86,10 @@ class ReplayConfig:
             ring = FrameRing(spec, B, self.size, returns, self.where(learner))
         except (MemoryError, torch.cuda.OutOfMemoryError) as e:
             raise ConfigError(f"--replay.size {self.size}: the memory could not be taken ({e})") from e
-        return self.over(ring, learner, seed)
+        return self.over(ring, learner, seed, owner=True)
 
-    def over(self, ring: FrameRing, learner: str, seed: int) -> Replay:
-        """Another way to draw from a ring that is there."""
+    def over(self, ring: FrameRing, learner: str, seed: int, owner: bool = False) -> Replay:
+        """A way to draw from a ring that is there."""
         if self.prioritized:
-            return Replay(ring, Prioritized(ring, seed, self.alpha, self.beta, self.beta_final), learner)
-        return Replay(ring, Uniform(ring, seed, self.replacement), learner)
+            return Replay(ring, Prioritized(ring, seed, self.alpha, self.beta, self.beta_final), learner, owner)
+        return Replay(ring, Uniform(ring, seed, self.replacement), learner, owner)

@@ -23,18 +23,26 @@ class Selection(Protocol):
 
 
 class Replay:
-    """`append` rollouts, `sample` batches, `update` with the errors that were found. Several may share a ring."""
+    """`append` rollouts, `sample` batches, `update` with the errors that were found.
 
-    def __init__(self, ring: FrameRing, selection: Selection, device: str | torch.device | None = None):
+    Several may share a ring: one owns it and writes, the others follow.
+    """
+
+    def __init__(
+        self, ring: FrameRing, selection: Selection, device: str | torch.device | None = None, owner: bool = True
+    ):
         """device: where batches are wanted (the ring's, if None)."""
         self.ring, self.selection = ring, selection
         self.device = ring.device if device is None else torch.device(device)
-        self._history = History(ring)
+        self._history = History(ring) if owner else None
+        self._seen = ring.eligible
 
     def append(self, rollout: Rollout) -> None:
-        before = self.ring.eligible
-        self.ring.append(rollout)
-        self.selection.appended(before)
+        """Take in a rollout; one that only follows notes what the owner has taken in."""
+        if self._history is not None:
+            self.ring.append(rollout)
+        self.selection.appended(self._seen)
+        self._seen = self.ring.eligible
 
     def sample(self, N: int) -> ReplayBatch:
         """N transitions. ValueError where there are too few."""
@@ -57,10 +65,13 @@ class Replay:
         return len(self.ring)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"history": self._history.state_dict(), "selection": self.selection.state_dict()}
+        history = None if self._history is None else self._history.state_dict()
+        return {"history": history, "selection": self.selection.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._history.load_state_dict(state["history"])
+        if self._history is not None:
+            self._history.load_state_dict(state["history"])
+        self._seen = self.ring.eligible
         self.selection.load_state_dict(state["selection"])
 
 

@@ -45,6 +45,7 @@ GAMES = {
     "dqn": (
         *("dqn", "--game", "breakout", "--max-episode-steps", 90, "--network", "a3c", "--batch-size", 8, "--envs", 8),
         *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--reset", "wait", "--epsilon-steps", 900),
+        *("--secondary.batch", 16),
     ),
 }
 PARAMS = ["breakout", "cartpole", "rainbow", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pong", "dqn"))]
