@@ -30,7 +30,7 @@ class SamplerConfig:
     envs: Count = 16
     """B, environments in all; divides by groups x workers."""
     horizon: OptionalCount = None
-    """T, agent steps that each environment takes between optimisations. Default: what the algorithm's batch asks for."""
+    """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
     groups: Count = 2
     """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2)."""
     workers: OptionalCount = None

@@ -3,6 +3,7 @@
 Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both.
 """
 
+import contextlib
 import os
 import warnings
 from collections.abc import Sequence
@@ -73,10 +74,8 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
     left = []
     for folder in _cgroup_folders("memory", root, proc):
         for limit, usage in names:
-            try:
+            with contextlib.suppress(OSError, ValueError):  # not there, or "max"
                 left.append(max(0, int((folder / limit).read_text()) - int((folder / usage).read_text())))
-            except (OSError, ValueError):  # not there, or "max"
-                pass
     return min(left) if left else None
 
 

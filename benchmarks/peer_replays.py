@@ -1,4 +1,4 @@
-"""Other programs' replays behind one face, each filled with the same kind of experience and set up as its manual has it.
+"""Other programs' replays behind one face, each filled with the same kind of experience, set up as its manual has it.
 
 Pictures of 84x84 in stacks of four, from `B` simulators; every peer holds frames as densely as it can.
 """
@@ -148,7 +148,13 @@ class TorchRL:
         self.buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(capacity), sampler=sampler, batch_size=32)
         frames = torch.from_numpy(rng.integers(0, 256, (B, STACK, H, W), dtype=np.uint8))
         self._step = TensorDict(
-            {"obs": frames, "next_obs": frames.flip(0), "act": torch.zeros(B), "rew": torch.ones(B), "done": torch.zeros(B)},
+            {
+                "obs": frames,
+                "next_obs": frames.flip(0),
+                "act": torch.zeros(B),
+                "rew": torch.ones(B),
+                "done": torch.zeros(B),
+            },
             [B],
         )
         for _ in range(capacity // B):

@@ -177,7 +177,9 @@ def drawing(r: PeerReplay, kind: str, N: int, seconds: float) -> Callable[[], fl
 
 def train_step(o: Options, spec: EnvSpec, replay_device: str, learner: str, N: int) -> Callable[[], float]:
     """Transitions/s of a DQN's whole train steps: draw, loss, backward, rule."""
-    config = DQNConfig(replay=ReplayConfig(size=o.capacity, start=0, device=replay_device), batch_size=N, network="nature")
+    config = DQNConfig(
+        replay=ReplayConfig(size=o.capacity, start=0, device=replay_device), batch_size=N, network="nature"
+    )
     algo = DQN(config, spec, T=Ours.T, B=o.simulators, device=learner)
     flat = FlatParameters(algo.agent.model)
     exchange = Local(flat, algo.build_rule(len(flat.data)), None)
@@ -228,7 +230,7 @@ def check(o: Options) -> None:
             raise ConfigError(f"--peers {name}: must be of {', '.join(PEERS)}{nearest(name, PEERS)}")
     if min(o.repeats, o.simulators, o.n_step, *o.batch) < 1 or not o.seconds > 0 or o.threads < 0:
         raise ConfigError(
-            f"--repeats {o.repeats} --simulators {o.simulators} --n-step {o.n_step} --batch {' '.join(map(str, o.batch))} "
+            f"--repeats {o.repeats} --simulators {o.simulators} --n-step {o.n_step} --batch {o.batch} "
             f"--seconds {o.seconds} --threads {o.threads}: at least 1, seconds above 0, threads 0 or more"
         )
     if o.capacity < max(2 * EPISODE, 64 * o.simulators, 2 * max(o.batch)):

@@ -36,10 +36,16 @@ def cartpole_ppo(seed: int = 1) -> TrainConfig:
 
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
-    """Pong above 0 within 90 minutes. What differs from Stooke & Abbeel 2018: the small network of A3C, half the training
-    intensity, a fifth of the memory, a shorter start and descent of epsilon, a step size as C51's, targets renewed four
-    times as often."""
-    algo = {"network": "a3c", "intensity": 4.0, "epsilon_steps": 50_000, "target_interval": 2_000, "learning_rate": 2.5e-4}
+    """Pong above 0 within 90 minutes. What differs from Stooke & Abbeel 2018: the small network of A3C, half the
+    training intensity, a fifth of the memory, a shorter start and descent of epsilon, a step size as C51's, targets
+    renewed four times as often."""
+    algo = {
+        "network": "a3c",
+        "intensity": 4.0,
+        "epsilon_steps": 50_000,
+        "target_interval": 2_000,
+        "learning_rate": 2.5e-4,
+    }
     base = _pong("rainbow", 1_000_000, seed)
     algo["replay"] = replace(base.algo.replay, size=200_000, start=5_000)  # type: ignore[attr-defined]
     return replace(

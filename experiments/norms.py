@@ -1,7 +1,7 @@
 """The pictures of Stooke & Abbeel 2018, Figures 6 to 9: scores and norms of the first layers, run beside run.
 
-    accel-rl train experiments.stooke:secondary_learner --run-dir runs/a ...
-    python -m experiments.norms runs/a runs/b --out norms.png
+accel-rl train experiments.stooke:secondary_learner --run-dir runs/a ...
+python -m experiments.norms runs/a runs/b --out norms.png
 """
 
 import sys

@@ -52,8 +52,8 @@ def secondary_learner(
 def update_rules(
     game: str = "qbert", rule: str = "adam", batch_size: int = 64, learning_rate: float = 4.2e-4, seed: int = 0
 ) -> TrainConfig:
-    """Appendix C, Figure 9: norms of parameters, gradients and steps under Adam and RMSProp, batches of 64 to 1,024 (RMSProp
-    needed 20 times the step size at the largest)."""
+    """Appendix C, Figure 9: norms of parameters, gradients and steps under Adam and RMSProp, batches of 64 to 1,024
+    (RMSProp needed 20 times the step size at the largest)."""
     config = _q_curve("c51", game, batch_size, {batch_size: learning_rate}, seed)
     algo: Any = replace(config.algo, rule=rule)  # type: ignore[call-arg]
     return replace(config, algo=algo, log=replace(config.log, norms=True))

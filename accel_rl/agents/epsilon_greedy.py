@@ -22,7 +22,7 @@ class EpsilonGreedyAgent:
         self.explores = True  # a noisy network acts with its noise, too
 
     @property
-    def observes(self) -> bool:  # type: ignore[override]
+    def observes(self) -> bool:
         return isinstance(self.epsilon, Tensor) or self.epsilon < 1
 
     @torch.no_grad()

@@ -61,7 +61,7 @@ class C51(DQN):
         return make_rule(c.rule, size, decay=c.rule_decay, epsilon=epsilon, device=str(self.device))
 
     def loss(self, batch: ReplayBatch) -> Loss:
-        """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; the priority is the divergence."""
+        """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""
         model: CategoricalQNetwork = self.agent.model  # type: ignore[assignment]
         atoms = model.support
         logits = model(batch.obs_tm1)

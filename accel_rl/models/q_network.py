@@ -20,7 +20,7 @@ def features(spec: EnvSpec, network: str) -> tuple[nn.Module, int, int]:
     """What turns an observation into features, how many, and the width of the layer that follows in each stream."""
     if spec.is_image:
         cls = NETWORKS[network]
-        body = cls(spec.stack, *spec.frame_shape, hidden=0)
+        body = cls(spec.stack, spec.frame_shape[0], spec.frame_shape[1], hidden=0)
         return body, body.out_features, cls.hidden
     mlp = MLP(math.prod(spec.frame_shape) * spec.stack, (VECTOR_HIDDEN,))
     return mlp, mlp.out_features, VECTOR_HIDDEN
@@ -87,10 +87,10 @@ class CategoricalQNetwork(QNetwork):
 
     def __init__(self, spec: EnvSpec, network: str, atoms: int, v_min: float, v_max: float, **options: bool):
         super().__init__(spec, network, atoms=atoms, **options)
+        self.support: Tensor
         self.register_buffer("support", torch.linspace(v_min, v_max, atoms), persistent=False)
 
     def q(self, obs: Tensor, noise: bool = True) -> Tensor:
-        assert isinstance(self.support, Tensor)
         return expectation(self.outputs(obs, noise), self.support)
 
     def forward(self, obs: Tensor, noise: bool = True) -> Tensor:

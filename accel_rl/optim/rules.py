@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-
 ALIGNMENT = 64  # floats; vector instructions round otherwise than the scalar ones at a slice's ragged end
 _SETTLED = 1e9  # a step number at which Adam's corrections of its bias are 1
 

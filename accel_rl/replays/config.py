@@ -75,8 +75,8 @@ class ReplayConfig:
         need, free = self.size * self.bytes_each(spec), 0.95 * hardware.free_memory(device)
         if need > free:
             raise ConfigError(
-                f"--replay.size {self.size}: needs {need / 2**30:.2f} GiB on {device}, where {free / 2**30:.2f} GiB can "
-                f"be had, {(need - free) / 2**30:.2f} GiB too much; at most {int(free / self.bytes_each(spec))}"
+                f"--replay.size {self.size}: needs {need / 2**30:.2f} GiB on {device}, where {free / 2**30:.2f} GiB "
+                f"can be had, {(need - free) / 2**30:.2f} GiB too much; at most {int(free / self.bytes_each(spec))}"
             )
 
     def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:

@@ -33,7 +33,7 @@ class FrameRing:
         """size: transitions in all; rounded up to whole rows."""
         self.spec, self.B, self.returns, self.device = spec, B, returns, torch.device(device)
         self.L = -(-size // B)
-        if self.L < returns.n + spec.stack + 1:
+        if returns.n + spec.stack + 1 > self.L:
             raise ValueError(f"a replay of {size} transitions of {B} environments is too small to hold one of them")
         n, dtype = self.L * B, getattr(torch, spec.frame_dtype)
         self.frames = torch.zeros(n, *spec.frame_shape, dtype=dtype, device=self.device)
@@ -86,7 +86,7 @@ class FrameRing:
     def append(self, rollout: Rollout) -> None:
         """Take over T steps in one block (two where the ring's end lies between)."""
         S, T = self.spec.stack, rollout.T
-        if self.L < T + self.returns.n + S:
+        if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
         flags = rollout.terminated * TERMINATED + rollout.ended * ENDED + rollout.valid * VALID
         final = torch.full(rollout.ended.shape, NONE, dtype=torch.int32, device=self.device)

@@ -44,14 +44,14 @@ class Uniform:
 
     def _without(self, N: int) -> Tensor:
         ring = self.ring
-        if 2 * N > len(ring):  # dense: shuffle them all
+        if len(ring) < 2 * N:  # dense: shuffle them all
             low, high = ring.eligible
             cells = torch.arange(low * ring.B, high * ring.B, device=ring.device)
             cells = cells[ring.sampleable(cells)]
             return cells[torch.randperm(len(cells), generator=self._generator, device=ring.device)[:N]]
         cells = self._with(N)
         while True:
-            cells, count = torch.unique(cells, return_counts=True)
+            cells = torch.unique(cells)
             if len(cells) == N:
                 return cells
             cells = torch.cat([cells, self._with(N - len(cells))])

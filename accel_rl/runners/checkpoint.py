@@ -2,7 +2,8 @@
 
 A checkpoint is a folder: state.json, state.safetensors and MANIFEST.json with the sha256 of both. It is written under
 a temporary name, synced, and renamed; one that exists under its own name is whole. Large parts of a state that never
-change again (a replay's past) are segments: files beside the checkpoints, each written once and shared by all that hold it.
+change again (a replay's past) are segments: files beside the checkpoints, each written once and shared by all that hold
+it.
 """
 
 import hashlib
@@ -111,7 +112,7 @@ def load(path: Path) -> dict[str, Any]:
             if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
                 raise ConfigError(f"{path / name} is damaged (its sha256 is not the manifest's){_others(path)}")
             data.append(content)
-        return decode(*data, segments.get)
+        return decode(data[0], data[1], segments.get)
     except ConfigError:
         raise
     except (OSError, ValueError, KeyError, TypeError) as e:

@@ -14,7 +14,7 @@ from accel_rl.optim.flat import FlatParameters
 
 
 class Learner:
-    """One network and everything that changes it. `norms`: also report the norms of Stooke & Abbeel 2018, appendix C."""
+    """One network and all that changes it. --log.norms: it reports what Stooke & Abbeel 2018 show in appendix C."""
 
     def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int):
         torch.manual_seed(seed)

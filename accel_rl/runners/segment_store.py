@@ -31,8 +31,8 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 class SegmentStore:
-    """The segments of one run. A file's name is the segment's with the beginning of its sha256, so that two runs from one
-    checkpoint never take each other's for their own."""
+    """The segments of one run. A file's name is the segment's with the beginning of its sha256, so that two runs from
+    one checkpoint never take each other's for their own."""
 
     def __init__(self, folder: Path):
         self.folder = folder

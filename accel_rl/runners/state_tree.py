@@ -1,4 +1,4 @@
-"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes, segments) as a JSON text and tensors. No pickle."""
+"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes, segments) as JSON and tensors. No pickle."""
 
 import json
 from collections.abc import Callable

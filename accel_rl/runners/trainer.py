@@ -89,7 +89,7 @@ class Trainer:
         self._began = self._row_at = time.monotonic()
 
     def _build_secondary(self) -> Learner | None:
-        """Stooke & Abbeel 2018, section 5.4.2: from the same parameters, on the same replay, with a batch of its own."""
+        """Stooke & Abbeel 2018, section 5.4.2: from the same parameters, on the same replay, another batch."""
         c = self.config.secondary
         if not c.batch:
             return None
@@ -151,10 +151,10 @@ class Trainer:
     def _housekeeping(self, stop: StopRequest) -> None:
         """Evaluation, row, checkpoint: whatever is due. Runs before every cycle, so also right after a resume."""
         at, done = self.at, self.at.env_steps >= self.config.env_steps
-        evaluations: list[Evaluation] | None = []
+        evaluations: list[Evaluation] = []
         if self.config.evaluation.interval and self._due(at.evaluated_at, self.config.evaluation.interval, done):
             evaluations = self._evaluate(stop)
-            if evaluations is None:
+            if not evaluations:
                 return  # asked to stop: they are played again after the resume
             self.evaluation, at.evaluated_at = evaluations[0], at.env_steps
         if evaluations or self._due(at.logged_at, self.config.log_interval(), done):
@@ -174,8 +174,8 @@ class Trainer:
 
     # -- what is due now and then ------------------------------------------------------------
 
-    def _evaluate(self, stop: StopRequest) -> list[Evaluation] | None:
-        """Of each learner's agent, on the same episodes' starts; None if asked to stop."""
+    def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
+        """Of each learner's agent, on the same episodes' starts; none if asked to stop."""
         config, at = self.config, self.at
         assert self._progress is not None
         steps = min(config.evaluation.steps, max(1, (at.env_steps - at.evaluated_at) // 8))
@@ -195,7 +195,7 @@ class Trainer:
             evaluations.append(evaluation)
         self._progress.resume(at.env_steps)
         if len(evaluations) < len(self._learners()):
-            return None
+            return []
         for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
             self._progress.say(
                 f"evaluation {whose}at {at.env_steps:,} env steps: score {evaluation.mean:.2f} +- {evaluation.std:.2f} "

@@ -134,7 +134,8 @@ def test_the_target_follows_in_intervals():
     algo, flat = learner(DQN, DQNConfig(replay=SMALL, target_interval=100))
     flat.data.add_(1.0)
     same = lambda: all(  # noqa: E731
-        torch.equal(a, b) for a, b in zip(algo.target.parameters(), algo.agent.model.parameters(), strict=True))
+        torch.equal(a, b) for a, b in zip(algo.target.parameters(), algo.agent.model.parameters(), strict=True)
+    )
     algo.env_steps = 140
     algo.ingest(made_up.rollout(seed=9))
     assert not same()

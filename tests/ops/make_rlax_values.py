@@ -1,6 +1,6 @@
 """Writes rlax_values.json: what rlax (github.com/google-deepmind/rlax) gives on a few numbers. Needs rlax installed.
 
-    python tests/ops/make_rlax_values.py
+python tests/ops/make_rlax_values.py
 """
 
 import json
@@ -41,9 +41,9 @@ def main() -> None:
         "categorical_q_learning": jax.vmap(rlax.categorical_q_learning, (None, 0, 0, 0, 0, None, 0))(
             atoms, logits_tm1, a_tm1, r_t, discount_t, atoms, logits_t
         ),
-        "categorical_double_q_learning": jax.vmap(
-            rlax.categorical_double_q_learning, (None, 0, 0, 0, 0, None, 0, 0)
-        )(atoms, logits_tm1, a_tm1, r_t, discount_t, atoms, logits_t, selector),
+        "categorical_double_q_learning": jax.vmap(rlax.categorical_double_q_learning, (None, 0, 0, 0, 0, None, 0, 0))(
+            atoms, logits_tm1, a_tm1, r_t, discount_t, atoms, logits_t, selector
+        ),
         "n_step_3": rlax.n_step_bootstrapped_returns(rewards, discounts, values, 3),
         "n_step_1": rlax.n_step_bootstrapped_returns(rewards, discounts, values, 1),
     }

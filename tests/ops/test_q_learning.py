@@ -69,9 +69,7 @@ def test_n_step_returns_are_rlaxs():
         ring = FrameRing(EnvSpec("line", (1,), "float32", 2), 1, 3 * rows, NStep(n, gamma, 0.0))
         age = torch.ones(rows + 1, 1, dtype=torch.uint8)
         zero = torch.zeros(rows, 1, dtype=torch.bool)
-        ring.append(
-            Rollout(frames, frames[1:], age, zero.long(), pad, done, zero, zero, ~zero, stack=1)
-        )
+        ring.append(Rollout(frames, frames[1:], age, zero.long(), pad, done, zero, zero, ~zero, stack=1))
         batch = ring.batch(torch.arange(T))
         # rlax bootstraps from the last value where the sequence is over; only whole transitions are compared
         at = batch.obs_t.squeeze(-1).long()

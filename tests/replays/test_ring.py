@@ -101,7 +101,7 @@ def test_many_actions_and_long_rollouts():
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("stack", [1, 4])
 def test_host_and_device_rings_are_equal(n, stack):
-    host, sims = filled(30, 50, n, B=4, T=5, seed=1, stack=stack, dies=0.1)
+    host, _ = filled(30, 50, n, B=4, T=5, seed=1, stack=stack, dies=0.1)
     device, _ = filled(30, 50, n, B=4, T=5, seed=1, stack=stack, dies=0.1, device="cuda")
     low, high = host.eligible
     cells = torch.arange(low * 4, high * 4)
