@@ -144,29 +144,33 @@ class FrameRing:
 
     def batch(self, cell: Tensor) -> ReplayBatch:
         """The transitions that begin at cells [N], which are sampleable. No synchronisation on a GPU."""
-        returns, r_t = self.returns, torch.zeros(len(cell), device=self.device)
-        discount = torch.ones_like(r_t)
-        last = cell.clone()  # the step after which the transition ends
-        goes_on = torch.ones_like(cell, dtype=torch.bool)
-        for k in range(returns.n):
+        r_t, discount, goes_on = self._step(cell)
+        last = cell  # the step after which the transition ends
+        for k in range(1, self.returns.n):
             step = cell + k * self.B
-            at = self.at(step)
-            reward, flags = self.reward[at], self.flags[at]
-            if returns.reward_clip:
-                reward = reward.clamp(-returns.reward_clip, returns.reward_clip)
+            reward, more, then_goes_on = self._step(step)
             # where, not a product: a cell past the end may hold anything, NaN included
             r_t = r_t + torch.where(goes_on, discount * reward, 0)
             last = torch.where(goes_on, step, last)
-            discount = torch.where(goes_on, discount * returns.gamma * ((flags & TERMINATED) == 0), discount)
-            goes_on = goes_on & ((flags & (TERMINATED | ENDED)) == 0)
+            discount = torch.where(goes_on, discount * more, discount)
+            goes_on = goes_on & then_goes_on
         obs_tm1, obs_t = self._observations(cell, last)
         action = self.action[self.at(cell)].long()
         return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, torch.ones_like(r_t), cell)
 
+    def _step(self, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of single steps [N]: the reward as it is learned from, gamma or 0, and whether the return goes on after it."""
+        at, returns = self.at(cell), self.returns
+        reward, flags = self.reward[at], self.flags[at]
+        if returns.reward_clip:
+            reward = reward.clamp(-returns.reward_clip, returns.reward_clip)
+        discount = returns.gamma * ((flags & TERMINATED) == 0).float()
+        return reward, discount, (flags & (TERMINATED | ENDED)) == 0
+
     def _observations(self, cell: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
         """The observations before the steps at `cell` [N] and after those at `last` [N]."""
         S, B = self.spec.stack, self.B
-        age = self.age[self.at(cell)].long()
+        age = self.age[self.at(cell)]
         final = self.final[self.at(last)]
         ended = final >= 0
         if S == 1:
