@@ -159,7 +159,7 @@ class FrameRing:
         return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, torch.ones_like(r_t), cell)
 
     def _step(self, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of single steps [N]: the reward as it is learned from, gamma or 0, and whether the return goes on after it."""
+        """Of single steps [N]: the reward as learned from, gamma or 0, and whether the return goes on after it."""
         at, returns = self.at(cell), self.returns
         reward, flags = self.reward[at], self.flags[at]
         if returns.reward_clip:
