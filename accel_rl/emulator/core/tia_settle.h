@@ -64,7 +64,7 @@ HD void put_player(Line& line, const Tia& t, u32 i) {
 
 HD void put_missile(Line& line, const Tia& t, u32 i) {
     if (!t.enam[i] || t.resmp[i]) return;
-    const u32 at = copies(t.nusiz[i]) & (t.first_hidden[M0 + i] ? ~1u : ~0u);
+    const u32 at = copies(t.nusiz[i]);
     for (u32 copy = 0; copy < 5; copy++)
         for (i32 pixel = 0; (at >> copy & 1) && pixel < 1 << (t.nusiz[i] >> 4 & 3); pixel++)
             line.put(wrap(t.pos[M0 + i] + 16 * i32(copy)) + pixel, u8(BIT_M0 << i));
@@ -186,11 +186,9 @@ HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
     t.pos[i] = reset_position(at, 5);
 }
 
-// A missile is drawn where it was for 8 more clocks; if the beam shows by then, its new first copy waits for the next line.
+// A missile is drawn where it was for 8 more clocks, so that of its new first copy only the widest shows on this line.
 HD void reset_missile(Tia& t, const Picture& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
-    const i32 drawn = line_clock(t, clock) + 8;
-    t.first_hidden[object] = drawn > HBLANK_CLOCKS && drawn < LINE_CLOCKS;
     t.pos[object] = position;
 }
 
