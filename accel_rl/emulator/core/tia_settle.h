@@ -134,7 +134,7 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
         if (t.hmove_blank && row && picture.hmove_blanks)
             for (i32 x = first > 0 ? first : 0; x < 8 && x < last; x++) row[x] = 0;
         if (end == line_start + LINE_CLOCKS) {
-            t.hmove_blank = 0;
+            if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
             for (u8& hidden : t.first_hidden) hidden = 0;
             t.right_reflected = t.ctrlpf & 1;
         }
@@ -195,6 +195,7 @@ HD void reset_missile(Tia& t, const Picture& picture, u32 object, i32 clock, u8 
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     for (u32 i = 0; i < 5; i++) t.pos[i] = u8(wrap(t.pos[i] - hmove_motion(cycle, t.hm[i])));
+    t.first_hidden[0] = t.first_hidden[1] = 0;
     if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;
     t.hmove_clock = clock;
 }
