@@ -181,7 +181,7 @@ HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
         const u8 now_hidden = t.first_hidden[i];
         t.first_hidden[i] = hidden;
         draw_until(t, picture, clock + delay);
-        t.first_hidden[i] = at + delay < LINE_CLOCKS ? now_hidden : 0;  // a line's end shows it again
+        t.first_hidden[i] = now_hidden;
     }
     t.pos[i] = reset_position(at, 5);
 }
