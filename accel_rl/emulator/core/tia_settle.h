@@ -158,7 +158,7 @@ HD i32 write_delay(u32 reg, i32 at) {
 //     4 ... width+3  the beam is inside the old copy: what the next 11 clocks show of it is still drawn
 //     others         nothing of the old copies is drawn any more
 //
-// Except in the first case the new first copy shows from the next line on.
+// Except in the first case the new first copy shows from the next line on, or from a write to HMOVE or NUSIZ on.
 HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     const i32 position = reset_position(at, 5);
     const i32 width = 8 << player_stretch(t.nusiz[i]);
@@ -182,6 +182,8 @@ HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
         t.first_hidden[i] = hidden;
         draw_until(t, picture, clock + delay);
         t.first_hidden[i] = now_hidden;
+    } else if (at == 0) {
+        t.first_hidden[i] = 0;  // the line begins after the write
     }
     t.pos[i] = reset_position(at, 5);
 }
@@ -210,7 +212,10 @@ HD_CALL void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;
-        case NUSIZ0: case NUSIZ1: t.nusiz[reg - NUSIZ0] = value; break;
+        case NUSIZ0: case NUSIZ1:
+            t.nusiz[reg - NUSIZ0] = value;
+            t.first_hidden[reg - NUSIZ0] = 0;
+            break;
         case COLUP0: case COLUP1: case COLUPF: case COLUBK: t.colour[reg - COLUP0] = value & 0xFE; break;
         case CTRLPF:
             t.ctrlpf = value;
