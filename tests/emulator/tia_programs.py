@@ -1,8 +1,8 @@
 """Random programs for the picture chip: each some scan lines that set it up unseen, and then writes at random times.
 
-    experiment    resets at random cycles | registers from a table | HMOVE or not | the writes, seen | two lines more
-                  ------------------- VBLANK on --------------------------------- | -- VBLANK off ---
-    RAM $80 on    two bytes an experiment made of its eight collision registers
+experiment    resets at random cycles | registers from a table | HMOVE or not | the writes, seen | two lines more
+              ------------------- VBLANK on --------------------------------- | -- VBLANK off ---
+RAM $80 on    two bytes an experiment made of its eight collision registers
 """
 
 import random
@@ -12,9 +12,9 @@ from tests.emulator.assembler import assemble
 EXPERIMENTS, LINES = 17, 12  # a ROM; scan lines of one
 STROBES = ("RESP0", "RESP1", "RESM0", "RESM1", "RESBL", "HMOVE", "HMCLR", "CXCLR")
 PREPARED = (
-    "NUSIZ0 NUSIZ1 CTRLPF REFP0 REFP1 PF0 PF1 PF2 GRP0 GRP1 GRP0 ENAM0 ENAM1 ENABL VDELP0 VDELP1 VDELBL "
-    "HMP0 HMP1 HMM0 HMM1 HMBL"
-).split()
+    "NUSIZ0", "NUSIZ1", "CTRLPF", "REFP0", "REFP1", "PF0", "PF1", "PF2", "GRP0", "GRP1", "GRP0", "ENAM0", "ENAM1",
+    "ENABL", "VDELP0", "VDELP1", "VDELBL", "HMP0", "HMP1", "HMM0", "HMM1", "HMBL",
+)  # fmt: skip
 WRITTEN = [*sorted({*PREPARED}), *STROBES, "RESMP0", "RESMP1", "VBLANK", "COLUP0", "COLUPF", "COLUBK"]
 PAUSES = (0, 0, 2, 3, 4, 5, 6, 8, 10, 13, 20, 25, 30)
 
