@@ -105,14 +105,15 @@ def test_wrong_names_and_actions() -> None:
         AtariEmulator("pong").act(18)
 
 
-def test_colours_equal_the_reference() -> None:
+@pytest.mark.parametrize("game", ["enduro", "keystone_kapers", "air_raid"])
+def test_colours_equal_the_reference(game: str) -> None:
     import ale_py
 
     from accel_rl.emulator.atari import rom_path
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
-    ale.loadROM(rom_path("enduro"))
-    ours = AtariEmulator("enduro")
+    ale.loadROM(rom_path(game))
+    ours = AtariEmulator(game)
     np.testing.assert_array_equal(ours.rgb(), ale.getScreenRGB())
     np.testing.assert_array_equal(ours.gray(), ale.getScreenGrayscale())
