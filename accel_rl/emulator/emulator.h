@@ -29,7 +29,7 @@ class Emulator {
     Emulator(const std::string& rom, CartridgeKind kind, const Game& game, u32 sticky_seed, float sticky)
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
-                   game.pal ? 342 : 290, log_, false} {
+                   game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE, log_, false} {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
@@ -49,6 +49,7 @@ class Emulator {
         snap_.console_draws = 0;
         std::memset(&snap_.state, 0, sizeof(State));
         for (u8& b : snap_.state.ram) b = u8(draw());
+        fill_cartridge();
         draw();
         power_cycle();
         for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
@@ -141,7 +142,7 @@ class Emulator {
 
   private:
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
-    static constexpr u32 VERSION = 2;
+    static constexpr u32 VERSION = 4;
 
     static u32 checksum(const void* data, size_t size) {  // FNV-1a
         u32 sum = 2166136261u;
@@ -178,9 +179,16 @@ class Emulator {
         }
     }
 
+    // A cartridge's own RAM starts anew at each reset, unlike the console's.
+    void fill_cartridge() {
+        if (console_.rom.kind != CART_F8SC && console_.rom.kind != CART_F6SC) return;
+        for (u8& b : snap_.state.cartridge.ram) b = u8(draw());
+    }
+
     void power_cycle() {
         centre_controllers(snap_.state, game_.controllers);
         console_.reset(u8(25 + draw() % 75));
+        fill_cartridge();
     }
 
     // Values that would lead outside an array or make a division overflow.

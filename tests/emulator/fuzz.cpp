@@ -50,7 +50,9 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
     TiaLog log{};
     std::string bytes = rom;
     bytes.resize(cartridge_size(kind));
-    Console console{state, rom_of(reinterpret_cast<const u8*>(bytes.data()), kind), Picture{nullptr, 34, 210, true}, 290, log, false};
+    Console console{state, rom_of(reinterpret_cast<const u8*>(bytes.data()), kind),
+                    Picture{nullptr, 34, 210, true},
+                    below(2) ? NTSC_LAST_LINE : PAL_LAST_LINE, log, false};
     for (u8& b : state.ram) b = u8(below(256));
     const Controllers controllers = Controllers(below(CONTROLLERS));
     centre_controllers(state, controllers);

@@ -48,11 +48,12 @@ struct Tia {
     u8 vdel[3];          // P0, P1, BL
     u8 resmp[2];
     u8 pos[5];           // 0-159, by TiaObject
-    u8 first_hidden[4];  // P0, P1, M0, M1: just reset, it does not show its first copy on this line
+    u8 first_hidden[2];  // P0, P1: just reset, it does not show its first copy on this line
     u8 hmove_blank;      // the next displayed line starts with 8 black pixels
     u8 vblank;
     u8 dumped;           // VBLANK bit 7: the capacitors are held empty
     u8 latched[2];       // VBLANK bit 6: INPT4 and INPT5 stay low once low
+    u8 colour_loss;      // 1: a PAL set shows grays, the bytes are odd, because the frame before had an odd number of lines
 };
 
 struct TiaWrite {

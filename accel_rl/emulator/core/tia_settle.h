@@ -64,7 +64,7 @@ HD void put_player(Line& line, const Tia& t, u32 i) {
 
 HD void put_missile(Line& line, const Tia& t, u32 i) {
     if (!t.enam[i] || t.resmp[i]) return;
-    const u32 at = copies(t.nusiz[i]) & (t.first_hidden[M0 + i] ? ~1u : ~0u);
+    const u32 at = copies(t.nusiz[i]);
     for (u32 copy = 0; copy < 5; copy++)
         for (i32 pixel = 0; (at >> copy & 1) && pixel < 1 << (t.nusiz[i] >> 4 & 3); pixel++)
             line.put(wrap(t.pos[M0 + i] + 16 * i32(copy)) + pixel, u8(BIT_M0 << i));
@@ -114,7 +114,7 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (u32 set = 3; set < 64; set++)
         if (seen >> set & 1) t.collisions |= pairs_of(set);
     if (!row) return;
-    for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)];
+    for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)] | t.colour_loss;
 }
 
 // From `settled` to `until` with the registers as they are. Outside the displayed lines nothing happens.
@@ -134,7 +134,7 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
         if (t.hmove_blank && row && picture.hmove_blanks)
             for (i32 x = first > 0 ? first : 0; x < 8 && x < last; x++) row[x] = 0;
         if (end == line_start + LINE_CLOCKS) {
-            t.hmove_blank = 0;
+            if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
             for (u8& hidden : t.first_hidden) hidden = 0;
             t.right_reflected = t.ctrlpf & 1;
         }
@@ -158,7 +158,7 @@ HD i32 write_delay(u32 reg, i32 at) {
 //     4 ... width+3  the beam is inside the old copy: what the next 11 clocks show of it is still drawn
 //     others         nothing of the old copies is drawn any more
 //
-// Except in the first case the new first copy shows from the next line on.
+// Except in the first case the new first copy shows from the next line on, or from a write to HMOVE or NUSIZ on.
 HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     const i32 position = reset_position(at, 5);
     const i32 width = 8 << player_stretch(t.nusiz[i]);
@@ -181,22 +181,23 @@ HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
         const u8 now_hidden = t.first_hidden[i];
         t.first_hidden[i] = hidden;
         draw_until(t, picture, clock + delay);
-        t.first_hidden[i] = at + delay < LINE_CLOCKS ? now_hidden : 0;  // a line's end shows it again
+        t.first_hidden[i] = now_hidden;
+    } else if (at == 0) {
+        t.first_hidden[i] = 0;  // the line begins after the write
     }
     t.pos[i] = reset_position(at, 5);
 }
 
-// A missile is drawn where it was for 8 more clocks; if the beam shows by then, its new first copy waits for the next line.
+// A missile is drawn where it was for 8 more clocks, so that of its new first copy only the widest shows on this line.
 HD void reset_missile(Tia& t, const Picture& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
-    const i32 drawn = line_clock(t, clock) + 8;
-    t.first_hidden[object] = drawn > HBLANK_CLOCKS && drawn < LINE_CLOCKS;
     t.pos[object] = position;
 }
 
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     for (u32 i = 0; i < 5; i++) t.pos[i] = u8(wrap(t.pos[i] - hmove_motion(cycle, t.hm[i])));
+    t.first_hidden[0] = t.first_hidden[1] = 0;
     if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;
     t.hmove_clock = clock;
 }
@@ -211,7 +212,10 @@ HD_CALL void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;
-        case NUSIZ0: case NUSIZ1: t.nusiz[reg - NUSIZ0] = value; break;
+        case NUSIZ0: case NUSIZ1:
+            t.nusiz[reg - NUSIZ0] = value;
+            t.first_hidden[reg - NUSIZ0] = 0;
+            break;
         case COLUP0: case COLUP1: case COLUPF: case COLUBK: t.colour[reg - COLUP0] = value & 0xFE; break;
         case CTRLPF:
             t.ctrlpf = value;
