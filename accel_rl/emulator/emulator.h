@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/fast_frame.h"
 #include "core/progress.h"
 
 namespace accel {
@@ -29,7 +30,9 @@ class Emulator {
     Emulator(const std::string& rom, CartridgeKind kind, const Game& game, u32 sticky_seed, float sticky)
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
-                   game.pal ? 342 : 290, log_, false} {
+                   game.pal ? 342 : 290, log_, false},
+          fast_console_{snap_.state, Rom{}, nullptr, 0, 0, console_.last_line,
+                        FastTia{snap_.state.tia, game.first_line, game.height, game.hmove_blanks != 0, ALL_PAIRS}, scratch_log()} {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
@@ -38,6 +41,15 @@ class Emulator {
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
         checksum_ = checksum(bytes_.data(), bytes_.size());
+        if (fast_supports(kind)) {
+            ops_.resize(bytes_.size());
+            fast_decode(ops_.data(), console_.rom);
+        }
+        const bool fe = kind == CART_FE;
+        fast_console_.rom = console_.rom;
+        fast_console_.ops = ops_.data();
+        fast_console_.low = fe ? 0 : console_.rom.registers;
+        fast_console_.high = fe ? 0x1000 : console_.rom.hotspots;
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }
@@ -79,6 +91,8 @@ class Emulator {
         if (game_.fire_is_noop && action_directions(action) & FIRE) action = 0;
         set_controllers(snap_.state, action, game_.controllers);
         set_switches(snap_.state, switches, snap_.difficulty);
+        fast_console_.log = scratch_log();  // of this thread
+        if (fast_ && run_fast_frame(fast_console_, console_, draws_ ? next_picture() : nullptr, SAME.colour)) return;
         console_.run_frame(pixels_.data(), draws_);
     }
 
@@ -88,6 +102,7 @@ class Emulator {
         for (u32 i = 0; i < game.steps; i++) game_.step[i] = game.step[i];
     }
     void set_draws(bool on) { draws_ = on; }
+    void set_fast(bool on) { fast_ = on && fast_supports(console_.rom.kind); }
 
     const u8* ram() const { return snap_.state.ram; }
     void set_ram(u32 address, u8 value) { snap_.state.ram[address & 0x7F] = value; }
@@ -141,7 +156,7 @@ class Emulator {
 
   private:
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
-    static constexpr u32 VERSION = 3;
+    static constexpr u32 VERSION = 4;
 
     static u32 checksum(const void* data, size_t size) {  // FNV-1a
         u32 sum = 2166136261u;
@@ -150,6 +165,22 @@ class Emulator {
     }
     // Later resets depend on the mode's presses; they are bytes without gaps.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
+
+    struct Palette {
+        u8 colour[256];
+        Palette() {
+            for (u32 i = 0; i < 256; i++) colour[i] = u8(i);
+        }
+    };
+    static inline const Palette SAME;
+
+    // A frame's writes are settled before the frame is over, so that one log serves all emulators of a thread.
+    static u64* scratch_log() {
+        static thread_local std::vector<u64> log(MOST_WRITES);
+        return log.data();
+    }
+    // Where the frame that is about to start goes.
+    u8* next_picture() { return pixels_.data() + (snap_.state.odd_frame ? 0 : size_t(game_.height) * WIDTH); }
 
     u32 draw() {
         snap_.console_draws++;
@@ -218,9 +249,11 @@ class Emulator {
     Snapshot snap_{};
     TiaLog log_{};
     Console console_;
+    std::vector<u32> ops_;
+    FastConsole fast_console_;
     Random console_random_{};
     u32 checksum_ = 0;
-    bool draws_ = true;
+    bool draws_ = true, fast_ = false;
 };
 
 }  // namespace accel

@@ -173,7 +173,8 @@ HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     return delay;
 }
 
-HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
+template <class Target>
+HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     const i32 at = line_clock(t, clock);
     const u8 hidden = t.first_hidden[i];
     const i32 delay = player_reset_delay(t, i, at);
@@ -187,7 +188,8 @@ HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
 }
 
 // A missile is drawn where it was for 8 more clocks, so that of its new first copy only the widest shows on this line.
-HD void reset_missile(Tia& t, const Picture& picture, u32 object, i32 clock, u8 position) {
+template <class Target>
+HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
     t.pos[object] = position;
 }
@@ -205,7 +207,9 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-HD_CALL void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock) {
+// `picture` is whatever has a draw_until: a Picture, or the fast build's masks.
+template <class Target>
+HD_CALL void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;

@@ -1,0 +1,99 @@
+// The console of the fast build: the bus and one frame of time, on the plain core's State.
+//
+//     start of a frame      the plain core's, and a copy of the state
+//     the frame             run_fast; TIA writes enter a log that holds a whole frame
+//     end of the frame      the log is settled: fast_tia.h
+//
+// What the fast build does not do, the plain core does from the copy: partial frames and the frames after them, and those
+// that would not end. So the fast build holds no rule of its own about them.
+#pragma once
+#include "console.h"
+#include "fast_ops.h"
+#include "fast_tia.h"
+
+namespace accel {
+
+// Writes to the TIA of a frame: at least 3 cycles apart, up to the last line of the longest format and one instruction.
+constexpr u32 MOST_WRITES = 9216;
+
+struct FastConsole {
+    State& s;
+    Rom rom;
+    const u32* ops;
+    u32 low, high;    // offsets of a bank that are plain ROM
+    i32 last_line;
+    FastTia tia;
+    u64* log;         // cycle << 16 | register << 8 | value
+    u32 logged;
+    i32 deadline;     // a TIA write from this cycle on ends the frame
+    i32 give_up;      // no frame that ends in time lasts this long
+    i32 phase;        // cycles into a line at cycle 0
+    bool frame_over;
+
+    HD void begin_frame() {
+        phase = -s.tia.frame_clock / 3;
+        deadline = (LINE_CLOCKS * (last_line + 1) + s.tia.frame_clock + 2) / 3;
+        give_up = s.cycle + 2 * i32(MOST_INSTRUCTIONS) - 200;
+        frame_over = false;
+        logged = 0;
+    }
+
+    HD_CALL void settle_log(i32 until) {
+        tia.settle(log, logged, until);
+        logged = 0;
+    }
+
+    HD_CALL u8 read(u32 address, u32 last, i32 cycle) {
+        s.cycle = cycle;
+        if (address & 0x1000) return cartridge_read(s.cartridge, rom, address);
+        if (address & 0x80) return address & 0x200 ? riot_read(s.riot, address, cycle) : s.ram[address & 0x7F];
+        const u8 noise = last & 0x3F;
+        const u32 reg = address & 15;
+        if (reg < 8) {
+            settle_log(3 * cycle);
+            return noise | collision_register(s.tia.collisions, reg);
+        }
+        if (reg < 12) return noise | (paddle_ready(s, reg - 8) ? 0x80 : 0);
+        return reg < 14 ? noise | fire_input(s, reg - 12) : noise;
+    }
+
+    // The cycle after it: WSYNC waits.
+    HD_CALL i32 write(u32 address, u8 value, i32 cycle) {
+        s.bus = value;
+        if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
+        else if (!(address & 0x80)) return write_tia(address & 0x3F, value, cycle);
+        else if (address & 0x200) riot_write(s.riot, address, value, cycle);
+        else s.ram[address & 0x7F] = value;
+        return cycle;
+    }
+
+    HD i32 write_tia(u32 reg, u8 value, i32 cycle) {
+        if (cycle >= deadline) frame_over = true;
+        if (reg == WSYNC) {
+            const i32 into = i32(u32(cycle + phase) % LINE_CYCLES);
+            return into ? cycle + LINE_CYCLES - into : cycle;
+        }
+        if (reg == VSYNC) {
+            frame_over |= write_vsync(s.tia, value, 3 * cycle);
+            return cycle;
+        }
+        if (reg == VBLANK) write_inputs(s.tia, value, cycle);
+        if (reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1)) log[logged++] = u64(u32(cycle)) << 16 | reg << 8 | value;
+        return cycle;
+    }
+
+    // One instruction of the plain interpreter.
+    struct SlowBus {
+        FastConsole& k;
+        HD void tick(u32 cycles) { k.s.cycle += i32(cycles); }
+        HD u8 fetch(u32 address) { return read(address); }
+        HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
+        HD void write(u32 address, u8 value) { k.s.cycle = k.write(address, value, k.s.cycle); }
+    };
+    HD_CALL void step_slow() {
+        SlowBus bus{*this};
+        Instruction<SlowBus>{s.cpu, bus}.step();
+    }
+};
+
+}  // namespace accel

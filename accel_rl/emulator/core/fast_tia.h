@@ -1,0 +1,237 @@
+// Settling for the fast build: what tia_settle.h does pixel by pixel, by masks of a whole line.
+//
+//     write -> does it change what is seen? -- no --> only the register changes; the drawing stays behind
+//                                           -- yes -> draw up to it with the registers as they were
+//
+//     drawing    a stretch of a line: collisions by AND of masks, colours by priority
+//                the lines after it without a change: copies of the first of them
+//
+// A frame that is not wanted is not drawn, and looks only for collisions that have not been seen yet. What a register
+// write means, and the drawing that some writes do by themselves, is apply_write of tia_settle.h.
+#pragma once
+#include "fast_masks.h"
+#include "tia_settle.h"
+
+namespace accel {
+
+constexpr u32 ALL_PAIRS = 0x7FFF;
+
+// For every set of objects the pairs in it: bit k as in collisions.
+struct PairTable {
+    u16 pairs[64];
+    u8 first[15], second[15];
+};
+constexpr PairTable make_pair_table() {
+    PairTable t{{}, {M0, M0, M1, M1, P0, P0, P1, P1, M0, M0, M1, M1, BL, P0, M0}, {P1, P0, P0, P1, PF, BL, PF, BL, PF, BL, PF, BL, PF, P1, M1}};
+    for (u32 set = 0; set < 64; set++)
+        for (u32 k = 0; k < 15; k++)
+            if (set >> t.first[k] & 1 && set >> t.second[k] & 1) t.pairs[set] = u16(t.pairs[set] | 1 << k);
+    return t;
+}
+HD const PairTable& pair_table() {
+    static constexpr PairTable table = make_pair_table();
+    return table;
+}
+
+struct FastTia {
+    Tia& t;
+    i32 first_line, height;
+    bool hmove_blanks;
+    u32 watched;        // collisions that the program may read
+    u8* pixels;         // height x 160; null: collisions only
+    const u8* palette;  // of 256: what a colour byte is drawn as
+    i32 start, stop;    // clocks of the displayed lines
+    i32 row, row_clock; // the displayed line where the drawing is, and its first clock
+    Mask mask[6];
+    u32 stale, unbuilt; // objects of which the registers have changed; of which the mask is not up to date
+    u32 active;         // objects that show anywhere on a line
+
+    HD void begin_frame(u8* to, const u8* colours) {
+        pixels = to;
+        palette = colours;
+        start = t.frame_clock + first_line * LINE_CLOCKS;
+        stop = start + height * LINE_CLOCKS;
+        row = 0;
+        row_clock = start;
+        stale = unbuilt = 63;
+        active = 0;
+    }
+
+    HD void settle(const u64* log, u32 count, i32 until) {
+        for (u32 n = 0; n < count; n++) {
+            const u64 write = log[n];
+            write_register(u32(write >> 8) & 0xFF, u8(write), 3 * i32(write >> 16));
+        }
+        draw_until(until);
+    }
+
+    HD void write_register(u32 reg, u8 value, i32 clock) {
+        if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
+        apply_write(t, *this, reg, value, clock);
+        mark(reg);
+    }
+
+    // The write changes nothing that can be seen before something else changes.
+    HD bool unseen(u32 reg, u8 value) const {
+        switch (reg) {
+            case VBLANK: return !((t.vblank ^ value) & 2);
+            case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value;
+            case COLUP0: case COLUP1: case COLUPF: case COLUBK: return !pixels || t.colour[reg - COLUP0] == (value & 0xFE);
+            case CTRLPF: return t.ctrlpf == value && t.right_reflected == (value & 1);
+            case REFP0: case REFP1: return t.refp[reg - REFP0] == (value >> 3 & 1);
+            case PF0: return (t.pf & 0xF) == u32(value) >> 4;
+            case PF1: return (t.pf >> 4 & 0xFF) == bit_tables().reversed[value];
+            case PF2: return t.pf >> 12 == value;
+            case GRP0: return (t.vdel[0] || t.grp[0] == value) && (!t.vdel[1] || t.grp_old[1] == t.grp[1]);
+            case GRP1:
+                return (t.vdel[1] || t.grp[1] == value) && (!t.vdel[0] || t.grp_old[0] == t.grp[0]) &&
+                       (!t.vdel[2] || t.enabl_old == t.enabl);
+            case ENAM0: case ENAM1: return t.enam[reg - ENAM0] == (value >> 1 & 1);
+            case ENABL: return t.vdel[2] || t.enabl == (value >> 1 & 1);
+            case HMP0: case HMP1: case HMM0: case HMM1: case HMBL: case HMCLR: return true;
+            case VDELP0: case VDELP1: case VDELBL: return t.vdel[reg - VDELP0] == (value & 1);
+            case RESMP0: case RESMP1: return t.resmp[reg - RESMP0] == (value >> 1 & 1);
+            case RESP0: case RESP1: case RESM0: case RESM1: case RESBL: case HMOVE: case CXCLR: return false;
+            default: return true;
+        }
+    }
+
+    HD void mark(u32 reg) {
+        static constexpr u8 objects[TIA_REGISTERS] = {
+            0, 0, 0, 0, 5, 10, 0, 0, 0, 0, 48, 1, 2, 32, 32, 32, 1, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
+            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
+        };
+        stale |= objects[reg];
+    }
+
+    HD void look_again() {
+        unbuilt |= stale;
+        const u32 on = u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0) | u32((t.vdel[1] ? t.grp_old[1] : t.grp[1]) != 0) << 1 |
+                       u32(t.enam[0] && !t.resmp[0]) << 2 | u32(t.enam[1] && !t.resmp[1]) << 3 |
+                       u32((t.vdel[2] ? t.enabl_old : t.enabl) != 0) << 4 | u32(t.pf != 0) << 5;
+        active = on;
+        stale = 0;
+    }
+    HD void build() {
+        const u32 wanted = unbuilt & active;
+        if (wanted & BIT_P0) mask[P0] = player_mask(t, 0);
+        if (wanted & BIT_P1) mask[P1] = player_mask(t, 1);
+        if (wanted & BIT_M0) mask[M0] = missile_mask(t, 0);
+        if (wanted & BIT_M1) mask[M1] = missile_mask(t, 1);
+        if (wanted & BIT_BL) mask[BL] = ball_mask(t);
+        if (wanted & BIT_PF) mask[PF] = playfield_mask(t);
+        for (u32 i = 0; i < 6; i++)
+            if (unbuilt & ~active & 1u << i) mask[i] = Mask{};
+        unbuilt = 0;
+    }
+
+    HD_CALL void draw_until(i32 until) {
+        if (until <= t.settled) return;
+        i32 from = t.settled > start ? t.settled : start;
+        t.settled = until;
+        const i32 to = until < stop ? until : stop;
+        if (stale) look_again();
+        while (from < to) {
+            const i32 row_end = row_clock + LINE_CLOCKS, end = to < row_end ? to : row_end;
+            const i32 first = from - row_clock - HBLANK_CLOCKS, last = end - row_clock - HBLANK_CLOCKS;
+            const bool calm = !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1]) && t.right_reflected == (t.ctrlpf & 1);
+            if (last > 0) draw(first > 0 ? first : 0, last);
+            from = end;
+            if (end < row_end) break;
+            end_line();
+            row++;
+            row_clock = row_end;
+            const i32 more = calm && first <= 0 ? (to - from) / LINE_CLOCKS : 0;
+            if (more > 0) repeat(more), from = row_clock;
+        }
+    }
+
+    HD void end_line() {
+        t.hmove_blank = 0;
+        for (u32 i = 0; i < 2; i++)
+            if (t.first_hidden[i]) t.first_hidden[i] = 0, stale |= 1u << i;
+        if (t.right_reflected != (t.ctrlpf & 1)) t.right_reflected = t.ctrlpf & 1, stale |= BIT_PF;
+        if (stale) look_again();
+    }
+
+    // The line above, `count` times: nothing has changed since it was drawn.
+    HD void repeat(i32 count) {
+        if (pixels)
+            for (u8* to = pixels + row * WIDTH; to < pixels + (row + count) * WIDTH; to++) *to = to[-WIDTH];
+        row += count;
+        row_clock += count * LINE_CLOCKS;
+    }
+
+    HD void draw(i32 first, i32 last) {
+        u8* const line = pixels ? pixels + row * WIDTH : nullptr;
+        if (t.vblank & 2) {
+            for (i32 x = first; line && x < last; x++) line[x] = palette[0];
+            return;
+        }
+        const PairTable& table = pair_table();
+        u32 possible = table.pairs[active] & watched & ~t.collisions;
+        if (!line && !possible) return;
+        if (unbuilt) build();
+        const bool whole = first == 0 && last == WIDTH;
+        const Mask span = span_mask(first, last);
+        for (; possible; possible &= possible - 1) {
+            const u32 k = u32(__builtin_ctz(possible));
+            const Mask &a = mask[table.first[k]], &b = mask[table.second[k]];
+            if ((a.w[0] & b.w[0] & span.w[0]) | (a.w[1] & b.w[1] & span.w[1]) | (a.w[2] & b.w[2] & span.w[2]))
+                t.collisions |= 1u << k;
+        }
+        if (!line) return;
+        paint(line, first, last, whole);
+        if (t.hmove_blank && hmove_blanks)
+            for (i32 x = first; x < 8 && x < last; x++) line[x] = palette[0];
+    }
+
+    HD static u64 eight_of(u8 colour) { return colour * 0x0101010101010101ull; }
+
+    HD void paint(u8* line, i32 first, i32 last, bool whole) {
+        const BitTables& bits = bit_tables();
+        const u64 back = eight_of(palette[t.colour[3]]);
+        const u64 colour0 = eight_of(palette[t.colour[0]]) ^ back, colour1 = eight_of(palette[t.colour[1]]) ^ back,
+                  colour2 = eight_of(palette[t.colour[2]]) ^ back;
+        const bool field_first = t.ctrlpf & 4, score = (t.ctrlpf & 6) == 2;
+        for (i32 word = first >> 6; word <= (last - 1) >> 6; word++) {
+            const u64 p = mask[P0].w[word] | mask[M0].w[word], q = mask[P1].w[word] | mask[M1].w[word];
+            const u64 field = mask[PF].w[word], f = field | mask[BL].w[word];
+            u64 zero, one, two;
+            if (field_first) {
+                two = f;
+                zero = p & ~f;
+                one = q & ~(f | p);
+            } else if (score) {
+                const u64 left = word == 0 ? ~u64(0) : word == 1 ? 0xFFFF : 0;
+                zero = p | (field & left);
+                one = (q | (field & ~left)) & ~zero;
+                two = f & ~(zero | one);
+            } else {
+                zero = p;
+                one = q & ~p;
+                two = f & ~(p | q);
+            }
+            u8* const to = line + 64 * word;
+            const i32 begin = first > 64 * word ? first - 64 * word : 0;
+            const i32 stop_at = last - 64 * word < (word == 2 ? 32 : 64) ? last - 64 * word : word == 2 ? 32 : 64;
+            for (i32 x = begin & ~7; x < stop_at; x += 8) {
+                u64 eight = back ^ (bits.eight[zero >> x & 255] & colour0) ^ (bits.eight[one >> x & 255] & colour1) ^
+                            (bits.eight[two >> x & 255] & colour2);
+                if (!whole && (x < begin || x + 8 > stop_at)) {
+                    const u64 from = x < begin ? ~u64(0) << (8 * (begin - x)) : ~u64(0);
+                    const u64 keep = x + 8 > stop_at ? from & ~u64(0) >> (8 * (x + 8 - stop_at)) : from;
+                    u64 old;
+                    __builtin_memcpy(&old, to + x, 8);
+                    eight = (eight & keep) | (old & ~keep);
+                }
+                __builtin_memcpy(to + x, &eight, 8);
+            }
+        }
+    }
+};
+
+// What apply_write calls.
+HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
+
+}  // namespace accel
