@@ -1,5 +1,7 @@
 """The C++ extension only; everything else is in setup.cfg. Where it cannot be built, the install goes on without it."""
 
+from pathlib import Path
+
 from pybind11.setup_helpers import Pybind11Extension
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
@@ -23,7 +25,7 @@ emulator = Pybind11Extension(
     ["accel_rl/emulator/binding.cpp"],
     cxx_std=17,
     extra_compile_args=["-O3"],
-    depends=["accel_rl/emulator/emulator.h"],
+    depends=["accel_rl/emulator/emulator.h", *map(str, Path("accel_rl/emulator/core").glob("*.h"))],
 )
 emulator.optional = True
 

@@ -134,7 +134,7 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
         if (t.hmove_blank && row && picture.hmove_blanks)
             for (i32 x = first > 0 ? first : 0; x < 8 && x < last; x++) row[x] = 0;
         if (end == line_start + LINE_CLOCKS) {
-            t.hmove_blank = 0;
+            if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
             for (u8& hidden : t.first_hidden) hidden = 0;
             t.right_reflected = t.ctrlpf & 1;
         }
@@ -158,7 +158,7 @@ HD i32 write_delay(u32 reg, i32 at) {
 //     4 ... width+3  the beam is inside the old copy: what the next 11 clocks show of it is still drawn
 //     others         nothing of the old copies is drawn any more
 //
-// Except in the first case the new first copy shows from the next line on.
+// Except in the first case the new first copy shows from the next line on, or from a write to HMOVE or NUSIZ on.
 HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     const i32 position = reset_position(at, 5);
     const i32 width = 8 << player_stretch(t.nusiz[i]);
@@ -182,7 +182,9 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
         const u8 now_hidden = t.first_hidden[i];
         t.first_hidden[i] = hidden;
         draw_until(t, picture, clock + delay);
-        t.first_hidden[i] = at + delay < LINE_CLOCKS ? now_hidden : 0;  // a line's end shows it again
+        t.first_hidden[i] = now_hidden;
+    } else if (at == 0) {
+        t.first_hidden[i] = 0;  // the line begins after the write
     }
     t.pos[i] = reset_position(at, 5);
 }
@@ -197,6 +199,7 @@ HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 positio
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
     for (u32 i = 0; i < 5; i++) t.pos[i] = u8(wrap(t.pos[i] - hmove_motion(cycle, t.hm[i])));
+    t.first_hidden[0] = t.first_hidden[1] = 0;
     if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;
     t.hmove_clock = clock;
 }
@@ -213,7 +216,10 @@ HD_CALL void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) 
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;
-        case NUSIZ0: case NUSIZ1: t.nusiz[reg - NUSIZ0] = value; break;
+        case NUSIZ0: case NUSIZ1:
+            t.nusiz[reg - NUSIZ0] = value;
+            t.first_hidden[reg - NUSIZ0] = 0;
+            break;
         case COLUP0: case COLUP1: case COLUPF: case COLUBK: t.colour[reg - COLUP0] = value & 0xFE; break;
         case CTRLPF:
             t.ctrlpf = value;
