@@ -13,9 +13,6 @@
 
 namespace accel {
 
-// Writes to the TIA of a frame: at least 3 cycles apart, up to the last line of the longest format and one instruction.
-constexpr u32 MOST_WRITES = 9216;
-
 struct FastConsole {
     State& s;
     Rom rom;
@@ -23,8 +20,7 @@ struct FastConsole {
     u32 low, high;    // offsets of a bank that are plain ROM
     i32 last_line;
     FastTia tia;
-    u64* log;         // cycle << 16 | register << 8 | value
-    u32 logged;
+    FastLog log;
     i32 deadline;     // a TIA write from this cycle on ends the frame
     i32 give_up;      // no frame that ends in time lasts this long
     i32 phase;        // cycles into a line at cycle 0
@@ -35,12 +31,12 @@ struct FastConsole {
         deadline = (LINE_CLOCKS * (last_line + 1) + s.tia.frame_clock + 2) / 3;
         give_up = s.cycle + 2 * i32(MOST_INSTRUCTIONS) - 200;
         frame_over = false;
-        logged = 0;
+        log.begin_frame(s.tia);
     }
 
     HD_CALL void settle_log(i32 until) {
-        tia.settle(log, logged, until);
-        logged = 0;
+        tia.settle(log.writes, log.count, until);
+        log.count = 0;
     }
 
     HD_CALL u8 read(u32 address, u32 last, i32 cycle) {
@@ -78,7 +74,7 @@ struct FastConsole {
             return cycle;
         }
         if (reg == VBLANK) write_inputs(s.tia, value, cycle);
-        if (reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1)) log[logged++] = u64(u32(cycle)) << 16 | reg << 8 | value;
+        if (reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1)) log.add(reg, value, cycle);
         return cycle;
     }
 

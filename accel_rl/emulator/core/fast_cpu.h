@@ -37,7 +37,8 @@ HD FastEnd run_fast(FastConsole& k) {
     const u32 low = k.low, span = k.high - k.low;
     const bool fe = k.rom.kind == CART_FE;
     const i32 deadline = k.deadline, give_up = k.give_up, phase = k.phase;
-    u64* log = k.log + k.logged;
+    u64* log = k.log.writes;
+    u16* const last = k.log.last;
     u32 i = 0, zero = 0, a, x, y, sp, nz, c, v, d, op, m, address;
     i32 cycle;
 #ifdef FAST_THREADED
@@ -50,10 +51,10 @@ HD FastEnd run_fast(FastConsole& k) {
 
 #define LOAD_CPU() { \
     a = s.cpu.a; x = s.cpu.x; y = s.cpu.y; sp = s.cpu.sp; c = s.cpu.c; d = s.cpu.d; v = s.cpu.v << 7; cycle = s.cycle; \
-    nz = (s.cpu.n & 0x80) << 8 | (s.cpu.z ? 1 : 0); log = k.log + k.logged; }
+    nz = (s.cpu.n & 0x80) << 8 | (s.cpu.z ? 1 : 0); log = k.log.writes + k.log.count; }
 #define STORE_CPU() { \
     s.cpu.a = u8(a); s.cpu.x = u8(x); s.cpu.y = u8(y); s.cpu.sp = u8(sp); s.cpu.c = u8(c); s.cpu.d = u8(d); s.cpu.v = (v & 0x80) >> 7; \
-    s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; k.logged = u32(log - k.log); }
+    s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; k.log.count = u32(log - k.log.writes); }
 #define PC() u16(i - zero)
 // To a 16-bit address; outside the ROM the plain interpreter goes on.
 #define GO(to) { \
@@ -63,9 +64,9 @@ HD FastEnd run_fast(FastConsole& k) {
     i = fe ? (address & 0x2000 ? 0 : 0x1000) + (address & 0xFFF) : s.cartridge.slice[address >> 10 & 3] + (address & 0x3FF); \
     zero = i - address; \
     NEXT(0) }
-#define BUS_READ(at, noise) { k.logged = u32(log - k.log); m = k.read(at, noise, cycle); log = k.log + k.logged; }
+#define BUS_READ(at, noise) { k.log.count = u32(log - k.log.writes); m = k.read(at, noise, cycle); log = k.log.writes + k.log.count; }
 #define BUS_WRITE(at, value, n) { \
-    k.logged = u32(log - k.log); cycle = k.write(at, u8(value), cycle); log = k.log + k.logged; \
+    k.log.count = u32(log - k.log.writes); cycle = k.write(at, u8(value), cycle); log = k.log.writes + k.log.count; \
     if (k.frame_over) { i += n; goto over; } NEXT(n) }
 // What an indexed address reads: ROM, RAM, or the bus.
 #define READ_ANY(noise) \
@@ -108,7 +109,12 @@ HD FastEnd run_fast(FastConsole& k) {
 #define STORES(name, value) \
     OP(name##_RZ) { cycle += 3; ram[ARG] = u8(value); NEXT(2) } \
     OP(name##_TZ) { \
-        cycle += 3; *log++ = u64(u32(cycle)) << 16 | ARG << 8 | value; \
+        cycle += 3; \
+        if (last[ARG] != value) { last[ARG] = u16(value); *log++ = u64(u32(cycle)) << 16 | ARG << 8 | value; } \
+        if (cycle >= deadline) { s.bus = u8(value); i += 2; goto over; } NEXT(2) } \
+    OP(name##_TS) { \
+        cycle += 3; \
+        if (last[ARG] != value) { *log++ = u64(u32(cycle)) << 16 | ARG << 8 | value; k.log.keep(ARG, value); } \
         if (cycle >= deadline) { s.bus = u8(value); i += 2; goto over; } NEXT(2) } \
     OP(name##_WS) { \
         cycle += 3; const bool late = cycle >= deadline; const u32 into = u32(cycle + phase) % LINE_CYCLES; \

@@ -12,7 +12,8 @@
 //     _RX _RY absolute, indexed, in the ROM for any index  offset in the ROM
 //     _AX _AY absolute, indexed, elsewhere                 address
 //     _IY     (zero page),Y with the pointer in RAM        0-126, into the RAM
-//     _TZ     zero page store, a TIA register that does nothing but enter the log
+//     _TZ     zero page store, a TIA register that is its value   register
+//     _TS     zero page store, another TIA register that only enters the log
 //     _WS     zero page store, WSYNC
 //
 // SLOW is an instruction that the plain interpreter executes: rare ones, those next to a bank switch or across the end
@@ -22,7 +23,7 @@
 // within its bank (else it is SLOW); the low 8 bits of both are the same.
 #pragma once
 #include "cartridge.h"
-#include "tia.h"
+#include "fast_log.h"
 
 namespace accel {
 
@@ -34,8 +35,8 @@ namespace accel {
     X(LDX_IM) X(LDX_RZ) X(LDX_GZ) X(LDX_GA) X(LDX_ZY) X(LDX_RY) X(LDX_AY) \
     X(LDY_IM) X(LDY_RZ) X(LDY_GZ) X(LDY_GA) X(LDY_ZX) X(LDY_RX) X(LDY_AX) \
     X(CPX_IM) X(CPX_RZ) X(CPX_GZ) X(CPX_GA) X(CPY_IM) X(CPY_RZ) X(CPY_GZ) X(CPY_GA) X(BIT_RZ) X(BIT_GZ) X(BIT_GA) \
-    X(STA_RZ) X(STA_TZ) X(STA_WS) X(STA_GZ) X(STA_GA) X(STA_ZX) X(STA_AX) X(STA_AY) X(STA_IY) \
-    X(STX_RZ) X(STX_TZ) X(STX_WS) X(STX_GZ) X(STX_GA) X(STX_ZY) X(STY_RZ) X(STY_TZ) X(STY_WS) X(STY_GZ) X(STY_GA) X(STY_ZX) \
+    X(STA_RZ) X(STA_TZ) X(STA_TS) X(STA_WS) X(STA_GZ) X(STA_GA) X(STA_ZX) X(STA_AX) X(STA_AY) X(STA_IY) \
+    X(STX_RZ) X(STX_TZ) X(STX_TS) X(STX_WS) X(STX_GZ) X(STX_GA) X(STX_ZY) X(STY_RZ) X(STY_TZ) X(STY_TS) X(STY_WS) X(STY_GZ) X(STY_GA) X(STY_ZX) \
     FAST_MODIFY(X, INC) FAST_MODIFY(X, DEC) FAST_MODIFY(X, ASL) FAST_MODIFY(X, LSR) FAST_MODIFY(X, ROL) FAST_MODIFY(X, ROR) \
     X(ASL_A) X(LSR_A) X(ROL_A) X(ROR_A) \
     X(BPL) X(BMI) X(BVC) X(BVS) X(BCC) X(BCS) X(BNE) X(BEQ) \
@@ -101,17 +102,18 @@ struct FastDecode {
         if (place == ABSOLUTE_Y && fast != FAST_SLOW) return done - 2;  // _RY and _AY stand where _RX and _AX would
         return done;
     }
-    HD u32 store(u32 first, u32 place, u32 offset) const {  // RZ TZ WS GZ GA indexed...
+    HD u32 store(u32 first, u32 place, u32 offset) const {  // RZ TZ TS WS GZ GA indexed...
         const u32 zp = at(offset, 1), address = place >= ABSOLUTE && place <= ABSOLUTE_Y ? zp | at(offset, 2) << 8 : 0;
         switch (place) {
             case ZERO:
                 if (zp & 0x80) return op(first, zp & 0x7F);
-                return logged(zp & 0x3F) ? op(first + 1, zp & 0x3F) : (zp & 0x3F) == WSYNC ? op(first + 2, zp) : op(first + 3, zp);
-            case ABSOLUTE: return switches(address) ? op(FAST_SLOW, 0) : op(first + 4, address);
-            case ZERO_X: case ZERO_Y: return op(first + 5, zp);
-            case ABSOLUTE_X: return op(first + 6, address);
-            case ABSOLUTE_Y: return op(first + 7, address);
-            case INDIRECT_Y: return zp >= 0x80 && zp < 0xFF ? op(first + 8, zp & 0x7F) : op(FAST_SLOW, 0);
+                if ((zp & 0x3F) == WSYNC) return op(first + 3, zp);
+                return op(first + (!logged(zp & 0x3F) ? 4 : FastLog::simple(zp & 0x3F) ? 1 : 2), zp & 0x3F);
+            case ABSOLUTE: return switches(address) ? op(FAST_SLOW, 0) : op(first + 5, address);
+            case ZERO_X: case ZERO_Y: return op(first + 6, zp);
+            case ABSOLUTE_X: return op(first + 7, address);
+            case ABSOLUTE_Y: return op(first + 8, address);
+            case INDIRECT_Y: return zp >= 0x80 && zp < 0xFF ? op(first + 9, zp & 0x7F) : op(FAST_SLOW, 0);
         }
         return op(FAST_SLOW, 0);
     }

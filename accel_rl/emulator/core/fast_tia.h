@@ -10,6 +10,7 @@
 // write means, and the drawing that some writes do by themselves, is apply_write of tia_settle.h.
 #pragma once
 #include "fast_masks.h"
+#include "observation.h"
 #include "tia_settle.h"
 
 namespace accel {
@@ -33,22 +34,28 @@ HD const PairTable& pair_table() {
     return table;
 }
 
+// Where a frame is drawn, if it is.
+struct FastCanvas {
+    u8* pixels;         // height x 160; null: collisions only
+    const u8* palette;  // of 256: what a colour byte is drawn as
+    u16* source;        // of each row, the row that holds its pixels; null: repeated rows are copied
+    const u8* wanted;   // of each row, whether it is looked at; null: all are
+};
+
 struct FastTia {
     Tia& t;
     i32 first_line, height;
     bool hmove_blanks;
     u32 watched;        // collisions that the program may read
-    u8* pixels;         // height x 160; null: collisions only
-    const u8* palette;  // of 256: what a colour byte is drawn as
+    FastCanvas canvas;
     i32 start, stop;    // clocks of the displayed lines
     i32 row, row_clock; // the displayed line where the drawing is, and its first clock
     Mask mask[6];
     u32 stale, unbuilt; // objects of which the registers have changed; of which the mask is not up to date
     u32 active;         // objects that show anywhere on a line
 
-    HD void begin_frame(u8* to, const u8* colours) {
-        pixels = to;
-        palette = colours;
+    HD void begin_frame(const FastCanvas& to) {
+        canvas = to;
         start = t.frame_clock + first_line * LINE_CLOCKS;
         stop = start + height * LINE_CLOCKS;
         row = 0;
@@ -75,8 +82,8 @@ struct FastTia {
     HD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
             case VBLANK: return !((t.vblank ^ value) & 2);
-            case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value;
-            case COLUP0: case COLUP1: case COLUPF: case COLUBK: return !pixels || t.colour[reg - COLUP0] == (value & 0xFE);
+            case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0];
+            case COLUP0: case COLUP1: case COLUPF: case COLUBK: return !canvas.pixels || t.colour[reg - COLUP0] == (value & 0xFE);
             case CTRLPF: return t.ctrlpf == value && t.right_reflected == (value & 1);
             case REFP0: case REFP1: return t.refp[reg - REFP0] == (value >> 3 & 1);
             case PF0: return (t.pf & 0xF) == u32(value) >> 4;
@@ -138,34 +145,38 @@ struct FastTia {
             if (last > 0) draw(first > 0 ? first : 0, last);
             from = end;
             if (end < row_end) break;
-            end_line();
+            if (!calm) leave_line();
             row++;
             row_clock = row_end;
-            const i32 more = calm && first <= 0 ? (to - from) / LINE_CLOCKS : 0;
-            if (more > 0) repeat(more), from = row_clock;
+            if (calm && first <= 0 && to - from >= LINE_CLOCKS && shown(row - 1)) {
+                repeat((to - from) / LINE_CLOCKS);
+                from = row_clock;
+            }
         }
     }
 
-    HD void end_line() {
-        t.hmove_blank = 0;
-        for (u32 i = 0; i < 2; i++)
-            if (t.first_hidden[i]) t.first_hidden[i] = 0, stale |= 1u << i;
-        if (t.right_reflected != (t.ctrlpf & 1)) t.right_reflected = t.ctrlpf & 1, stale |= BIT_PF;
+    HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
+
+    HD void leave_line() {
+        stale |= u32(t.first_hidden[0]) | u32(t.first_hidden[1]) << 1 | u32(t.right_reflected ^ (t.ctrlpf & 1)) << 5;
+        end_line(t, row_clock);
         if (stale) look_again();
     }
 
     // The line above, `count` times: nothing has changed since it was drawn.
     HD void repeat(i32 count) {
-        if (pixels)
-            for (u8* to = pixels + row * WIDTH; to < pixels + (row + count) * WIDTH; to++) *to = to[-WIDTH];
+        for (i32 i = row; canvas.source && i < row + count; i++) canvas.source[i] = u16(row - 1);
+        for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
+            __builtin_memcpy(canvas.pixels + i * WIDTH, canvas.pixels + (row - 1) * WIDTH, WIDTH);
         row += count;
         row_clock += count * LINE_CLOCKS;
     }
 
     HD void draw(i32 first, i32 last) {
-        u8* const line = pixels ? pixels + row * WIDTH : nullptr;
+        u8* const line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
+        if (canvas.source) canvas.source[row] = u16(row);
         if (t.vblank & 2) {
-            for (i32 x = first; line && x < last; x++) line[x] = palette[0];
+            for (i32 x = first; line && x < last; x++) line[x] = canvas.palette[0];
             return;
         }
         const PairTable& table = pair_table();
@@ -183,16 +194,16 @@ struct FastTia {
         if (!line) return;
         paint(line, first, last, whole);
         if (t.hmove_blank && hmove_blanks)
-            for (i32 x = first; x < 8 && x < last; x++) line[x] = palette[0];
+            for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
     }
 
     HD static u64 eight_of(u8 colour) { return colour * 0x0101010101010101ull; }
 
     HD void paint(u8* line, i32 first, i32 last, bool whole) {
         const BitTables& bits = bit_tables();
-        const u64 back = eight_of(palette[t.colour[3]]);
-        const u64 colour0 = eight_of(palette[t.colour[0]]) ^ back, colour1 = eight_of(palette[t.colour[1]]) ^ back,
-                  colour2 = eight_of(palette[t.colour[2]]) ^ back;
+        const u64 back = eight_of(canvas.palette[t.colour[3]]);
+        const u64 colour0 = eight_of(canvas.palette[t.colour[0]]) ^ back, colour1 = eight_of(canvas.palette[t.colour[1]]) ^ back,
+                  colour2 = eight_of(canvas.palette[t.colour[2]]) ^ back;
         const bool field_first = t.ctrlpf & 4, score = (t.ctrlpf & 6) == 2;
         for (i32 word = first >> 6; word <= (last - 1) >> 6; word++) {
             const u64 p = mask[P0].w[word] | mask[M0].w[word], q = mask[P1].w[word] | mask[M1].w[word];

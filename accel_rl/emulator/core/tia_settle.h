@@ -117,6 +117,13 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)];
 }
 
+// What a displayed line's end changes.
+HD void end_line(Tia& t, i32 line_start) {
+    if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
+    for (u8& hidden : t.first_hidden) hidden = 0;
+    t.right_reflected = t.ctrlpf & 1;
+}
+
 // From `settled` to `until` with the registers as they are. Outside the displayed lines nothing happens.
 HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
@@ -134,9 +141,7 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
         if (t.hmove_blank && row && picture.hmove_blanks)
             for (i32 x = first > 0 ? first : 0; x < 8 && x < last; x++) row[x] = 0;
         if (end == line_start + LINE_CLOCKS) {
-            if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
-            for (u8& hidden : t.first_hidden) hidden = 0;
-            t.right_reflected = t.ctrlpf & 1;
+            end_line(t, line_start);
         }
         from = end;
     }
