@@ -15,6 +15,7 @@
 
 #include "core/fast_frame.h"
 #include "core/progress.h"
+#include "spread_x86.h"
 
 namespace accel {
 
@@ -209,7 +210,7 @@ class Emulator {
         return log.data();
     }
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
-    FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
+    FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr, best_spread()}; }
 
     // One update by the fast build. A picture that nobody asked for stays `late`: the state before its frame is kept, and
     // the frame is run again when it is looked at, or when a short frame leaves the rest of it to be seen.

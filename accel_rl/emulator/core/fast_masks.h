@@ -106,4 +106,26 @@ HD Mask playfield_mask(const Tia& t) {
     return Mask{{low, high | right_low << 16, right_low >> 48 | right_high << 16}};
 }
 
+// Writes the pixels of `span` (three words each): three masks without a pixel in common show the first three colours, what
+// is in none of them the fourth.
+using Spread = void(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour);
+
+HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
+    const BitTables& bits = bit_tables();
+    const u64 ones = 0x0101010101010101ull, back = colour[3] * ones;
+    const u64 change0 = colour[0] * ones ^ back, change1 = colour[1] * ones ^ back, change2 = colour[2] * ones ^ back;
+    for (u32 at = 0; at < u32(WIDTH); at += 8) {
+        const u32 word = at >> 6, shift = at & 63, wanted = span[word] >> shift & 255;
+        if (!wanted) continue;
+        u64 eight = back ^ (bits.eight[zero[word] >> shift & 255] & change0) ^ (bits.eight[one[word] >> shift & 255] & change1) ^
+                    (bits.eight[two[word] >> shift & 255] & change2);
+        if (wanted != 255) {
+            u64 old;
+            __builtin_memcpy(&old, line + at, 8);
+            eight = old ^ ((old ^ eight) & bits.eight[wanted]);
+        }
+        __builtin_memcpy(line + at, &eight, 8);
+    }
+}
+
 }  // namespace accel

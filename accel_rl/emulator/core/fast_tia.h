@@ -40,6 +40,7 @@ struct FastCanvas {
     const u8* palette;  // of 256: what a colour byte is drawn as
     u16* source;        // of each row, the row that holds its pixels; null: repeated rows are copied
     const u8* wanted;   // of each row, whether it is looked at; null: all are
+    Spread* spread;     // a processor's own way of `spread`; null: any processor's
 };
 
 struct FastTia {
@@ -183,7 +184,6 @@ struct FastTia {
         u32 possible = table.pairs[active] & watched & ~t.collisions;
         if (!line && !possible) return;
         if (unbuilt) build();
-        const bool whole = first == 0 && last == WIDTH;
         const Mask span = span_mask(first, last);
         for (; possible; possible &= possible - 1) {
             const u32 k = u32(__builtin_ctz(possible));
@@ -192,53 +192,37 @@ struct FastTia {
                 t.collisions |= 1u << k;
         }
         if (!line) return;
-        paint(line, first, last, whole);
+        paint(line, span);
         if (t.hmove_blank && hmove_blanks)
             for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
     }
 
-    HD static u64 eight_of(u8 colour) { return colour * 0x0101010101010101ull; }
-
-    HD void paint(u8* line, i32 first, i32 last, bool whole) {
-        const BitTables& bits = bit_tables();
-        const u64 back = eight_of(canvas.palette[t.colour[3]]);
-        const u64 colour0 = eight_of(canvas.palette[t.colour[0]]) ^ back, colour1 = eight_of(canvas.palette[t.colour[1]]) ^ back,
-                  colour2 = eight_of(canvas.palette[t.colour[2]]) ^ back;
+    // Each pixel's colour by priority: as colour_index.
+    HD void paint(u8* line, const Mask& span) {
+        Mask zero, one, two;
         const bool field_first = t.ctrlpf & 4, score = (t.ctrlpf & 6) == 2;
-        for (i32 word = first >> 6; word <= (last - 1) >> 6; word++) {
-            const u64 p = mask[P0].w[word] | mask[M0].w[word], q = mask[P1].w[word] | mask[M1].w[word];
-            const u64 field = mask[PF].w[word], f = field | mask[BL].w[word];
-            u64 zero, one, two;
+        for (u32 i = 0; i < 3; i++) {
+            const u64 p = mask[P0].w[i] | mask[M0].w[i], q = mask[P1].w[i] | mask[M1].w[i];
+            const u64 field = mask[PF].w[i], f = field | mask[BL].w[i];
             if (field_first) {
-                two = f;
-                zero = p & ~f;
-                one = q & ~(f | p);
+                zero.w[i] = p & ~f;
+                one.w[i] = q & ~(f | p);
+                two.w[i] = f;
             } else if (score) {
-                const u64 left = word == 0 ? ~u64(0) : word == 1 ? 0xFFFF : 0;
-                zero = p | (field & left);
-                one = (q | (field & ~left)) & ~zero;
-                two = f & ~(zero | one);
+                const u64 left = i == 0 ? ~u64(0) : i == 1 ? 0xFFFF : 0;
+                zero.w[i] = p | (field & left);
+                one.w[i] = (q | (field & ~left)) & ~zero.w[i];
+                two.w[i] = f & ~(zero.w[i] | one.w[i]);
             } else {
-                zero = p;
-                one = q & ~p;
-                two = f & ~(p | q);
-            }
-            u8* const to = line + 64 * word;
-            const i32 begin = first > 64 * word ? first - 64 * word : 0;
-            const i32 stop_at = last - 64 * word < (word == 2 ? 32 : 64) ? last - 64 * word : word == 2 ? 32 : 64;
-            for (i32 x = begin & ~7; x < stop_at; x += 8) {
-                u64 eight = back ^ (bits.eight[zero >> x & 255] & colour0) ^ (bits.eight[one >> x & 255] & colour1) ^
-                            (bits.eight[two >> x & 255] & colour2);
-                if (!whole && (x < begin || x + 8 > stop_at)) {
-                    const u64 from = x < begin ? ~u64(0) << (8 * (begin - x)) : ~u64(0);
-                    const u64 keep = x + 8 > stop_at ? from & ~u64(0) >> (8 * (x + 8 - stop_at)) : from;
-                    u64 old;
-                    __builtin_memcpy(&old, to + x, 8);
-                    eight = (eight & keep) | (old & ~keep);
-                }
-                __builtin_memcpy(to + x, &eight, 8);
+                zero.w[i] = p;
+                one.w[i] = q & ~p;
+                two.w[i] = f & ~(p | q);
             }
         }
+        const u8 colour[4] = {canvas.palette[t.colour[0]], canvas.palette[t.colour[1]], canvas.palette[t.colour[2]],
+                              canvas.palette[t.colour[3]]};
+        if (canvas.spread) canvas.spread(line, zero.w, one.w, two.w, span.w, colour);
+        else spread(line, zero.w, one.w, two.w, span.w, colour);
     }
 };
 

@@ -94,7 +94,6 @@ struct Observer {
     ObservationKind kind;
     i32 rows;
     u8 largest[ROWS][WIDTH + 8];  // of two frames; a row of it may be unused, see `at`
-    u16 across[ROWS][88];         // AREA: sums along the row
     u16 at[ROWS];                 // the row of the two that holds a row's
 
     // `second` may be null: the first alone.
@@ -111,23 +110,15 @@ struct Observer {
     }
 
     HD void combine(const GrayFrame& first, const GrayFrame& second) {
-        static constexpr AreaRow parts = area_row();
         for (i32 y = 0; y < ROWS; y++) {
             const u8 *a = first.row(y), *b = second.row(y);
-            if (y && a == first.row(y - 1) && b == second.row(y - 1)) {
-                at[y] = at[y - 1];
-                continue;
-            }
-            at[y] = u16(y);
-            u8* const to = largest[y];
-            for (i32 x = 0; x < WIDTH; x++) to[x] = a[x] > b[x] ? a[x] : b[x];
-            if (kind != AREA) continue;
-            for (i32 x = 0; x < 84; x++) {
-                const AreaRow::Part& p = parts.part[x];
-                const u8* const s = to + p.first;
-                across[y][x] = u16(p.weight[0] * s[0] + p.weight[1] * s[1] + p.weight[2] * s[2]);
-            }
+            const bool again = y && a == first.row(y - 1) && b == second.row(y - 1);
+            at[y] = again ? at[y - 1] : u16(y);
+            if (!again) brighter(a, b, largest[y]);
         }
+    }
+    HD static void brighter(const u8* __restrict a, const u8* __restrict b, u8* __restrict to) {
+        for (i32 x = 0; x < WIDTH; x++) to[x] = a[x] > b[x] ? a[x] : b[x];
     }
 
     HD void mean(u8* out) {
@@ -138,32 +129,47 @@ struct Observer {
     }
 
     HD void area(u8* out) {
+        u16 down[WIDTH + 8], sums[84];
+        for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // weighs nothing
         for (i32 y = 0; y < 84; y++, out += 84) {
             const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two whole rows and half of the third, or of the first
             const u32 i = at[top], j = at[top + 1], k = at[top + 2];
-            if (y >= 2 && i == j && j == k && at[top - 5] == i && at[top - 3] == i) {
-                __builtin_memcpy(out, out - 2 * 84, 84);
+            if (y && i == k && at[top - (y & 1 ? 2 : 3)] == i) {
+                __builtin_memcpy(out, out - 84, 84);  // one row, and so was the line above
                 continue;
             }
-            const u16 *whole = across[y & 1 ? k : i], *other = across[j], *half = across[y & 1 ? i : k];
-            bool halfway = false;
-            for (i32 x = 0; x < 84; x++) {
-                const u16 sum = u16(2 * (whole[x] + other[x]) + half[x] + 100);
-                const u16 value = u16((sum >> 3) * 5243u >> 17);  // / 200
-                halfway |= sum == value * 200;
-                out[x] = u8(value);
-            }
-            if (halfway) round_as_floats(y, top, out);
+            add_rows(largest[y & 1 ? k : i], largest[j], largest[y & 1 ? i : k], down);
+            add_columns(down, sums);
+            if (divide(sums, out)) round_as_floats(y, sums, out);
         }
     }
+    HD static void add_rows(const u8* __restrict whole, const u8* __restrict other, const u8* __restrict half, u16* __restrict to) {
+        for (i32 x = 0; x < WIDTH; x++) to[x] = u16(2 * (whole[x] + other[x]) + half[x]);
+    }
+    HD static void add_columns(const u16* __restrict from, u16* __restrict to) {
+        static constexpr AreaRow parts = area_row();
+        for (i32 period = 0; period < 4; period++, from += 40, to += 21)
+#pragma GCC unroll 21
+            for (i32 x = 0; x < 21; x++) {
+                const AreaRow::Part& p = parts.part[x];
+                to[x] = u16(p.weight[0] * from[p.first] + p.weight[1] * from[p.first + 1] + p.weight[2] * from[p.first + 2]);
+            }
+    }
+    // By 200, rounded; whether any of the sums was halfway.
+    HD static bool divide(const u16* __restrict sums, u8* __restrict out) {
+        u16 halfway = 0;
+        for (i32 x = 0; x < 84; x++) {
+            const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
+            halfway |= sum == u16(value * 200);
+            out[x] = u8(value);
+        }
+        return halfway;
+    }
 
-    HD_CALL void round_as_floats(i32 y, i32 top, u8* out) {
+    HD_CALL void round_as_floats(i32 y, const u16* sums, u8* out) {
         static constexpr AreaAxis columns = area_axis(WIDTH), lines = area_axis(ROWS);
         for (i32 x = 0; x < 84; x++) {
-            const i32 weight[3] = {y & 1 ? 1 : 2, 2, y & 1 ? 2 : 1};
-            i32 sum = 100;
-            for (i32 r = 0; r < 3; r++) sum += weight[r] * across[at[top + r]][x];
-            if (sum % 200) continue;
+            if (sums[x] % 200 != 100) continue;
             const AreaAxis::Part &column = columns.part[x], &line = lines.part[y];
             float total = 0;
             for (i32 r = 0; r < line.count; r++) {
