@@ -34,7 +34,7 @@ class Emulator {
     Emulator(const std::string& rom, CartridgeKind kind, const Game& game, u32 sticky_seed, float sticky)
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
-                   game.pal ? 342 : 290, log_, false},
+                   game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE, log_, false},
           fast_console_{snap_.state, Rom{}, nullptr, 0, 0, console_.last_line,
                         FastTia{snap_.state.tia, game.first_line, game.height, game.hmove_blanks != 0, ALL_PAIRS}} {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
@@ -63,6 +63,7 @@ class Emulator {
         snap_.console_draws = 0;
         std::memset(&snap_.state, 0, sizeof(State));
         for (u8& b : snap_.state.ram) b = u8(draw());
+        fill_cartridge();
         draw();
         power_cycle();
         for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
@@ -278,9 +279,16 @@ class Emulator {
         }
     }
 
+    // A cartridge's own RAM starts anew at each reset, unlike the console's.
+    void fill_cartridge() {
+        if (console_.rom.kind != CART_F8SC && console_.rom.kind != CART_F6SC) return;
+        for (u8& b : snap_.state.cartridge.ram) b = u8(draw());
+    }
+
     void power_cycle() {
         centre_controllers(snap_.state, game_.controllers);
         console_.reset(u8(25 + draw() % 75));
+        fill_cartridge();
     }
 
     // Values that would lead outside an array or make a division overflow.

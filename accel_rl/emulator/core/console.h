@@ -20,6 +20,7 @@
 namespace accel {
 
 constexpr i32 LINE_CYCLES = 76;
+constexpr i32 NTSC_LAST_LINE = 290, PAL_LAST_LINE = 342;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
 constexpr i32 MOST_CYCLES = 1 << 26;  // a program without frames starts anew before its clock runs over
 
@@ -152,6 +153,7 @@ struct Console {
     HD void start_frame() {
         const i32 cycles = s.cycle, clocks = 3 * s.cycle;
         const i32 phase = line_clock(s.tia, clocks);
+        s.tia.colour_loss = last_line > NTSC_LAST_LINE ? line_number(s.tia, clocks) & 1 : 0;
         s.cycle = 0;
         s.riot.set_cycle = i32(u32(s.riot.set_cycle) - u32(cycles));
         s.tia.dump_cycle = rebased(s.tia.dump_cycle, cycles);

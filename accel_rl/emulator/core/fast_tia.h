@@ -197,6 +197,8 @@ struct FastTia {
             for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
     }
 
+    HD u8 shade(u32 i) const { return canvas.palette[t.colour[i] | t.colour_loss]; }
+
     // Each pixel's colour by priority: as colour_index.
     HD void paint(u8* line, const Mask& span) {
         Mask zero, one, two;
@@ -219,8 +221,7 @@ struct FastTia {
                 two.w[i] = f & ~(p | q);
             }
         }
-        const u8 colour[4] = {canvas.palette[t.colour[0]], canvas.palette[t.colour[1]], canvas.palette[t.colour[2]],
-                              canvas.palette[t.colour[3]]};
+        const u8 colour[4] = {shade(0), shade(1), shade(2), shade(3)};
         if (canvas.spread) canvas.spread(line, zero.w, one.w, two.w, span.w, colour);
         else spread(line, zero.w, one.w, two.w, span.w, colour);
     }

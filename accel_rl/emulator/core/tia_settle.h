@@ -114,7 +114,7 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (u32 set = 3; set < 64; set++)
         if (seen >> set & 1) t.collisions |= pairs_of(set);
     if (!row) return;
-    for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)];
+    for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)] | t.colour_loss;
 }
 
 // What a displayed line's end changes.
