@@ -97,12 +97,13 @@ void check_game(int kind, const Game& g) {
         throw std::invalid_argument("the picture's lines are impossible");
 }
 
-std::unique_ptr<Emulator> make(const py::bytes& rom, int kind, const py::dict& game, u32 seed, float sticky) {
+std::unique_ptr<Emulator> make(const py::bytes& rom, int kind, const py::dict& game, u32 seed, float sticky, bool fast) {
     const std::string bytes = rom;
     const Game g = game_of(game);
     check_game(kind, g);
     py::gil_scoped_release release;
     auto emulator = std::make_unique<Emulator>(bytes, CartridgeKind(kind), g, seed, sticky);
+    if (!fast) emulator->set_fast(false);
     emulator->load();
     return emulator;
 }
@@ -212,7 +213,8 @@ PYBIND11_MODULE(_core, m) {
     m.doc() = "The Atari 2600 emulator's core. Use accel_rl.emulator.AtariEmulator.";
     const auto free_gil = py::call_guard<py::gil_scoped_release>();
     py::class_<Emulator>(m, "Emulator")
-        .def(py::init(&make), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("seed"), py::arg("sticky"))
+        .def(py::init(&make), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("seed"), py::arg("sticky"),
+             py::arg("fast") = true)
         .def("act", &Emulator::act, free_gil)
         .def("reset", &Emulator::reset, free_gil)
         .def("load", &Emulator::load, free_gil)
