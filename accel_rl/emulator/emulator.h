@@ -35,8 +35,7 @@ class Emulator {
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
                    game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE, log_, false},
-          fast_console_{snap_.state, Rom{}, nullptr, 0, 0, console_.last_line,
-                        FastTia{snap_.state.tia, game.first_line, game.height, game.hmove_blanks != 0, ALL_PAIRS}} {
+          fast_console_(fast_console(console_)) {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
@@ -47,11 +46,7 @@ class Emulator {
         checksum_ = checksum(bytes_.data(), bytes_.size());
         fast_ = fast_supports(kind);
         if (fast_) ops_ = decoded();
-        const bool fe = kind == CART_FE;
-        fast_console_.rom = console_.rom;
-        fast_console_.ops = ops_ ? ops_->data() : nullptr;
-        fast_console_.low = fe ? 0 : console_.rom.registers;
-        fast_console_.high = fe ? 0x1000 : console_.rom.hotspots;
+        insert_rom(fast_console_, console_.rom, ops_ ? ops_->data() : nullptr);
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }

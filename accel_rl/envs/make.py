@@ -12,7 +12,6 @@ from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.errors import ConfigError, nearest
 
-
 BACKENDS = ("ale", "emulator")
 
 

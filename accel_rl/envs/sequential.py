@@ -103,7 +103,7 @@ class SequentialEnv:
         out.age[:] = age
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """One step of those that are not `skipped` [n] (None: of all); the others' reward, flags and frame are zeros."""
+        """One step of those that are not `skipped` [n] (None: of all); the others write zeros."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]

@@ -86,6 +86,15 @@ struct FastConsole {
         HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
         HD void write(u32 address, u8 value) { k.s.cycle = k.write(address, value, k.s.cycle); }
     };
+    // BRK and JSR with the stack in the TIA write to it at one time, which the log's order alone does not tell.
+    HD bool writes_twice() const {
+        const u32 pc = s.cpu.pc, opcode = pc & 0x1000 && (pc & 0xFFF) - low < high - low ? rom.bytes[rom_offset(pc)] : 0;
+        return s.cpu.sp < 0x83 && (opcode == 0x00 || opcode == 0x20);
+    }
+    HD u32 rom_offset(u32 pc) const {
+        if (rom.kind == CART_FE) return (pc & 0x2000 ? 0 : 0x1000) + (pc & 0xFFF);
+        return s.cartridge.slice[pc >> 10 & 3] + (pc & 0x3FF);
+    }
     HD_CALL void step_slow() {
         SlowBus bus{*this};
         Instruction<SlowBus>{s.cpu, bus}.step();

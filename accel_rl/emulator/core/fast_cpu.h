@@ -5,7 +5,7 @@
 //     v       overflow in bit 7                c: 0 or 1
 //
 // Anything unusual goes to `slow`: one instruction of the plain interpreter on the same state, then on from there. What
-// the bus last carried need not be kept from instruction to instruction: every read comes after a fetch of the same one.
+// the bus last carried is not kept from instruction to instruction: every read comes after a fetch of the same one.
 // A frame that lasts longer than any frame can is given up: the caller runs it again with the plain core.
 #pragma once
 #include "fast_console.h"
@@ -56,11 +56,11 @@ HD FastEnd run_fast(FastConsole& k) {
     s.cpu.a = u8(a); s.cpu.x = u8(x); s.cpu.y = u8(y); s.cpu.sp = u8(sp); s.cpu.c = u8(c); s.cpu.d = u8(d); s.cpu.v = (v & 0x80) >> 7; \
     s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; k.log.count = u32(log - k.log.writes); }
 #define PC() u16(i - zero)
-// To a 16-bit address; outside the ROM the plain interpreter goes on.
-#define GO(to) { \
+// To a 16-bit address; outside the ROM the plain interpreter goes on, and may read what the bus carried last.
+#define GO(to, carried) { \
     address = (to); \
     if (cycle > give_up) goto gave_up; \
-    if (!(address & 0x1000)) { s.cpu.pc = u16(address); goto slow_at_pc; } \
+    if (!(address & 0x1000)) { s.bus = u8(carried); s.cpu.pc = u16(address); goto slow_at_pc; } \
     i = fe ? (address & 0x2000 ? 0 : 0x1000) + (address & 0xFFF) : s.cartridge.slice[address >> 10 & 3] + (address & 0x3FF); \
     zero = i - address; \
     NEXT(0) }
@@ -152,7 +152,7 @@ HD FastEnd run_fast(FastConsole& k) {
 #define SUBTRACT() { if (d) DECIMAL(cpu_sbc) else { m ^= 0xFF; const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }
 
     LOAD_CPU()
-    GO(s.cpu.pc)
+    GO(s.cpu.pc, s.bus)
 
 #ifndef FAST_THREADED
 next:
@@ -194,8 +194,8 @@ next:
     IMPLIES(DEX, x = nz = (x - 1) & 0xFF) IMPLIES(INX, x = nz = (x + 1) & 0xFF)
     IMPLIES(TXA, a = nz = x) IMPLIES(TYA, a = nz = y) IMPLIES(TAY, y = nz = a) IMPLIES(TAX, x = nz = a)
     IMPLIES(TSX, x = nz = sp) IMPLIES(TXS, sp = x)
-    OP(JMP) { cycle += 3; GO(ARG) }
-    OP(JMI) { cycle += 5; GO(POINTER()) }
+    OP(JMP) { cycle += 3; GO(ARG, ARG >> 8) }
+    OP(JMI) { cycle += 5; m = POINTER(); GO(m, m >> 8) }
     OP(JSR) {
         if (sp < 0x81) goto slow;
         cycle += 6;
@@ -203,14 +203,14 @@ next:
         ram[sp & 0x7F] = u8(m >> 8);
         ram[(sp - 1) & 0x7F] = u8(m);
         sp -= 2;
-        GO(ARG)
+        GO(ARG, ARG >> 8)
     }
     OP(RTS) {
         if (sp < 0x80 || sp > 0xFD) goto slow;
         cycle += 6;
         m = ram[(sp + 1) & 0x7F] | ram[(sp + 2) & 0x7F] << 8;
         sp += 2;
-        GO((m + 1) & 0xFFFF)
+        GO((m + 1) & 0xFFFF, m >> 8)
     }
     OP(PHA) {
         cycle += 3;
@@ -266,12 +266,12 @@ slow:
 slow_at_pc:
     STORE_CPU()
     do {
-        if (s.cycle > give_up) return GAVE_UP;
+        if (s.cycle > give_up || k.writes_twice()) return GAVE_UP;
         k.step_slow();
         if (k.frame_over) return FRAME_OVER;
     } while (!(s.cpu.pc & 0x1000));
     LOAD_CPU()
-    GO(s.cpu.pc)
+    GO(s.cpu.pc, s.bus)
 
 over:
     s.cpu.pc = PC();

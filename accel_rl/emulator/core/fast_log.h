@@ -13,8 +13,8 @@
 
 namespace accel {
 
-// Writes to the TIA of a frame: at least 3 cycles apart, up to the last line of the longest format and one instruction.
-constexpr u32 MOST_WRITES = 9216;
+// Writes to the TIA of a frame: an instruction makes at most 3 in 7 cycles, up to the last line of the longest format.
+constexpr u32 MOST_WRITES = 12288;
 
 struct FastLog {
     static constexpr u16 ALWAYS = 256, ONCE = 512;

@@ -16,8 +16,8 @@
 //     _TS     zero page store, another TIA register that only enters the log
 //     _WS     zero page store, WSYNC
 //
-// SLOW is an instruction that the plain interpreter executes: rare ones, those next to a bank switch or across the end
-// of a bank, and whatever else needs care. POLL is LDA, LDX or LDY INTIM with a branch back to it.
+// SLOW is an instruction that the plain interpreter executes: rare ones, those next to a bank switch or at the end of a
+// bank, and whatever else needs care. POLL is LDA, LDX or LDY INTIM with a branch back to it.
 //
 // The address of an instruction is its offset in the ROM plus a distance that only a jump changes, since a branch stays
 // within its bank (else it is SLOW); the low 8 bits of both are the same.
@@ -136,7 +136,7 @@ struct FastDecode {
     HD u32 poll(u32 offset) const {
         const u32 opcode = at(offset, 0), address = at(offset, 1) | at(offset, 2) << 8;
         const u32 jump = at(offset, 3);
-        if (offset % unit + 5 > unit || (address & 0x1284) != 0x284 || address & 1 || at(offset, 4) != 0xFB) return 0;
+        if (offset % unit + 5 >= unit || (address & 0x1284) != 0x284 || address & 1 || at(offset, 4) != 0xFB) return 0;
         const u32 reg = opcode == 0xAD ? 0 : opcode == 0xAE ? 1 : opcode == 0xAC ? 2 : 3;
         const u32 test = jump == 0xD0 ? 0 : jump == 0x10 ? 1 : jump == 0x30 ? 2 : 3;
         if (reg == 3 || test == 3) return 0;
@@ -148,9 +148,9 @@ struct FastDecode {
         const u32 opcode = rom[offset], place = place_of(opcode);
         const u32 length = place == IMPLIED || place == NO_PLACE ? 1 : place >= ABSOLUTE && place <= ABSOLUTE_Y ? 3 : 2;
         const u32 in_unit = offset % unit, in_bank = offset & 0xFFF;
-        if (in_unit + length > unit || in_bank < low || in_bank + length > high) return op(FAST_SLOW, 0);
+        if (in_unit + length >= unit || in_bank < low || in_bank + length > high) return op(FAST_SLOW, 0);
         if (opcode == 0x20 || opcode == 0x4C || opcode == 0x6C) {
-            if (in_unit + 3 > unit || in_bank + 3 > high) return op(FAST_SLOW, 0);
+            if (in_unit + 3 >= unit || in_bank + 3 > high) return op(FAST_SLOW, 0);
             const u32 target = at(offset, 1) | at(offset, 2) << 8;
             if (opcode == 0x6C)
                 return target >= 0x80 && target < 0xFF ? op(FAST_JMI, target & 0x7F) : op(FAST_SLOW, 0);
