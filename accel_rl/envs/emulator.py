@@ -16,7 +16,7 @@ from accel_rl.data.step import Step
 from accel_rl.emulator import palette
 from accel_rl.emulator.agent import make_agent, step_agents
 from accel_rl.emulator.games import games, modes
-from accel_rl.envs.base import episode_rng
+from accel_rl.envs.base import Env, episode_rng
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
@@ -140,13 +140,19 @@ class EmulatorEnv:
         """Nothing is held that outlives the object."""
 
 
+def _playing(env: Env) -> EmulatorEnv:
+    one = env.playing if isinstance(env, ReservedEnv) else env
+    assert isinstance(one, EmulatorEnv)
+    return one
+
+
 class EmulatorBatch(SequentialEnv):
     """A `SequentialEnv` over `EmulatorEnv`s, or `ReservedEnv`s of them, that plays a step of all in one call."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:
             return super()._play(action, skipped, out)
-        envs = [env.playing if isinstance(env, ReservedEnv) else env for env in self.envs]
+        envs = [_playing(env) for env in self.envs]
         first = envs[0]
         codes = first.codes[np.maximum(action, 0)]
         if skipped is not None:
