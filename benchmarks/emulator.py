@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from accel_rl.emulator import AtariEmulator
-from benchmarks.emulator_trace import actions, chosen, reference
+from benchmarks.emulator_pair import actions, reference
+from benchmarks.emulator_trace import chosen
 
 
 def frames_per_s(act: Callable[[int], int], over: Callable[[], bool], reset: Callable[[], None], frames: int) -> float:

@@ -57,7 +57,8 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
     bytes.resize(cartridge_size(kind));
     const Rom inserted = rom_of(reinterpret_cast<const u8*>(bytes.data()), kind);
     const Picture picture{nullptr, 34, 210, true};
-    Console plain{states[0], inserted, picture, 290, log, false}, beside{states[1], inserted, picture, 290, other, false};
+    const i32 last = below(2) ? NTSC_LAST_LINE : PAL_LAST_LINE;
+    Console plain{states[0], inserted, picture, last, log, false}, beside{states[1], inserted, picture, last, other, false};
     FastConsole fast = fast_console(beside);
     fast.log.writes = writes;
     if (fast_supports(kind)) fast_decode(ops, inserted);

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator
 from tests.emulator.assembler import assemble
+from tests.emulator.tia_programs import EXPERIMENTS, LINES, pause, program
 
 TESTS = 45  # of four lines each, so that they fit the picture
 
@@ -41,11 +43,6 @@ bottom: sta WSYNC
 """
 
 
-def pause(cycles: int) -> str:
-    """0, or 2 and more."""
-    return (" bit $80\n" if cycles % 2 else "") + f" .fill {cycles // 2 - cycles % 2}, nop\n"
-
-
 def reset_twice(register: str, copies: int, first: int, motion: int, second: int) -> str:
     """An object reset at one cycle of a line, moved, and reset again at another: copies at both places."""
     return f"""
@@ -65,8 +62,8 @@ def reset_twice(register: str, copies: int, first: int, motion: int, second: int
 """
 
 
-def pictures(rom: bytes, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """The reference's and ours, [210, 160]. A game of 4 KB whose name sets no mode."""
+def side_by_side(rom: bytes, folder: Path, frames: int = 1) -> tuple[Any, AtariEmulator]:
+    """The reference and ours after some frames. A game of 4 KB whose name sets no mode."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -75,9 +72,10 @@ def pictures(rom: bytes, folder: Path) -> tuple[np.ndarray, np.ndarray]:
     ale.setFloat("repeat_action_probability", 0.0)
     ale.loadROM(folder / "amidar.bin")
     ours = AtariEmulator("amidar", rom=rom)
-    ale.act(0)
-    ours.act(0)
-    return ale.getScreen(), ours.screen()
+    for _ in range(frames):
+        ale.act(0)
+        ours.act(0)
+    return ale, ours
 
 
 @pytest.mark.parametrize("copies", range(8))
@@ -90,7 +88,30 @@ def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, c
         near = min(70, max(8, first + rng.randrange(-4, 8)))
         cases.append((copies, first, rng.randrange(16), rng.choice([near, first, rng.randrange(8, 70)])))
     code = "".join(reset_twice(register, *case) for case in cases)
-    theirs, ours = pictures(assemble(FRAME.format(code=code, show=show, shape=shape), 4096), tmp_path)
+    ale, emulator = side_by_side(assemble(FRAME.format(code=code, show=show, shape=shape), 4096), tmp_path)
+    theirs, ours = ale.getScreen(), emulator.screen()
     assert len(np.unique(theirs)) > 1
     lines = sorted({int(y) for y in np.nonzero(theirs != ours)[0]})
     assert not lines, [(y, cases[y // 4]) for y in lines if y // 4 < TESTS]
+
+
+def check_programs(seeds: range, writes: int, folder: Path) -> None:
+    for seed in seeds:
+        rom, written = program(seed, writes)
+        theirs, ours = side_by_side(rom, folder, frames=2)
+        screens = theirs.getScreen() != ours.screen()
+        looks = (theirs.getRAM() != ours.ram())[: 2 * EXPERIMENTS]
+        bad = {int(y) // LINES for y in np.nonzero(screens)[0]} | {int(i) // 2 for i in np.nonzero(looks)[0]}
+        assert not bad, (seed, [(i, written[i]) for i in sorted(bad) if i < EXPERIMENTS])
+
+
+@pytest.mark.parametrize("writes", [1, 2, 3, 6, 12])
+def test_random_programs(writes: int, tmp_path) -> None:
+    check_programs(range(3), writes, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("writes", [1, 2, 3, 6, 12])
+def test_many_random_programs(writes: int, tmp_path) -> None:
+    check_programs(range(1000, 1100), writes, tmp_path)

@@ -1,0 +1,149 @@
+"""The emulator and ale-py side by side: one traced run, and the first frame in which they differ.
+
+Run --> SideBySide: the same actions and resets to both --> Outcome: frames that agree, or what differs first
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from accel_rl.emulator import AtariEmulator
+from accel_rl.emulator.atari import rom_path
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one trace is made. `resets` come besides those at an end of the game; `screens` of 10: every tenth screen."""
+
+    game: str
+    seed: int = 0
+    frames: int = 2000
+    policy: str = "random"
+    sticky: float = 0.0
+    resets: int = 1
+    screens: int = 1
+    mode: int | None = None
+    difficulty: int | None = None
+
+
+@dataclass
+class Outcome:
+    """What one traced run found; `first` names the first differing frame of each field."""
+
+    game: str
+    frames: int = 0
+    episodes: int = 1
+    first: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def exact(self) -> bool:
+        return not self.first and not self.error
+
+
+def actions(policy: str, minimal: list[int], seed: int) -> Iterator[int]:
+    """Endless actions: `random` minimal ones, `held` each for 1 to 30 frames, `full` all 18 at random."""
+    rng = np.random.default_rng(seed)
+    choices = list(range(18)) if policy == "full" else minimal
+    while True:
+        action = choices[rng.integers(len(choices))]
+        for _ in range(rng.integers(1, 31) if policy == "held" else 1):
+            yield action
+
+
+def reference(run: Run) -> Any:
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ale = ale_py.ALEInterface()
+    ale.setFloat("repeat_action_probability", run.sticky)
+    ale.setInt("random_seed", run.seed)
+    ale.loadROM(rom_path(run.game))
+    if run.mode is not None:
+        ale.setMode(run.mode)
+    if run.difficulty is not None:
+        ale.setDifficulty(run.difficulty)
+    if run.mode is not None or run.difficulty is not None:
+        ale.reset_game()
+    return ale
+
+
+class SideBySide:
+    """The reference and the emulator under the same actions and resets."""
+
+    def __init__(self, run: Run) -> None:
+        self.ale = reference(run)
+        self.ours = AtariEmulator(run.game, run.seed, run.sticky, run.mode, run.difficulty)
+        self.actions = actions(run.policy, [a.value for a in self.ale.getMinimalActionSet()], run.seed)
+        self.reset_every = run.frames // (run.resets + 1) + 1
+        self.frame, self.episodes, self.rewards = 0, 1, (0, 0)
+
+    def step(self) -> int | None:
+        """One frame; the action, or None where both were reset instead."""
+        self.frame += 1
+        if self.ale.game_over() or self.frame % self.reset_every == 0:
+            self.ale.reset_game()
+            self.ours.reset()
+            self.episodes += 1
+            self.rewards = (0, 0)
+            return None
+        action = next(self.actions)
+        self.rewards = (self.ale.act(action), self.ours.act(action))
+        return action
+
+
+def _differences(ale: Any, ours: AtariEmulator, rewards: tuple[int, int], screen: bool) -> Iterator[tuple[str, str]]:
+    theirs_ram, our_ram = ale.getRAM(), ours.ram()
+    if (theirs_ram != our_ram).any():
+        at = np.nonzero(theirs_ram != our_ram)[0]
+        shown = ", ".join(f"{128 + i:#x}: {our_ram[i]:#x} for {theirs_ram[i]:#x}" for i in at[:4])
+        yield "ram", f"{len(at)} bytes, {shown}"
+    if rewards[0] != rewards[1]:
+        yield "reward", f"{rewards[1]} for {rewards[0]}"
+    if ale.lives() != ours.lives:
+        yield "lives", f"{ours.lives} for {ale.lives()}"
+    if ale.game_over() != ours.game_over:
+        yield "over", f"{ours.game_over} for {ale.game_over()}"
+    if screen:
+        theirs, our = ale.getScreen(), ours.screen()
+        if theirs.shape != our.shape:
+            yield "screen", f"shape {our.shape} for {theirs.shape}"
+        elif (theirs != our).any():
+            y, x = np.nonzero(theirs != our)
+            yield (
+                "screen",
+                f"{len(y)} pixels, first ({y[0]}, {x[0]}): {our[y[0], x[0]]} for {theirs[y[0], x[0]]}",
+            )
+
+
+def trace(run: Run) -> Outcome:
+    """Runs both; stops at a difference in RAM, after which nothing would agree."""
+    out, pair = Outcome(run.game), SideBySide(run)
+    while True:
+        for what, text in _differences(pair.ale, pair.ours, pair.rewards, pair.frame % run.screens == 0):
+            out.first.setdefault(what, f"frame {pair.frame}: {text}")
+        if "ram" in out.first or pair.frame == run.frames:
+            out.episodes = pair.episodes
+            return out
+        out.frames += pair.step() is not None
+
+
+def first_difference(run: Run) -> str:
+    """The instructions of the first frame that differs in RAM or screen."""
+    pair = SideBySide(run)
+    while pair.frame < run.frames:
+        before = pair.ours.save()
+        action = pair.step()
+        if (pair.ale.getRAM() == pair.ours.ram()).all() and (pair.ale.getScreen() == pair.ours.screen()).all():
+            continue
+        if action is None:
+            return f"{run}: differs after a reset"
+        pair.ours.restore(before)
+        lines = [f"{run}: frame {pair.frame}, action {action}"]
+        for cycle, line, at, pc, b0, b1, b2, a, x, y, sp in pair.ours.trace(action):
+            where = f"{cycle:6} line {line:3} +{at:2}  {pc:04X}  {b0:02X} {b1:02X} {b2:02X}"
+            lines.append(f"{where}  A{a:02X} X{x:02X} Y{y:02X} S{sp:02X}")
+        return "\n".join(lines)
+    return f"{run}: no difference"
