@@ -26,6 +26,7 @@ class Agent : public Emulator {
   public:
     Agent(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
         : Emulator(rom, kind, game, 0, 0.0f), rules_(rules) {
+        keeps_ = false;  // resets are long, and seldom seen
         std::memcpy(luminance_, luminance, sizeof luminance_);
         for (i32 y = 0; y < game.height; y++) wanted_[y] = row_counts(rules.observation, y, game.height);
     }

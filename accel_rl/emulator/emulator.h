@@ -215,7 +215,7 @@ class Emulator {
         fast_console_.log.writes = scratch_log();  // of this thread
         const State before = s;
         const u32 b = s.partial ? s.odd_frame : s.odd_frame ^ 1u;
-        const bool keeps = !canvas && draws_;
+        const bool keeps = !canvas && draws_ && keeps_;
         if (run_fast_frame(fast_console_, console_, canvas ? *canvas : keeps ? colours(b) : FastCanvas{})) {
             if (3 * s.cycle >= fast_console_.tia.stop) {
                 late_[b] = !keeps;
@@ -328,6 +328,9 @@ class Emulator {
     Random console_random_{};
     u32 checksum_ = 0;
     bool draws_ = true, fast_ = false;
+
+  protected:
+    bool keeps_ = true;  // else the fast build draws a picture when it is looked at
 };
 
 }  // namespace accel
