@@ -112,11 +112,11 @@ class AtariEmulator:
 
     def gray(self) -> np.ndarray:
         """[height, 160] uint8."""
-        return self._emulator.mapped(palette.GRAY, 1)
+        return self._emulator.mapped(palette.PAL_GRAY if self.settings["pal"] else palette.GRAY, 1)
 
     def rgb(self) -> np.ndarray:
         """[height, 160, 3] uint8."""
-        return self._emulator.mapped(palette.RGB, 3)
+        return self._emulator.mapped(palette.PAL_RGB if self.settings["pal"] else palette.RGB, 3)
 
     def save(self) -> bytes:
         return self._emulator.save()

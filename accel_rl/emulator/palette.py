@@ -1,6 +1,6 @@
-"""Colours: the TIA's 128 colour bytes (the lowest bit does not count) as RGB and as gray.
+"""Colours: the TIA's 128 colour bytes as RGB and as gray, for NTSC and for PAL, as ale-py shows them.
 
-byte   hue in bits 7-4, brightness in bits 3-1
+byte   hue in bits 7-4, brightness in bits 3-1; bit 0 is set only on a PAL set that has lost the colour
 """
 
 import numpy as np
@@ -26,10 +26,38 @@ _NTSC = (
 )
 
 
+_PAL = (
+    "000000 2b2b2b 525252 767676 979797 b6b6b6 d2d2d2 ececec "
+    "000000 2b2b2b 525252 767676 979797 b6b6b6 d2d2d2 ececec "
+    "805800 96711a ab8732 be9c48 cfaf5c dfc06f eed180 fce090 "
+    "445c00 5e791a 769332 8cac48 a0c25c b3d76f c4ea80 d4fc90 "
+    "703400 89511a a06b32 b68448 c99a5c dcaf6f ecc280 fcd490 "
+    "006414 1a8035 329852 48b06e 5cc587 6fd99e 80ebb4 90fcc8 "
+    "700014 891a35 a03252 b6486e c95c87 dc6f9e ec80b4 fc90c8 "
+    "005c5c 1a7676 328e8e 48a4a4 5cb8b8 6fcbcb 80dcdc 90ecec "
+    "70005c 841a74 963289 a8489e b75cb0 c66fc1 d380d1 e090e0 "
+    "003c70 195a89 2f75a0 448eb6 57a5c9 68badc 79ceec 88e0fc "
+    "580070 6e1a89 8332a0 9648b6 a75cc9 b76fdc c680ec d490fc "
+    "002070 193f89 2f5aa0 4474b6 578bc9 68a1dc 79b5ec 88c8fc "
+    "340080 4a1a96 5f32ab 7248be 835ccf 936fdf a280ee b090fc "
+    "000088 1a1a9d 3232b0 4848c2 5c5cd2 6f6fe1 8080ef 9090fc "
+    "000000 2b2b2b 525252 767676 979797 b6b6b6 d2d2d2 ececec "
+    "000000 2b2b2b 525252 767676 979797 b6b6b6 d2d2d2 ececec "
+)
+
+
 def _rgb(text: str) -> np.ndarray:
     colours = np.array([list(bytes.fromhex(word)) for word in text.split()], np.uint8)
     return np.repeat(colours, 2, axis=0)
 
 
+def _gray(rgb: np.ndarray) -> np.ndarray:
+    return np.floor(rgb @ np.array([0.2989, 0.587, 0.114]) + 0.5).astype(np.uint8)
+
+
 RGB = _rgb(_NTSC)  # [256, 3]
-GRAY = np.floor(RGB @ np.array([0.2989, 0.587, 0.114]) + 0.5).astype(np.uint8)  # [256]
+GRAY = _gray(RGB)  # [256]
+PAL_RGB = _rgb(_PAL)
+PAL_RGB[1::2] = _gray(PAL_RGB)[::2, None]
+PAL_GRAY = _gray(PAL_RGB)
+PAL_GRAY[1::2] = [*PAL_RGB[2::2, 2], 0]  # ale-py 0.12.1 gives the next colour's blue for a colour lost

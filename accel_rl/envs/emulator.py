@@ -130,7 +130,7 @@ class EmulatorEnv:
 
     def screen_rgb(self) -> np.ndarray:
         """The whole current screen [rows, 160, 3] uint8, for a video."""
-        return self.agent.mapped(palette.RGB, 3)
+        return self.agent.mapped(palette.PAL_RGB if games()[self.game].get("pal") else palette.RGB, 3)
 
     def lives(self) -> int:
         """Lives left; 0 in a game without lives."""

@@ -23,14 +23,17 @@ def run(emulator: AtariEmulator, seed: int, frames: int) -> list:
     return out
 
 
-def test_a_restored_state_has_the_same_future() -> None:
-    emulator = AtariEmulator("seaquest", seed=5, sticky=0.25)
+@pytest.mark.parametrize(
+    "game", ["seaquest", "qbert", "montezuma_revenge", "robotank", "kaboom", "elevator_action", "air_raid"]
+)
+def test_a_restored_state_has_the_same_future(game: str) -> None:
+    emulator = AtariEmulator(game, seed=5, sticky=0.25)
     run(emulator, 0, 500)
     state = emulator.save()
     future = run(emulator, 1, 300)
     emulator.restore(state)
     assert run(emulator, 1, 300) == future
-    other = AtariEmulator("seaquest", seed=99)
+    other = AtariEmulator(game, seed=99)
     other.restore(state)
     assert run(other, 1, 300) == future
 
@@ -102,14 +105,15 @@ def test_wrong_names_and_actions() -> None:
         AtariEmulator("pong").act(18)
 
 
-def test_colours_equal_the_reference() -> None:
+@pytest.mark.parametrize("game", ["enduro", "keystone_kapers", "air_raid"])
+def test_colours_equal_the_reference(game: str) -> None:
     import ale_py
 
     from accel_rl.emulator.atari import rom_path
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ale = ale_py.ALEInterface()
-    ale.loadROM(rom_path("enduro"))
-    ours = AtariEmulator("enduro")
+    ale.loadROM(rom_path(game))
+    ours = AtariEmulator(game)
     np.testing.assert_array_equal(ours.rgb(), ale.getScreenRGB())
     np.testing.assert_array_equal(ours.gray(), ale.getScreenGrayscale())

@@ -8,7 +8,7 @@
 //     F8SC F6SC     and 128 bytes of RAM   written at $1000-$107F, read at $1080-$10FF
 //     E0     8 KB   4 slices of 1 KB       $1FE0-7 slice 0, $1FE8-F slice 1, $1FF0-7 slice 2; slice 3 is fixed
 //     FE     8 KB   2 x 4 KB               none: A13 of the 16-bit program counter chooses
-//     DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; data fetchers at $1000-$107F (dpc.h)
+//     DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; its data fetchers at $1000-$107F are not emulated
 //
 // All but FE are four slices of 1 KB, so that a fetch is one table look-up:
 //
