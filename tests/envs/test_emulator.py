@@ -64,6 +64,11 @@ def test_rollouts_are_equal_by_every_rule(config: EnvConfig) -> None:
     assert_equal(config, "immediate", 100)
 
 
+def test_areas_are_rounded_as_by_opencv() -> None:
+    """In assault equal rows give sums halfway between two values, which the even and the odd lines round otherwise."""
+    assert_equal(EnvConfig(game="assault", protocol="machado2018"), "immediate", 515)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("game", ATARI_57)

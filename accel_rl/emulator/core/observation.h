@@ -130,17 +130,19 @@ struct Observer {
 
     HD void area(u8* out) {
         u16 down[WIDTH + 8], sums[84];
+        bool halfway = false;
         for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // weighs nothing
         for (i32 y = 0; y < 84; y++, out += 84) {
             const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two whole rows and half of the third, or of the first
             const u32 i = at[top], j = at[top + 1], k = at[top + 2];
-            if (y && i == k && at[top - (y & 1 ? 2 : 3)] == i) {
+            if (y && !halfway && i == k && at[top - (y & 1 ? 2 : 3)] == i) {
                 __builtin_memcpy(out, out - 84, 84);  // one row, and so was the line above
                 continue;
             }
             add_rows(largest[y & 1 ? k : i], largest[j], largest[y & 1 ? i : k], down);
             add_columns(down, sums);
-            if (divide(sums, out)) round_as_floats(y, sums, out);
+            halfway = divide(sums, out);  // then the line below may be rounded otherwise: its rows weigh in another order
+            if (halfway) round_as_floats(y, sums, out);
         }
     }
     HD static void add_rows(const u8* __restrict whole, const u8* __restrict other, const u8* __restrict half, u16* __restrict to) {
