@@ -1,6 +1,13 @@
-"""Speed of the emulator against ale-py, per game, interleaved, one core: frames per second with every picture drawn.
+"""Speed of agent steps on one core, per game: the emulator, its plain core, ale-py, and ale-py's AtariVectorEnv.
 
-python -m benchmarks.emulator --json OUT [--games all57] [--frames 2000] [--rounds 3]
+    python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--steps 60] [--rounds 5]
+
+    fast     EmulatorBatch: frame skip 4, 84x84                fast 104x80   the same with every second pixel
+    plain    the same by the plain core                        ale           AtariEnv, one after another in Python
+    vector   AtariVectorEnv, one thread, as many environments
+
+All take turns, round by round, with random actions; resets count. Time is the process's CPU time, in frames (4 a step)
+a second, the median of the rounds; a ratio is the median of the rounds' ratios to `vector`.
 """
 
 import argparse
@@ -10,47 +17,108 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from accel_rl.emulator import AtariEmulator
-from benchmarks.emulator_pair import actions, reference
+import numpy as np
+
+from accel_rl.data.step import Step
+from accel_rl.envs.make import EnvConfig, make_batch
 from benchmarks.emulator_trace import chosen
 
+Play = Callable[[int], None]
+MACHINES = ("fast", "fast 104x80", "plain", "ale", "vector")
 
-def frames_per_s(act: Callable[[int], int], over: Callable[[], bool], reset: Callable[[], None], frames: int) -> float:
-    """Random full-set actions, resets left out of the time."""
-    policy, spent = actions("full", [], 0), 0.0
-    for _ in range(frames):
-        if over():
-            reset()
-        action = next(policy)
-        start = time.perf_counter()
-        act(action)
-        spent += time.perf_counter() - start
-    return frames / spent
+
+def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> Play:
+    """A batch of our own with its resets, to be played for some steps."""
+    config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
+    batch = make_batch(config, list(range(envs)), training=True)
+    for env in batch.envs if not fast else []:
+        env.agent.set_fast(False)  # type: ignore[attr-defined]
+    out, rng = Step.empty(envs, batch.spec), np.random.default_rng(0)
+    batch.reset(out)
+
+    def play(steps: int) -> None:
+        for action in rng.integers(batch.spec.n_actions, size=(steps, envs)):
+            batch.send(action)
+            batch.recv(out)
+
+    return play
+
+
+def vector(game: str, envs: int) -> Play:
+    from ale_py import ALEInterface, LoggerMode
+    from ale_py.vector_env import AtariVectorEnv
+
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    env = AtariVectorEnv(
+        game, num_envs=envs, num_threads=1, episodic_life=False, use_fire_reset=False, reward_clipping=False
+    )
+    rng = np.random.default_rng(0)
+    env.reset(seed=0)
+
+    def play(steps: int) -> None:
+        for action in rng.integers(env.single_action_space.n, size=(steps, envs)):  # type: ignore[attr-defined]
+            env.step(action)
+
+    return play
+
+
+def machines(game: str, envs: int) -> dict[str, Play]:
+    return {
+        "fast": ours(game, envs, "84x84", "emulator"),
+        "fast 104x80": ours(game, envs, "104x80", "emulator"),
+        "plain": ours(game, envs, "84x84", "emulator", fast=False),
+        "ale": ours(game, envs, "84x84", "ale"),
+        "vector": vector(game, envs),
+    }
+
+
+def measure(game: str, envs: int, steps: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Frames a second of each machine, and its ratio to `vector`."""
+    plays = machines(game, envs)
+    for play in plays.values():
+        play(10)
+    speeds: dict[str, list[float]] = {name: [] for name in plays}
+    for _ in range(rounds):
+        for name, play in plays.items():
+            start = time.process_time()
+            play(steps)
+            speeds[name].append(4 * envs * steps / (time.process_time() - start))
+    return {
+        name: {
+            "frames_per_s": statistics.median(speed),
+            "ratio": statistics.median(s / v for s, v in zip(speed, speeds["vector"], strict=True)),
+        }
+        for name, speed in speeds.items()
+    }
+
+
+def summary(rows: dict[str, dict[str, dict[str, float]]]) -> str:
+    lines = []
+    for name in MACHINES:
+        ratios = sorted((row[name]["ratio"], game) for game, row in rows.items())
+        least = ", ".join(f"{game} {ratio:.2f}" for ratio, game in ratios[:3])
+        median = statistics.median(ratio for ratio, _ in ratios)
+        frames = statistics.median(row[name]["frames_per_s"] for row in rows.values())
+        lines.append(f"{name:12} median {frames:8,.0f} frames/s, {median:5.2f} x vector; least: {least}")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--games", default="all57")
-    parser.add_argument("--frames", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--envs", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     rows = {}
     for game in chosen(args.games):
-        ale, ours = reference(game, 0, 0.0), AtariEmulator(game)
-        theirs_s, ours_s = [], []
-        for _ in range(args.rounds):
-            theirs_s.append(frames_per_s(ale.act, ale.game_over, ale.reset_game, args.frames))
-            ours_s.append(frames_per_s(ours.act, lambda o=ours: o.game_over, ours.reset, args.frames))
-        theirs, mine = statistics.median(theirs_s), statistics.median(ours_s)
-        rows[game] = {"ale_frames_per_s": theirs, "emulator_frames_per_s": mine, "ratio": mine / theirs}
-        print(
-            f"{game:18} ale-py {theirs:8.0f} frames/s   emulator {mine:8.0f} frames/s   {mine / theirs:5.2f} x",
-            flush=True,
-        )
-    print(f"median ratio {statistics.median(r['ratio'] for r in rows.values()):.2f}")
-    if args.json:
-        args.json.write_text(json.dumps(rows, indent=1))
+        rows[game] = row = measure(game, args.envs, args.steps, args.rounds)
+        text = "  ".join(f"{name} {row[name]['frames_per_s']:7.0f} ({row[name]['ratio']:.2f})" for name in MACHINES)
+        print(f"{game:18} {text}", flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(rows, indent=1))
+    print(summary(rows))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ emulator.screen(), emulator.gray(), emulator.rgb(), emulator.ram()
 state = emulator.save()                       # bytes; the same actions from here give the same future
 """
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from accel_rl.emulator.games import cartridge, games, modes, settings, steps
 from accel_rl.errors import ConfigError
 
 
-def _core() -> Any:
+@functools.cache
+def core() -> Any:
+    """The C++ extension. ConfigError where it is not built."""
     try:
         from accel_rl.emulator import _core  # type: ignore[attr-defined]
     except ImportError as error:
@@ -37,7 +40,9 @@ def rom_path(game: str) -> Path:
 
 
 class AtariEmulator:
-    """Raises ConfigError where the game is unknown or the core is not built, ValueError for a bad ROM or state."""
+    """fast: by the fast build, frame for frame the same as the plain core.
+
+    Raises ConfigError where the game is unknown or the core is not built, ValueError for a bad ROM or state."""
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class AtariEmulator:
         mode: int | None = None,
         difficulty: int | None = None,
         rom: bytes | None = None,
+        fast: bool = True,
     ) -> None:
         self.game = game
         self.settings = settings(game)
@@ -57,7 +63,7 @@ class AtariEmulator:
         if not 0 <= sticky <= 1:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = rom_path(game).read_bytes() if rom is None else rom
-        self._emulator = _core().Emulator(rom, cartridge(game), self.settings, seed, sticky)
+        self._emulator = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
         # As the reference has it: loaded with the defaults, then set, then reset.
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))

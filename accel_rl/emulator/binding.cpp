@@ -4,8 +4,9 @@
 #include <pybind11/stl.h>
 
 #include <memory>
+#include <optional>
 
-#include "emulator.h"
+#include "agent.h"
 
 namespace py = pybind11;
 using namespace accel;
@@ -90,19 +91,24 @@ Game game_of(const py::dict& d) {
     return g;
 }
 
-std::unique_ptr<Emulator> make(const py::bytes& rom, int kind, const py::dict& game, u32 seed, float sticky) {
-    const std::string bytes = rom;
+void check_game(int kind, const Game& g) {
     if (kind < 0 || kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
-    const Game g = game_of(game);
     if (g.height < 1 || g.height > 260 || g.first_line < 0 || g.first_line > 100)
         throw std::invalid_argument("the picture's lines are impossible");
+}
+
+std::unique_ptr<Emulator> make(const py::bytes& rom, int kind, const py::dict& game, u32 seed, float sticky, bool fast) {
+    const std::string bytes = rom;
+    const Game g = game_of(game);
+    check_game(kind, g);
     py::gil_scoped_release release;
     auto emulator = std::make_unique<Emulator>(bytes, CartridgeKind(kind), g, seed, sticky);
+    if (!fast) emulator->set_fast(false);
     emulator->load();
     return emulator;
 }
 
-py::array_t<u8> screen(const Emulator& e) {
+py::array_t<u8> screen(Emulator& e) {
     py::array_t<u8> out({e.height(), WIDTH});
     std::memcpy(out.mutable_data(), e.screen(), size_t(e.height()) * WIDTH);
     return out;
@@ -115,7 +121,7 @@ void check_pixels(const Emulator& e, const py::array_t<u8>& out, int channels) {
 }
 
 // A table of 256 entries, `channels` bytes each, applied to the picture.
-py::array_t<u8> mapped(const Emulator& e, py::array_t<u8, py::array::c_style> table, int channels) {
+py::array_t<u8> mapped(Emulator& e, py::array_t<u8, py::array::c_style> table, int channels) {
     if (table.size() != 256 * channels) throw std::invalid_argument("the palette has the wrong size");
     py::array_t<u8> out = channels == 1 ? py::array_t<u8>({e.height(), WIDTH}) : py::array_t<u8>({e.height(), WIDTH, channels});
     check_pixels(e, out, channels);
@@ -148,13 +154,67 @@ py::list trace(Emulator& e, u32 action) {
     return out;
 }
 
+using Bytes = py::array_t<u8, py::array::c_style>;
+using Doubles = py::array_t<double, py::array::c_style>;
+using Flags = py::array_t<bool, py::array::c_style>;
+
+std::unique_ptr<Agent> make_agent(const py::bytes& rom, int kind, const py::dict& game, u32 frame_skip, u32 max_steps, bool life_loss,
+                                  double repeat, int observation, const Bytes& luminance) {
+    const std::string bytes = rom;
+    const Game g = game_of(game);
+    check_game(kind, g);
+    if (luminance.size() != 256) throw std::invalid_argument("the palette has the wrong size");
+    if (observation < 0 || observation >= OBSERVATION_KINDS || (observation != SUBSAMPLE && g.height != ROWS))
+        throw std::invalid_argument("this observation is made of screens of 210 rows");
+    if (frame_skip < 1 || max_steps < 1) throw std::invalid_argument("an agent step has at least one frame, an episode one step");
+    const Rules rules{frame_skip, max_steps, life_loss, repeat, ObservationKind(observation)};
+    py::gil_scoped_release release;
+    auto agent = std::make_unique<Agent>(bytes, CartridgeKind(kind), g, rules, luminance.data());
+    agent->load();
+    return agent;
+}
+
+u8* observation_at(const Agent& a, Bytes& out) {
+    if (size_t(out.size()) != a.observation_bytes()) throw std::invalid_argument("the observation has the wrong size");
+    return out.mutable_data();
+}
+
+// Agents step one after another; those whose action is below 0 are left out: reward 0, no flags, a frame of zeros.
+// draws [n, frame_skip] float64: sticky draws, or None. The rest as in data.Step.
+void step_agents(const py::list& list, const py::array_t<i32, py::array::c_style>& actions, const std::optional<Doubles>& draws,
+                 Bytes& frames, py::array_t<float, py::array::c_style>& reward, Flags& terminated, Flags& truncated, Flags& ended) {
+    Agent* agents[256];
+    const size_t n = list.size();
+    if (n < 1 || n > 256) throw std::invalid_argument("1 to 256 agents step together");
+    for (size_t i = 0; i < n; i++) agents[i] = py::cast<Agent*>(list[i]);
+    const size_t size = agents[0]->observation_bytes();
+    if (size_t(actions.size()) != n || size_t(frames.size()) != n * size || size_t(reward.size()) != n || size_t(terminated.size()) != n ||
+        size_t(truncated.size()) != n || size_t(ended.size()) != n || (draws && size_t(draws->size()) != n * agents[0]->frame_skip()))
+        throw std::invalid_argument("an array has the wrong size");
+    const i32* const action = actions.data();
+    for (size_t i = 0; i < n; i++)
+        if (action[i] >= i32(ACTIONS)) throw std::invalid_argument("action " + std::to_string(action[i]) + "; allowed are 0 to 17");
+    const double* const drawn = draws ? draws->data() : nullptr;
+    u8* const to = frames.mutable_data();
+    float* const r = reward.mutable_data();
+    bool *const term = terminated.mutable_data(), *const trunc = truncated.mutable_data(), *const end = ended.mutable_data();
+    py::gil_scoped_release release;
+    for (size_t i = 0; i < n; i++) {
+        Outcome o{0, false, false, false};
+        if (action[i] >= 0) o = agents[i]->step(u32(action[i]), drawn ? drawn + i * agents[i]->frame_skip() : nullptr, to + i * size);
+        else std::memset(to + i * size, 0, size);
+        r[i] = o.reward, term[i] = o.terminated, trunc[i] = o.truncated, end[i] = o.ended;
+    }
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The Atari 2600 emulator's core. Use accel_rl.emulator.AtariEmulator.";
     const auto free_gil = py::call_guard<py::gil_scoped_release>();
     py::class_<Emulator>(m, "Emulator")
-        .def(py::init(&make), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("seed"), py::arg("sticky"))
+        .def(py::init(&make), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("seed"), py::arg("sticky"),
+             py::arg("fast") = true)
         .def("act", &Emulator::act, free_gil)
         .def("reset", &Emulator::reset, free_gil)
         .def("load", &Emulator::load, free_gil)
@@ -169,16 +229,28 @@ PYBIND11_MODULE(_core, m) {
             e.frame(action, switches);
         })
         .def("set_draws", &Emulator::set_draws)
+        .def("set_fast", &Emulator::set_fast)
+        .def_property_readonly("fast", &Emulator::fast)
         .def("set_ram", &Emulator::set_ram)
         .def("ram", [](const Emulator& e) { return py::array_t<u8>(128, e.ram()); })
         .def("screen", &screen)
         .def("mapped", &mapped)
         .def("trace", &trace)
-        .def("save", [](const Emulator& e) { return py::bytes(e.save()); })
+        .def("save", [](Emulator& e) { return py::bytes(e.save()); })
         .def("restore", [](Emulator& e, const py::bytes& b) { e.restore(b); })
         .def_property_readonly("over", &Emulator::over)
         .def_property_readonly("lives", &Emulator::lives)
         .def_property_readonly("frames", &Emulator::frames)
         .def_property_readonly("episode_frames", &Emulator::episode_frames)
         .def_property_readonly_static("state_size", [](py::object) { return sizeof(State); });
+    py::class_<Agent, Emulator>(m, "Agent")
+        .def(py::init(&make_agent), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("frame_skip"), py::arg("max_steps"),
+             py::arg("life_loss"), py::arg("repeat_probability"), py::arg("observation"), py::arg("luminance"))
+        .def("begin", [](Agent& a, Bytes out) { a.begin(observation_at(a, out)); })
+        .def("observe", [](Agent& a, Bytes out) { a.observe(observation_at(a, out)); })
+        .def_readwrite("steps", &Agent::steps)
+        .def_readwrite("held", &Agent::held)
+        .def_readwrite("lives_before", &Agent::lives_before);
+    m.def("step_agents", &step_agents, py::arg("agents"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
+          py::arg("reward").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("ended").noconvert());
 }

@@ -6,11 +6,16 @@
 // numbers are little-endian, as on every machine this builds for.
 #pragma once
 #include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "core/fast_frame.h"
 #include "core/progress.h"
+#include "spread_x86.h"
 
 namespace accel {
 
@@ -29,7 +34,8 @@ class Emulator {
     Emulator(const std::string& rom, CartridgeKind kind, const Game& game, u32 sticky_seed, float sticky)
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
-                   game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE, log_, false} {
+                   game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE, log_, false},
+          fast_console_(fast_console(console_)) {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
@@ -38,6 +44,9 @@ class Emulator {
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
         checksum_ = checksum(bytes_.data(), bytes_.size());
+        fast_ = fast_supports(kind);
+        if (fast_) ops_ = decoded();
+        insert_rom(fast_console_, console_.rom, ops_ ? ops_->data() : nullptr);
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }
@@ -67,20 +76,27 @@ class Emulator {
         snap_.episode_frame = 0;
     }
 
-    i32 act(u32 action) {
+    i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
+
+  protected:
+    // With the frame's picture drawn in gray, by the canvas; without both it is drawn later, if at all.
+    i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
-        frame(stuck(action), NO_SWITCH);
+        frame(stuck(action), NO_SWITCH, gray, canvas);
         snap_.frame++;
         snap_.episode_frame++;
         return advance_progress(game_, snap_.progress, snap_.state.ram);
     }
 
-    void frame(u32 action, u8 switches) {
+  public:
+
+    void frame(u32 action, u8 switches, GrayFrame* gray = nullptr, const FastCanvas* canvas = nullptr) {
         if (game_.fire_is_noop && action_directions(action) & FIRE) action = 0;
         set_controllers(snap_.state, action, game_.controllers);
         set_switches(snap_.state, switches, snap_.difficulty);
-        console_.run_frame(pixels_.data(), draws_);
+        if (fast_) update(gray, canvas);
+        else console_.run_frame(pixels_.data(), draws_);
     }
 
     void set_difficulty(u8 d) { snap_.difficulty = d; }
@@ -89,10 +105,18 @@ class Emulator {
         for (u32 i = 0; i < game.steps; i++) game_.step[i] = game.step[i];
     }
     void set_draws(bool on) { draws_ = on; }
+    bool fast() const { return fast_; }
+    void set_fast(bool on) {  // off: the plain core, frame by frame the same
+        for (u32 b = 0; b < 2; b++) catch_up(b);
+        fast_ = on && fast_supports(console_.rom.kind);
+    }
 
     const u8* ram() const { return snap_.state.ram; }
     void set_ram(u32 address, u8 value) { snap_.state.ram[address & 0x7F] = value; }
-    const u8* screen() const { return pixels_.data() + (snap_.state.odd_frame ? size_t(game_.height) * WIDTH : 0); }
+    const u8* screen() {
+        catch_up(snap_.state.odd_frame);
+        return picture(snap_.state.odd_frame);
+    }
     i32 height() const { return game_.height; }
     bool over() const { return snap_.progress.over; }
     i32 lives() const { return snap_.progress.lives; }
@@ -106,10 +130,12 @@ class Emulator {
         if (game_.fire_is_noop && action_directions(action) & FIRE) action = 0;
         set_controllers(snap_.state, action, game_.controllers);
         set_switches(snap_.state, NO_SWITCH, snap_.difficulty);
+        for (u32 b = 0; b < 2; b++) catch_up(b);
         console_.run_frame(pixels_.data(), true, before);
     }
 
-    std::string save() const {
+    std::string save() {
+        for (u32 b = 0; b < 2; b++) catch_up(b);
         std::string out;
         const u32 head[5] = {MAGIC, VERSION, console_.rom.kind, checksum_, mode_checksum()};
         out.append(reinterpret_cast<const char*>(head), sizeof head);
@@ -136,13 +162,14 @@ class Emulator {
         snap_ = s;
         std::memcpy(pixels_.data(), bytes.data() + sizeof head + sizeof s, pixels_.size());
         log_.count = 0;
+        late_[0] = late_[1] = false;
         random_seed(console_random_, CONSOLE_SEED);
         for (u32 i = 0; i < snap_.console_draws; i++) random_draw(console_random_);
     }
 
   private:
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
-    static constexpr u32 VERSION = 4;
+    static constexpr u32 VERSION = 5;
 
     static u32 checksum(const void* data, size_t size) {  // FNV-1a
         u32 sum = 2166136261u;
@@ -152,6 +179,74 @@ class Emulator {
     // Later resets depend on the mode's presses; they are bytes without gaps.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
+    // The decoded ROM, one for all emulators of a game.
+    std::shared_ptr<const std::vector<u32>> decoded() const {
+        static std::mutex lock;
+        static std::map<std::pair<u32, u32>, std::weak_ptr<const std::vector<u32>>> all;
+        const std::lock_guard<std::mutex> guard(lock);
+        std::weak_ptr<const std::vector<u32>>& known = all[{checksum_, console_.rom.kind}];
+        if (auto ops = known.lock()) return ops;
+        auto ops = std::make_shared<std::vector<u32>>(bytes_.size());
+        fast_decode(ops->data(), console_.rom);
+        known = ops;
+        return ops;
+    }
+
+    struct Palette {
+        u8 colour[256];
+        Palette() {
+            for (u32 i = 0; i < 256; i++) colour[i] = u8(i);
+        }
+    };
+    static inline const Palette SAME;
+
+    // A frame's writes are settled before the frame is over, so that one log serves all emulators of a thread.
+    static u64* scratch_log() {
+        static thread_local std::vector<u64> log(MOST_WRITES);
+        return log.data();
+    }
+    u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
+    FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr, best_spread()}; }
+
+    // One update by the fast build. A picture that nobody asked for stays `late`: the state before its frame is kept, and
+    // the frame is run again when it is looked at, or when a short frame leaves the rest of it to be seen.
+    void update(GrayFrame* gray, const FastCanvas* canvas) {
+        State& s = snap_.state;
+        fast_console_.log.writes = scratch_log();  // of this thread
+        const State before = s;
+        const u32 b = s.partial ? s.odd_frame : s.odd_frame ^ 1u;
+        const bool keeps = !canvas && draws_ && keeps_;
+        if (run_fast_frame(fast_console_, console_, canvas ? *canvas : keeps ? colours(b) : FastCanvas{})) {
+            if (3 * s.cycle >= fast_console_.tia.stop) {
+                late_[b] = !keeps;
+                if (!keeps) before_[b] = before;
+                return;
+            }
+            s = before;
+        }
+        catch_up(b);
+        if (!run_fast_frame(fast_console_, console_, colours(b))) console_.run_frame(pixels_.data(), true);
+        if (gray) copy_gray(*gray, canvas->palette);
+    }
+
+    void catch_up(u32 b) {
+        if (!late_[b]) return;
+        late_[b] = false;
+        const State now = snap_.state;
+        snap_.state = before_[b];
+        fast_console_.log.writes = scratch_log();
+        run_fast_frame(fast_console_, console_, colours(b));
+        snap_.state = now;
+    }
+
+  protected:
+    void copy_gray(GrayFrame& gray, const u8* table) {
+        const u8* from = screen();
+        for (i32 i = 0; i < game_.height * WIDTH; i++) gray.pixels[i] = table[from[i]];
+        for (i32 y = 0; y < game_.height; y++) gray.source[y] = u16(y);
+    }
+
+  private:
     u32 draw() {
         snap_.console_draws++;
         return random_draw(console_random_);
@@ -226,9 +321,16 @@ class Emulator {
     Snapshot snap_{};
     TiaLog log_{};
     Console console_;
+    std::shared_ptr<const std::vector<u32>> ops_;
+    FastConsole fast_console_;
+    State before_[2]{};
+    bool late_[2] = {false, false};
     Random console_random_{};
     u32 checksum_ = 0;
-    bool draws_ = true;
+    bool draws_ = true, fast_ = false;
+
+  protected:
+    bool keeps_ = true;  // else the fast build draws a picture when it is looked at
 };
 
 }  // namespace accel

@@ -63,7 +63,7 @@ class AtariEnv:
             n_actions=len(actions),
             stack=rules.stack,
             action_meanings=tuple(a.name for a in actions),
-            protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY},
+            protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
         )
         # bound once: a step looks up no attribute of the emulator
         self._over, self._screen, self._count = ale.game_over, ale.getScreen, ale.lives

@@ -36,6 +36,11 @@ class ReservedEnv:
             self.late_resets += 1
         self._episode += 1
 
+    @property
+    def playing(self) -> Env:
+        """The instance that plays now."""
+        return self._playing
+
     def refill(self) -> None:
         """Reset the reserve, if it has been used."""
         if not self._ready:

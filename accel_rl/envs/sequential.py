@@ -81,24 +81,18 @@ class SequentialEnv:
 
     def recv(self, out: Step) -> None:
         assert self._action is not None, "recv without send"
-        steps, action, self._action = self._steps, self._action.tolist(), None
+        action, self._action = self._action, None
         waiting, age = self._waiting, self._age
         skipped = waiting
-        if self._any_waiting or min(action) < 0:
-            skipped = waiting | (np.asarray(action) < 0)
-            results = [
-                _SKIPPED if skip else step(a, frame)
-                for skip, step, a, frame in zip(skipped.tolist(), steps, action, out.frame, strict=True)
-            ]
-            out.frame[skipped] = 0  # whatever was there is of another time
+        if self._any_waiting or action.min() < 0:
+            skipped = waiting | (action < 0)
+            self._play(action, skipped, out)
         else:
-            results = [step(a, frame) for step, a, frame in zip(steps, action, out.frame, strict=True)]
-        out.reward[:], out.terminated[:], out.truncated[:], ended = zip(*results, strict=True)
-        out.ended[:] = ended
+            self._play(action, None, out)
         np.logical_not(skipped, out=out.valid)
         np.add(age, age < self._oldest, out=age)
         np.multiply(age, out.valid, out=age)
-        if True in ended:
+        if out.ended.any():
             for i in np.flatnonzero(out.ended):
                 out.final_frame[i] = out.frame[i]
                 if self._waits:
@@ -107,6 +101,19 @@ class SequentialEnv:
                     self.envs[i].reset(out.frame[i])
                     age[i] = 0
         out.age[:] = age
+
+    def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
+        """One step of those that are not `skipped` [n] (None: of all); the others write zeros."""
+        steps = self._steps
+        if skipped is None:
+            results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]
+        else:
+            results = [
+                _SKIPPED if skip else step(a, frame)
+                for skip, step, a, frame in zip(skipped.tolist(), steps, action.tolist(), out.frame, strict=True)
+            ]
+            out.frame[skipped] = 0  # whatever was there is of another time
+        out.reward[:], out.terminated[:], out.truncated[:], out.ended[:] = zip(*results, strict=True)
 
     def reset_waiting(self, out: Step) -> None:
         for i in np.flatnonzero(self._waiting):

@@ -14,7 +14,7 @@ from accel_rl.errors import ConfigError
 
 
 def test_every_protocol_field_is_an_override() -> None:
-    assert {f.name for f in fields(EnvConfig)} == {"game", "id", "protocol", *OVERRIDES}
+    assert {f.name for f in fields(EnvConfig)} == {"game", "id", "protocol", "backend", *OVERRIDES}
 
 
 def test_json_round_trip() -> None:

@@ -39,6 +39,36 @@ struct State {
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 
+// The capacitor reaches its threshold after a time in proportion to the paddle's resistance.
+HD bool paddle_ready(const State& s, u32 i) {
+    if (s.tia.dumped || s.paddle[i] < 0) return false;
+    return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
+}
+
+// INPT4, INPT5: low while pressed, or since, where VBLANK has them latched.
+HD u8 fire_input(State& s, u32 port) {
+    const u8 high = s.fire[port] ? 0 : 0x80;
+    return s.tia.latching ? s.tia.latched[port] = s.tia.latched[port] & high : high;
+}
+
+// Whether the frame is over.
+HD bool write_vsync(Tia& t, u8 value, i32 clock) {
+    if (value & 2) {
+        t.vsync_clock = clock + LINE_CLOCKS;
+        return false;
+    }
+    if (clock < t.vsync_clock) return false;
+    t.vsync_clock = NEVER;
+    return true;
+}
+
+HD void write_inputs(Tia& t, u8 value, i32 cycle) {
+    if (t.dumped && !(value & 0x80)) t.dump_cycle = cycle;
+    t.dumped = value >> 7;
+    t.latching = value >> 6 & 1;
+    if (!(value & 0x40)) t.latched[0] = t.latched[1] = 0x80;
+}
+
 struct Console {
     State& s;
     Rom rom;
@@ -80,20 +110,8 @@ struct Console {
             settle(s.tia, log, picture, 3 * s.cycle);
             return noise | collision_register(s.tia.collisions, reg);
         }
-        if (reg < 12) return noise | (paddle_ready(reg - 8) ? 0x80 : 0);
-        if (reg < 14) {
-            const u32 port = reg - 12;
-            u8 high = s.fire[port] ? 0 : 0x80;
-            if (s.tia.vblank & 0x40) high = s.tia.latched[port] = s.tia.latched[port] & high;
-            return noise | high;
-        }
-        return noise;
-    }
-
-    // The capacitor reaches its threshold after a time in proportion to the paddle's resistance.
-    HD bool paddle_ready(u32 i) {
-        if (s.tia.dumped || s.paddle[i] < 0) return false;
-        return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
+        if (reg < 12) return noise | (paddle_ready(s, reg - 8) ? 0x80 : 0);
+        return reg < 14 ? noise | fire_input(s, reg - 12) : noise;
     }
 
     HD void write_tia(u32 reg, u8 value) {
@@ -103,28 +121,13 @@ struct Console {
             const i32 into = line_clock(s.tia, clock) / 3;
             if (into) s.cycle += LINE_CYCLES - into;
         } else if (reg == VSYNC) {
-            write_vsync(value, clock);
+            frame_over |= write_vsync(s.tia, value, clock);
         } else if (reg == VBLANK) {
-            write_inputs(value);
+            write_inputs(s.tia, value, s.cycle);
         }
         if (reg >= TIA_REGISTERS) return;
         if (log.count == TiaLog::SIZE) settle_writes(s.tia, log, picture);
         log.writes[log.count++] = TiaWrite{clock, u8(reg), value};
-    }
-
-    HD void write_vsync(u8 value, i32 clock) {
-        if (value & 2) {
-            s.tia.vsync_clock = clock + LINE_CLOCKS;
-        } else if (clock >= s.tia.vsync_clock) {
-            s.tia.vsync_clock = NEVER;
-            frame_over = true;
-        }
-    }
-
-    HD void write_inputs(u8 value) {
-        if (s.tia.dumped && !(value & 0x80)) s.tia.dump_cycle = s.cycle;
-        s.tia.dumped = value >> 7;
-        if (!(value & 0x40)) s.tia.latched[0] = s.tia.latched[1] = 0x80;
     }
 
     // One update. Two pictures take turns, so that a short frame shows the lines of two frames ago.

@@ -117,6 +117,13 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)] | t.colour_loss;
 }
 
+// What a displayed line's end changes.
+HD void end_line(Tia& t, i32 line_start) {
+    if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
+    for (u8& hidden : t.first_hidden) hidden = 0;
+    t.right_reflected = t.ctrlpf & 1;
+}
+
 // From `settled` to `until` with the registers as they are. Outside the displayed lines nothing happens.
 HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
@@ -134,9 +141,7 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
         if (t.hmove_blank && row && picture.hmove_blanks)
             for (i32 x = first > 0 ? first : 0; x < 8 && x < last; x++) row[x] = 0;
         if (end == line_start + LINE_CLOCKS) {
-            if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
-            for (u8& hidden : t.first_hidden) hidden = 0;
-            t.right_reflected = t.ctrlpf & 1;
+            end_line(t, line_start);
         }
         from = end;
     }
@@ -173,7 +178,8 @@ HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     return delay;
 }
 
-HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
+template <class Target>
+HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     const i32 at = line_clock(t, clock);
     const u8 hidden = t.first_hidden[i];
     const i32 delay = player_reset_delay(t, i, at);
@@ -189,7 +195,8 @@ HD void reset_player(Tia& t, const Picture& picture, u32 i, i32 clock) {
 }
 
 // A missile is drawn where it was for 8 more clocks, so that of its new first copy only the widest shows on this line.
-HD void reset_missile(Tia& t, const Picture& picture, u32 object, i32 clock, u8 position) {
+template <class Target>
+HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
     t.pos[object] = position;
 }
@@ -208,7 +215,9 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-HD_CALL void apply_write(Tia& t, const Picture& picture, u32 reg, u8 value, i32 clock) {
+// `picture` is whatever has a draw_until: a Picture, or the fast build's masks.
+template <class Target>
+HD_CALL void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;

@@ -1,0 +1,107 @@
+// One environment of a sampler: an emulator that is played by agent steps.
+//
+//     action -> frame  frame  frame  frame          frame_skip of them, or fewer at an end of the game
+//               -      -      gray   gray   ->  maximum, observation, in the caller's array
+//
+// The rules are those of envs/ale.py: sticky draws come from the caller, an end within a step shows its last screen alone,
+// a lost life may end the return, a time limit that falls on another end adds nothing to it.
+#pragma once
+#include "emulator.h"
+
+namespace accel {
+
+struct Rules {
+    u32 frame_skip, max_steps;
+    bool life_loss;
+    double repeat_probability;
+    ObservationKind observation;
+};
+
+struct Outcome {
+    float reward;
+    bool terminated, truncated, ended;
+};
+
+class Agent : public Emulator {
+  public:
+    Agent(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
+        : Emulator(rom, kind, game, 0, 0.0f), rules_(rules) {
+        keeps_ = false;  // resets are long, and seldom seen
+        std::memcpy(luminance_, luminance, sizeof luminance_);
+        for (i32 y = 0; y < game.height; y++) wanted_[y] = row_counts(rules.observation, y, game.height);
+    }
+
+    // The screen as it is, as an observation.
+    void observe(u8* out) {
+        Scratch& work = scratch();
+        copy_gray(work.last, luminance_);
+        observer(work).observe(work.last, nullptr, out);
+    }
+
+    // An episode begins with the emulator as it is now.
+    void begin(u8* out) {
+        steps = 0;
+        held = 0;
+        lives_before = lives();
+        observe(out);
+    }
+
+    // draws: frame_skip numbers in [0, 1) for the sticky actions; null where there are none.
+    Outcome step(u32 action, const double* draws, u8* out) {
+        Scratch& work = scratch();
+        const u32 skip = rules_.frame_skip;
+        double reward = 0;
+        bool ended = over();
+        u32 frames = 0;
+        while (frames < skip && !ended) {
+            if (!draws || draws[frames] >= rules_.repeat_probability) held = action;
+            frames++;
+            GrayFrame* const gray = frames == skip ? &work.last : frames + 1 == skip ? &work.first : nullptr;
+            const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_, best_spread()} : FastCanvas{};
+            reward += fast() ? act_drawn(held, gray, &canvas) : act(held);
+            if (gray && !fast()) copy_gray(*gray, luminance_);
+            ended = over();
+        }
+        if (frames < skip) observe(out);
+        else observer(work).observe(skip > 1 ? work.first : work.last, skip > 1 ? &work.last : nullptr, out);
+        const i32 left = lives();
+        Outcome outcome{float(reward), ended || (rules_.life_loss && left < lives_before), false, ended};
+        lives_before = left;
+        steps++;
+        if (steps >= rules_.max_steps) {
+            outcome.truncated = !outcome.terminated;
+            outcome.ended = true;
+        }
+        return outcome;
+    }
+
+    size_t observation_bytes() const {
+        return size_t(observation_height(rules_.observation)) * size_t(observation_width(rules_.observation));
+    }
+    u32 frame_skip() const { return rules_.frame_skip; }
+
+    u32 steps = 0, held = 0;  // of this episode; the action of the last frame
+    i32 lives_before = 0;
+
+  private:
+    // One step's pictures; they serve all agents of a thread.
+    struct Scratch {
+        GrayFrame first, last;
+        Observer observer;
+    };
+    static Scratch& scratch() {
+        static thread_local std::unique_ptr<Scratch> work = std::make_unique<Scratch>();
+        return *work;
+    }
+    Observer& observer(Scratch& work) const {
+        work.observer.kind = rules_.observation;
+        work.observer.rows = height();
+        return work.observer;
+    }
+
+    Rules rules_;
+    u8 luminance_[256];
+    u8 wanted_[MOST_ROWS];
+};
+
+}  // namespace accel

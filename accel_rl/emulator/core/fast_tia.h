@@ -1,0 +1,233 @@
+// Settling for the fast build: what tia_settle.h does pixel by pixel, by masks of a whole line.
+//
+//     write -> does it change what is seen? -- no --> only the register changes; the drawing stays behind
+//                                           -- yes -> draw up to it with the registers as they were
+//
+//     drawing    a stretch of a line: collisions by AND of masks, colours by priority
+//                the lines after it without a change: copies of the first of them
+//
+// A frame that is not wanted is not drawn, and looks only for collisions that have not been seen yet. What a register
+// write means, and the drawing that some writes do by themselves, is apply_write of tia_settle.h.
+#pragma once
+#include "fast_masks.h"
+#include "observation.h"
+#include "tia_settle.h"
+
+namespace accel {
+
+constexpr u32 ALL_PAIRS = 0x7FFF;
+
+// For every set of objects the pairs in it: bit k as in collisions.
+struct PairTable {
+    u16 pairs[64];
+    u8 first[15], second[15];
+};
+constexpr PairTable make_pair_table() {
+    PairTable t{{}, {M0, M0, M1, M1, P0, P0, P1, P1, M0, M0, M1, M1, BL, P0, M0}, {P1, P0, P0, P1, PF, BL, PF, BL, PF, BL, PF, BL, PF, P1, M1}};
+    for (u32 set = 0; set < 64; set++)
+        for (u32 k = 0; k < 15; k++)
+            if (set >> t.first[k] & 1 && set >> t.second[k] & 1) t.pairs[set] = u16(t.pairs[set] | 1 << k);
+    return t;
+}
+HD const PairTable& pair_table() {
+    static constexpr PairTable table = make_pair_table();
+    return table;
+}
+
+// Where a frame is drawn, if it is.
+struct FastCanvas {
+    u8* pixels;         // height x 160; null: collisions only
+    const u8* palette;  // of 256: what a colour byte is drawn as
+    u16* source;        // of each row, the row that holds its pixels; null: repeated rows are copied
+    const u8* wanted;   // of each row, whether it is looked at; null: all are
+    Spread* spread;     // a processor's own way of `spread`; null: any processor's
+};
+
+struct FastTia {
+    Tia& t;
+    i32 first_line, height;
+    bool hmove_blanks;
+    u32 watched;        // collisions that the program may read
+    FastCanvas canvas;
+    i32 start, stop;    // clocks of the displayed lines
+    i32 row, row_clock; // the displayed line where the drawing is, and its first clock
+    Mask mask[6];
+    u32 stale, unbuilt; // objects of which the registers have changed; of which the mask is not up to date
+    u32 active;         // objects that show anywhere on a line
+
+    HD void begin_frame(const FastCanvas& to) {
+        canvas = to;
+        start = t.frame_clock + first_line * LINE_CLOCKS;
+        stop = start + height * LINE_CLOCKS;
+        row = 0;
+        row_clock = start;
+        stale = unbuilt = 63;
+        active = 0;
+    }
+
+    HD void settle(const u64* log, u32 count, i32 until) {
+        for (u32 n = 0; n < count; n++) {
+            const u64 write = log[n];
+            write_register(u32(write >> 8) & 0xFF, u8(write), 3 * i32(write >> 16));
+        }
+        draw_until(until);
+    }
+
+    HD void write_register(u32 reg, u8 value, i32 clock) {
+        if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
+        apply_write(t, *this, reg, value, clock);
+        mark(reg);
+    }
+
+    // The write changes nothing that can be seen before something else changes.
+    HD bool unseen(u32 reg, u8 value) const {
+        switch (reg) {
+            case VBLANK: return !((t.vblank ^ value) & 2);
+            case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0];
+            case COLUP0: case COLUP1: case COLUPF: case COLUBK: return !canvas.pixels || t.colour[reg - COLUP0] == (value & 0xFE);
+            case CTRLPF: return t.ctrlpf == value && t.right_reflected == (value & 1);
+            case REFP0: case REFP1: return t.refp[reg - REFP0] == (value >> 3 & 1);
+            case PF0: return (t.pf & 0xF) == u32(value) >> 4;
+            case PF1: return (t.pf >> 4 & 0xFF) == bit_tables().reversed[value];
+            case PF2: return t.pf >> 12 == value;
+            case GRP0: return (t.vdel[0] || t.grp[0] == value) && (!t.vdel[1] || t.grp_old[1] == t.grp[1]);
+            case GRP1:
+                return (t.vdel[1] || t.grp[1] == value) && (!t.vdel[0] || t.grp_old[0] == t.grp[0]) &&
+                       (!t.vdel[2] || t.enabl_old == t.enabl);
+            case ENAM0: case ENAM1: return t.enam[reg - ENAM0] == (value >> 1 & 1);
+            case ENABL: return t.vdel[2] || t.enabl == (value >> 1 & 1);
+            case HMP0: case HMP1: case HMM0: case HMM1: case HMBL: case HMCLR: return true;
+            case VDELP0: case VDELP1: case VDELBL: return t.vdel[reg - VDELP0] == (value & 1);
+            case RESMP0: case RESMP1: return t.resmp[reg - RESMP0] == (value >> 1 & 1);
+            case RESP0: case RESP1: case RESM0: case RESM1: case RESBL: case HMOVE: case CXCLR: return false;
+            default: return true;
+        }
+    }
+
+    HD void mark(u32 reg) {
+        static constexpr u8 objects[TIA_REGISTERS] = {
+            0, 0, 0, 0, 5, 10, 0, 0, 0, 0, 48, 1, 2, 32, 32, 32, 1, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
+            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
+        };
+        stale |= objects[reg];
+    }
+
+    HD void look_again() {
+        unbuilt |= stale;
+        const u32 on = u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0) | u32((t.vdel[1] ? t.grp_old[1] : t.grp[1]) != 0) << 1 |
+                       u32(t.enam[0] && !t.resmp[0]) << 2 | u32(t.enam[1] && !t.resmp[1]) << 3 |
+                       u32((t.vdel[2] ? t.enabl_old : t.enabl) != 0) << 4 | u32(t.pf != 0) << 5;
+        active = on;
+        stale = 0;
+    }
+    HD void build() {
+        const u32 wanted = unbuilt & active;
+        if (wanted & BIT_P0) mask[P0] = player_mask(t, 0);
+        if (wanted & BIT_P1) mask[P1] = player_mask(t, 1);
+        if (wanted & BIT_M0) mask[M0] = missile_mask(t, 0);
+        if (wanted & BIT_M1) mask[M1] = missile_mask(t, 1);
+        if (wanted & BIT_BL) mask[BL] = ball_mask(t);
+        if (wanted & BIT_PF) mask[PF] = playfield_mask(t);
+        for (u32 i = 0; i < 6; i++)
+            if (unbuilt & ~active & 1u << i) mask[i] = Mask{};
+        unbuilt = 0;
+    }
+
+    HD_CALL void draw_until(i32 until) {
+        if (until <= t.settled) return;
+        i32 from = t.settled > start ? t.settled : start;
+        t.settled = until;
+        const i32 to = until < stop ? until : stop;
+        if (stale) look_again();
+        while (from < to) {
+            const i32 row_end = row_clock + LINE_CLOCKS, end = to < row_end ? to : row_end;
+            const i32 first = from - row_clock - HBLANK_CLOCKS, last = end - row_clock - HBLANK_CLOCKS;
+            const bool calm = !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1]) && t.right_reflected == (t.ctrlpf & 1);
+            if (last > 0) draw(first > 0 ? first : 0, last);
+            from = end;
+            if (end < row_end) break;
+            if (!calm) leave_line();
+            row++;
+            row_clock = row_end;
+            if (calm && first <= 0 && to - from >= LINE_CLOCKS && shown(row - 1)) {
+                repeat((to - from) / LINE_CLOCKS);
+                from = row_clock;
+            }
+        }
+    }
+
+    HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
+
+    HD void leave_line() {
+        stale |= u32(t.first_hidden[0]) | u32(t.first_hidden[1]) << 1 | u32(t.right_reflected ^ (t.ctrlpf & 1)) << 5;
+        end_line(t, row_clock);
+        if (stale) look_again();
+    }
+
+    // The line above, `count` times: nothing has changed since it was drawn.
+    HD void repeat(i32 count) {
+        for (i32 i = row; canvas.source && i < row + count; i++) canvas.source[i] = u16(row - 1);
+        for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
+            __builtin_memcpy(canvas.pixels + i * WIDTH, canvas.pixels + (row - 1) * WIDTH, WIDTH);
+        row += count;
+        row_clock += count * LINE_CLOCKS;
+    }
+
+    HD void draw(i32 first, i32 last) {
+        u8* const line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
+        if (canvas.source) canvas.source[row] = u16(row);
+        if (t.vblank & 2) {
+            for (i32 x = first; line && x < last; x++) line[x] = canvas.palette[0];
+            return;
+        }
+        const PairTable& table = pair_table();
+        u32 possible = table.pairs[active] & watched & ~t.collisions;
+        if (!line && !possible) return;
+        if (unbuilt) build();
+        const Mask span = span_mask(first, last);
+        for (; possible; possible &= possible - 1) {
+            const u32 k = u32(__builtin_ctz(possible));
+            const Mask &a = mask[table.first[k]], &b = mask[table.second[k]];
+            if ((a.w[0] & b.w[0] & span.w[0]) | (a.w[1] & b.w[1] & span.w[1]) | (a.w[2] & b.w[2] & span.w[2]))
+                t.collisions |= 1u << k;
+        }
+        if (!line) return;
+        paint(line, span);
+        if (t.hmove_blank && hmove_blanks)
+            for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
+    }
+
+    HD u8 shade(u32 i) const { return canvas.palette[t.colour[i] | t.colour_loss]; }
+
+    // Each pixel's colour by priority: as colour_index.
+    HD void paint(u8* line, const Mask& span) {
+        Mask zero, one, two;
+        const bool field_first = t.ctrlpf & 4, score = (t.ctrlpf & 6) == 2;
+        for (u32 i = 0; i < 3; i++) {
+            const u64 p = mask[P0].w[i] | mask[M0].w[i], q = mask[P1].w[i] | mask[M1].w[i];
+            const u64 field = mask[PF].w[i], f = field | mask[BL].w[i];
+            if (field_first) {
+                zero.w[i] = p & ~f;
+                one.w[i] = q & ~(f | p);
+                two.w[i] = f;
+            } else if (score) {
+                const u64 left = i == 0 ? ~u64(0) : i == 1 ? 0xFFFF : 0;
+                zero.w[i] = p | (field & left);
+                one.w[i] = (q | (field & ~left)) & ~zero.w[i];
+                two.w[i] = f & ~(zero.w[i] | one.w[i]);
+            } else {
+                zero.w[i] = p;
+                one.w[i] = q & ~p;
+                two.w[i] = f & ~(p | q);
+            }
+        }
+        const u8 colour[4] = {shade(0), shade(1), shade(2), shade(3)};
+        if (canvas.spread) canvas.spread(line, zero.w, one.w, two.w, span.w, colour);
+        else spread(line, zero.w, one.w, two.w, span.w, colour);
+    }
+};
+
+// What apply_write calls.
+HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
+
+}  // namespace accel

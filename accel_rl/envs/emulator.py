@@ -1,0 +1,166 @@
+"""Atari games through the emulator of our own: the rules of ale.py, a batch in one call.
+
+    ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
+    EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
+
+Frames, rewards, flags and resets are those of `AtariEnv` with the same seed. A state holds on with this backend alone.
+"""
+
+from importlib.metadata import version
+
+import numpy as np
+from ale_py import Action
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.data.step import Step
+from accel_rl.emulator import palette
+from accel_rl.emulator.agent import make_agent, step_agents
+from accel_rl.emulator.games import games, modes
+from accel_rl.envs.base import Env, episode_rng
+from accel_rl.envs.palette import luminance
+from accel_rl.envs.protocols import FRAMES, Protocol
+from accel_rl.envs.reserved import ReservedEnv
+from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.envs.state import pack, unpack
+from accel_rl.errors import ConfigError, nearest
+
+
+class EmulatorEnv:
+    """An `Env` around one game of the emulator; arguments and episodes as `AtariEnv`.
+
+    Raises ConfigError where the game is not emulated, or where the emulator is not built.
+    """
+
+    def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
+        if game not in games():
+            raise ConfigError(f"game {game!r} is not emulated: use env.backend=ale" + nearest(game, games()))
+        settings = games()[game]
+        self.game = game
+        self.rules = rules = protocol if training else protocol.for_evaluation()
+        self._seed, self._episode = seed, 0  # the next one's number
+        self._rng = episode_rng(seed, 0)
+        for name, value, allowed in (
+            ("mode", rules.mode, modes(game)),
+            ("difficulty", rules.difficulty, settings.get("difficulties", [0])),
+        ):
+            if value is not None and value not in allowed:
+                text = ", ".join(str(v) for v in sorted(allowed))
+                raise ConfigError(f"{name}={value} is not one of {game}'s: must be one of {text}")
+        self.agent = make_agent(
+            game,
+            rules.frame,
+            luminance(settings["height"]),
+            rules.frame_skip,
+            rules.max_episode_steps,
+            rules.life_loss_ends_return,
+            rules.repeat_action_probability,
+            rules.mode,
+            rules.difficulty,
+        )
+        codes = range(18) if rules.full_action_set else settings["actions"]
+        self.codes = np.array(codes, np.int32)
+        self.sticky = rules.repeat_action_probability > 0
+        self.spec = EnvSpec(
+            name=game,
+            frame_shape=FRAMES[rules.frame],
+            frame_dtype="uint8",
+            n_actions=len(codes),
+            stack=rules.stack,
+            action_meanings=tuple(Action(code).name for code in codes),
+            protocol={**rules.to_dict(), "training": training, "ale_py": version("ale-py"), "backend": "emulator"},
+        )
+        self._alone = Step.empty(1, self.spec)
+        self._draws = np.zeros((1, rules.frame_skip))
+        self._start: bytes | None = None
+        if cached:
+            self.agent.reset()
+            self._start = self.agent.save()
+
+    def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
+        episode = self._episode if episode is None else episode
+        self._rng, self._episode = episode_rng(self._seed, episode), episode + 1
+        agent = self.agent
+        noops = self._rng.integers(self.rules.noop_max + 1)
+        self._begin()
+        for _ in range(noops):
+            agent.act(0)
+            if agent.over:
+                self._begin()
+        agent.begin(self._alone.frame)
+        frame[:] = self._alone.frame[0]
+
+    def _begin(self) -> None:
+        if self._start is None:
+            self.agent.reset()
+        else:
+            self.agent.restore(self._start)
+
+    def draw(self, draws: np.ndarray) -> None:
+        """The step's numbers for the sticky actions into `draws` [frame_skip] float64."""
+        self._rng.random(out=draws)
+
+    def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
+        out = self._alone
+        if self.sticky:
+            self.draw(self._draws[0])
+        step_agents([self.agent], self.codes[[action]], self._draws if self.sticky else None, out)
+        frame[:] = out.frame[0]
+        return float(out.reward[0]), bool(out.terminated[0]), bool(out.truncated[0]), bool(out.ended[0])
+
+    def get_state(self) -> bytes:
+        agent = self.agent
+        header = {
+            "kind": "emulator",
+            "game": self.game,
+            "steps": agent.steps,
+            "lives": agent.lives_before,
+            "held": agent.held,
+            "seed": self._seed,
+            "episode": self._episode,
+            "rng": self._rng.bit_generator.state,
+        }
+        return pack(header, agent.save())
+
+    def set_state(self, state: bytes) -> None:
+        header, blob = unpack(state, kind="emulator", game=self.game)
+        self.agent.restore(blob)
+        self.agent.steps, self.agent.lives_before, self.agent.held = header["steps"], header["lives"], header["held"]
+        self._seed, self._episode = header["seed"], header["episode"]
+        self._rng.bit_generator.state = header["rng"]
+
+    def screen_rgb(self) -> np.ndarray:
+        """The whole current screen [rows, 160, 3] uint8, for a video."""
+        return self.agent.mapped(palette.PAL_RGB if games()[self.game].get("pal") else palette.RGB, 3)
+
+    def lives(self) -> int:
+        """Lives left; 0 in a game without lives."""
+        return self.agent.lives_before
+
+    def close(self) -> None:
+        """Nothing is held that outlives the object."""
+
+
+def _playing(env: Env) -> EmulatorEnv:
+    one = env.playing if isinstance(env, ReservedEnv) else env
+    assert isinstance(one, EmulatorEnv)
+    return one
+
+
+class EmulatorBatch(SequentialEnv):
+    """A `SequentialEnv` over `EmulatorEnv`s, or `ReservedEnv`s of them, that plays a step of all in one call."""
+
+    def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
+        if not out.frame.flags.c_contiguous:
+            return super()._play(action, skipped, out)
+        envs = [_playing(env) for env in self.envs]
+        first = envs[0]
+        codes = first.codes[np.maximum(action, 0)]
+        if skipped is not None:
+            codes[skipped] = -1
+        draws = None
+        if first.sticky:
+            draws = np.zeros((self.n, first.rules.frame_skip))
+            for env, code, row in zip(envs, codes.tolist(), draws, strict=True):
+                if code >= 0:
+                    env.draw(row)
+        step_agents([env.agent for env in envs], codes, draws, out)

@@ -1,0 +1,89 @@
+"""The fast build against the plain core: the same frames, whenever they are looked at; states go between the two."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from accel_rl.emulator import AtariEmulator
+from accel_rl.emulator.agent import make_agent, step_agents
+from accel_rl.envs.palette import luminance
+from accel_rl.envs.preprocess import make_preprocessor
+
+# 2K, F8, F6, E0, FE; short frames, code in RAM, partial frames
+GAMES = ["boxing", "seaquest", "solaris", "montezuma_revenge", "robotank", "up_n_down", "qbert"]
+
+
+def assert_same(plain: AtariEmulator, fast: AtariEmulator, screen: bool = True) -> None:
+    assert (plain.ram() == fast.ram()).all()
+    assert (plain.lives, plain.game_over) == (fast.lives, fast.game_over)
+    assert not screen or (plain.screen() == fast.screen()).all()
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_frames_are_the_same(game: str) -> None:
+    plain, fast = (AtariEmulator(game, seed=1, sticky=0.25, fast=fast) for fast in (False, True))
+    rng = np.random.default_rng(0)
+    for t in range(300):
+        action = int(rng.integers(18))
+        assert plain.act(action) == fast.act(action), t
+        assert_same(plain, fast)
+        if t == 150:
+            plain.reset()
+            fast.reset()
+
+
+@pytest.mark.parametrize("game", ["boxing", "qbert"])
+def test_a_picture_is_drawn_when_it_is_looked_at(game: str) -> None:
+    plain, fast = AtariEmulator(game, fast=False), AtariEmulator(game)
+    fast._emulator.set_draws(False)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        action = int(rng.integers(18))
+        plain.act(action)
+        fast.act(action)
+        assert_same(plain, fast, screen=bool(rng.random() < 0.3))
+
+
+@pytest.mark.parametrize("game", ["pong", "montezuma_revenge"])
+def test_states_go_from_one_to_the_other(game: str) -> None:
+    plain, fast = AtariEmulator(game, fast=False), AtariEmulator(game, seed=3)
+    fast._emulator.set_draws(False)
+    for _ in range(4):
+        for _ in range(40):
+            fast.act(5)
+        plain.restore(fast.save())
+        assert_same(plain, fast)
+        for _ in range(40):
+            plain.act(2)
+        fast.restore(plain.save())
+        assert_same(plain, fast)
+
+
+@pytest.mark.parametrize("kind", ["104x80", "104x80-mean", "84x84"])
+def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
+    """Of road_runner, whose frames are many colours; the last two screens from an emulator beside it."""
+    agent = make_agent("road_runner", kind, luminance(210), frame_skip=4, max_steps=10**6, life_loss=False)
+    emulator = AtariEmulator("road_runner", fast=False)
+    agent.restore(emulator.save())
+    preprocessor = make_preprocessor(kind, 210)
+    frame = np.zeros((1, 84, 84) if kind == "84x84" else (1, 104, 80), np.uint8)
+    expected, out = frame[0].copy(), _Out(frame)
+    for t in range(100):
+        code = t % 18
+        step_agents([agent], np.array([code], np.int32), None, out)  # type: ignore[arg-type]
+        rewards = 0
+        for number in range(4):
+            rewards += emulator.act(code)
+            preprocessor.screens[max(0, number - 2)] = emulator.screen()
+        preprocessor.both(expected)
+        assert rewards == out.reward[0] and (expected == frame[0]).all(), t
+
+
+class _Out:
+    """What step_agents writes."""
+
+    def __init__(self, frame: np.ndarray) -> None:
+        self.frame, self.reward = frame, np.zeros(1, np.float32)
+        self.terminated, self.truncated, self.ended = (np.zeros(1, bool) for _ in range(3))
