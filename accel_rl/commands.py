@@ -45,7 +45,7 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
     RunFolder.check_new(path)
     check(config)
     sampler = dataclasses.replace(config.sampler, horizon=config.T)
-    config = dataclasses.replace(config, run_dir=str(path), sampler=sampler)
+    config = dataclasses.replace(config, run_dir=str(path), sampler=sampler, env=config.env.resolved())
     return _run(config, RunFolder.create(path, config), None)
 
 

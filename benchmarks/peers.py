@@ -53,6 +53,8 @@ class Options:
     """Steps per rollout of ours."""
     reset: str = "immediate"
     """Ours: immediate, wait, swap or cached."""
+    backend: str = "auto"
+    """What plays for us: auto, ale or emulator."""
     seconds: float = 4.0
     """Length of one measurement."""
     repeats: Count = 5
@@ -83,7 +85,7 @@ def check(o: Options) -> None:
 
 
 def setting(o: Options, game: str) -> Setting:
-    return Setting(game, o.envs_per_worker, o.workers, horizon=o.horizon, reset=o.reset)
+    return Setting(game, o.envs_per_worker, o.workers, horizon=o.horizon, reset=o.reset, backend=o.backend)
 
 
 def installed(o: Options) -> tuple[list[type[Peer]], dict[str, str]]:

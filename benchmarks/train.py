@@ -61,6 +61,8 @@ class Options:
     """Atari game."""
     algorithms: tuple[str, ...] = ("ppo", "a2c")
     """Of ppo, a2c, dqn and c51."""
+    backend: str = "auto"
+    """What plays for us: auto, ale or emulator."""
     seconds: float = 10.0
     """Least length of one measurement; whole iterations are measured."""
     repeats: Count = 5
@@ -78,14 +80,14 @@ class Ours:
 
     name = "accel_rl"
 
-    def __init__(self, algorithm: str, game: str, folder: Path):
+    def __init__(self, algorithm: str, game: str, folder: Path, backend: str = "auto"):
         base = default_config(algorithm)
         algo: Any = replace(base.algo, **SETTINGS[algorithm])
         if hasattr(algo, "replay"):
             algo = replace(algo, replay=replace(algo.replay, size=DQN["size"], start=DQN["start"]))
         config: TrainConfig = replace(
             base,
-            env=replace(base.env, game=game, frame="84x84"),
+            env=replace(base.env, game=game, frame="84x84", backend=backend).resolved(),
             algo=algo,
             sampler=replace(base.sampler, **SAMPLING[algorithm]),
             evaluation=replace(base.evaluation, interval=0),
@@ -192,7 +194,7 @@ def scripts_for(o: Options, algorithm: str) -> list[Path]:
 
 def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
-        ours = Ours(algorithm, o.game, folder)
+        ours = Ours(algorithm, o.game, folder, o.backend)
         stack.callback(ours.close)
         bare = Bare(asdict(ours.config.env), cores_of(ours.trainer.placement))
         stack.callback(bare.close)
