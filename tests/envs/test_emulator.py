@@ -121,9 +121,28 @@ def test_a_state_goes_on_exactly() -> None:
 
 def test_the_spec_differs_in_the_backend_alone() -> None:
     ours = make_spec(EnvConfig(game="seaquest", backend="emulator"), training=True)
-    theirs = make_spec(EnvConfig(game="seaquest"), training=True)
+    theirs = make_spec(EnvConfig(game="seaquest", backend="ale"), training=True)
     assert ours.protocol == {**theirs.protocol, "backend": "emulator"} and theirs.protocol["backend"] == "ale"
     assert replace(ours, protocol={}) == replace(theirs, protocol={})
+
+
+def test_auto_is_the_emulator_for_the_games_that_were_verified() -> None:
+    assert {EnvConfig(game=g).resolved().backend for g in ATARI_57} == {"emulator"}
+    assert EnvConfig(game="kaboom").resolved().backend == "ale"  # emulated, but not to the whole release protocol
+    assert EnvConfig(game="pong", backend="ale").resolved().backend == "ale"
+    assert EnvConfig(id="CartPole-v1").resolved().backend == "auto"
+    assert isinstance(make_env(EnvConfig(game="pong"), 0, True), EmulatorEnv)
+
+
+def test_without_the_extension_auto_is_ale_and_says_so_once(monkeypatch) -> None:
+    def missing() -> None:
+        raise ConfigError("the emulator is not built")
+
+    monkeypatch.setattr("accel_rl.emulator.atari.core", missing)
+    monkeypatch.setattr("accel_rl.hardware._said", set())
+    with pytest.warns(UserWarning, match="not built; until then Atari is played by ale-py") as said:
+        assert [EnvConfig(game="pong").resolved().backend for _ in range(3)] == ["ale"] * 3
+    assert len(said) == 1
 
 
 def test_frames_that_are_not_contiguous() -> None:
