@@ -33,9 +33,11 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
     """Flags written in full: `--game` becomes `--env.game` where only one group has such a name. ConfigError, with the
     nearest names, for one that does not exist."""
-    by_name: dict[str, list[str]] = {}
-    for flag, name in flags.items():
-        by_name.setdefault(name, []).append(flag)
+    by_name: dict[str, list[str]] = {}  # also of groups within groups: replay.size
+    for flag in flags:
+        parts = flag[2:].split(".")
+        for i in range(len(parts)):
+            by_name.setdefault(".".join(parts[i:]), []).append(flag)
     known = dict.fromkeys([*flags, *(f"--{n}" for n in by_name)])
     done = []
     for arg in argv:

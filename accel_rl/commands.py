@@ -6,7 +6,9 @@ from pathlib import Path
 
 from accel_rl.agents.base import Agent
 from accel_rl.arguments import parse, positionals, stdout
-from accel_rl.config import Count, OptionalCount, TrainConfig, default_config
+from accel_rl.config import TrainConfig, default_config
+from accel_rl.counts import Count, OptionalCount
+from accel_rl.envs.make import make_spec
 from accel_rl.errors import ConfigError
 from accel_rl.hardware import Placement
 from accel_rl.metrics.progress import human_score, human_time
@@ -40,9 +42,10 @@ def train(argv: list[str]) -> int:
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Begin a run in a new folder and see it through; returns the exit code. ConfigError, RunError."""
     path = path or RunFolder.default_path(config)
-    config = dataclasses.replace(config, run_dir=str(path))
     RunFolder.check_new(path)
     check(config)
+    sampler = dataclasses.replace(config.sampler, horizon=config.T)
+    config = dataclasses.replace(config, run_dir=str(path), sampler=sampler, env=config.env.resolved())
     return _run(config, RunFolder.create(path, config), None)
 
 
@@ -51,7 +54,9 @@ def check(config: TrainConfig) -> None:
     config.check()
     if config.log.tensorboard:
         check_tensorboard()
-    plan(config, resolve_device(config.device))
+    device = resolve_device(config.device)
+    plan(config, device)
+    config.algo.check_memory(make_spec(config.env, training=True), device)
 
 
 @dataclass(frozen=True)
@@ -227,7 +232,6 @@ def _trained(
     run: RunFolder, config: TrainConfig, chosen: str, greedy: bool
 ) -> tuple[TrainConfig, dict, Agent, Placement]:
     """A run's agent as it is evaluated, and where it runs."""
-    from accel_rl.envs.make import make_spec
     from accel_rl.process import tune_torch
     from accel_rl.runners.trainer import load_agent
 

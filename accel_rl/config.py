@@ -1,16 +1,15 @@
 """The settings of a run: one frozen dataclass, the same in Python, on the command line and in config.json."""
 
 import importlib
-import math
 import os
 import sys
-from dataclasses import asdict, dataclass, field, fields
-from typing import Annotated, Any, Literal
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from typing import Any, Literal, get_type_hints
 
 import tyro
-from tyro.constructors import PrimitiveConstructorSpec
 
 from accel_rl.algos.base import Algorithm, AlgorithmConfig
+from accel_rl.counts import Count, OptionalCount
 from accel_rl.envs.make import EnvConfig
 from accel_rl.errors import ConfigError, nearest
 
@@ -18,29 +17,10 @@ ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",
     "ppo": "accel_rl.algos.ppo:PPO",
     "impala": "accel_rl.algos.impala:IMPALA",
+    "dqn": "accel_rl.algos.dqn:DQN",
+    "c51": "accel_rl.algos.c51:C51",
+    "rainbow": "accel_rl.algos.rainbow:Rainbow",
 }
-
-
-def parse_count(text: str) -> int:
-    """A whole number that may be written 20000, 1_000_000 or 1e6. ValueError."""
-    value = float(text)
-    if not math.isfinite(value) or value != int(value):
-        raise ValueError(f"{text!r} is no whole number")
-    return int(value)
-
-
-def _count_spec(optional: bool) -> PrimitiveConstructorSpec:
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="N",
-        instance_from_str=lambda args: None if optional and args[0] == "None" else parse_count(args[0]),
-        is_instance=lambda x: isinstance(x, int) or (optional and x is None),
-        str_from_instance=lambda x: [str(x)],
-    )
-
-
-Count = Annotated[int, _count_spec(False)]
-OptionalCount = Annotated[int | None, _count_spec(True)]
 
 
 @dataclass(frozen=True)
@@ -49,8 +29,8 @@ class SamplerConfig:
 
     envs: Count = 16
     """B, environments in all; divides by groups x workers."""
-    horizon: Count = 5
-    """T, agent steps that each environment takes between optimisations."""
+    horizon: OptionalCount = None
+    """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
     groups: Count = 2
     """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2)."""
     workers: OptionalCount = None
@@ -68,11 +48,9 @@ class SamplerConfig:
     """A worker that owes an answer for longer counts as hung and is replaced, seconds."""
 
     def check(self) -> None:
-        for name in ("envs", "horizon", "groups"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"--sampler.{name} {getattr(self, name)}: must be at least 1")
-        if self.workers is not None and self.workers < 1:
-            raise ConfigError(f"--sampler.workers {self.workers}: must be at least 1")
+        for name in ("envs", "horizon", "groups", "workers"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"--sampler.{name} {value}: must be at least 1")
         if self.decorrelation_steps < 0:
             raise ConfigError(f"--sampler.decorrelation-steps {self.decorrelation_steps}: must be 0 or more")
         if not self.timeout_s > 0:
@@ -144,6 +122,25 @@ class LogConfig:
 
 
 @dataclass(frozen=True)
+class SecondaryConfig:
+    """A second learner that never plays: it starts from the first one's parameters and learns from its replay, at the
+    same rate of data (Stooke & Abbeel, section 5.4.2). Q-learning alone."""
+
+    batch: Count = 0
+    """Transitions of one of its updates; 0: there is no second learner."""
+    rate: float = 0.0
+    """Its step size; 0: the first one's."""
+
+    def check(self, algo: AlgorithmConfig) -> None:
+        if self.batch < 0:
+            raise ConfigError(f"--secondary.batch {self.batch}: must be 0 or more")
+        if not 0 <= self.rate < float("inf"):
+            raise ConfigError(f"--secondary.rate {self.rate}: must be 0 or more")
+        if self.batch and not hasattr(algo, "replay"):
+            raise ConfigError(f"--secondary.batch {self.batch}: only dqn, c51 and rainbow have a replay to share")
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """One training run."""
 
@@ -154,6 +151,7 @@ class TrainConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    secondary: SecondaryConfig = field(default_factory=SecondaryConfig)
     env_steps: Count = 1_000_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0
@@ -185,12 +183,18 @@ class TrainConfig:
             raise ConfigError(f"--torch-threads {self.torch_threads}: must be at least 1")
         for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo):
             part.check()
-        self.algo.check_sampling(self.sampler.horizon, self.sampler.envs)
+        self.secondary.check(self.algo)
+        self.algo.check_sampling(self.T, self.sampler.envs)
         self.env.check()
         if self.sampler.reset == "cached" and not self.env.game:
             raise ConfigError(
                 f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
             )
+
+    @property
+    def T(self) -> int:
+        """The horizon, resolved."""
+        return self.sampler.horizon or self.algo.horizon(self.sampler.envs)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -200,16 +204,7 @@ class TrainConfig:
         """From config.json. ConfigError for a field that does not exist."""
         d = dict(d)
         algo = find_algorithm(d.get("algorithm", "a2c")).Config
-        parts = {
-            "env": EnvConfig,
-            "algo": algo,
-            "sampler": SamplerConfig,
-            "evaluation": EvaluationConfig,
-            "checkpoint": CheckpointConfig,
-            "log": LogConfig,
-        }
-        for name, part in parts.items():
-            d[name] = _build(part, d.get(name, {}), name + ".")
+        d["algo"] = _build(algo, d.get("algo", {}), "algo.")
         return _build(cls, d)
 
     def checkpoint_interval(self) -> int:
@@ -225,11 +220,15 @@ class TrainConfig:
 
 def _build(cls: Any, values: dict[str, Any], prefix: str = "") -> Any:
     names = [f.name for f in fields(cls)]
-    for key in values:
+    hints = get_type_hints(cls)
+    built = {}
+    for key, value in values.items():
         if key not in names:
             raise ConfigError(f"unknown field {prefix}{key}" + nearest(key, names))
-    # JSON knows no tuples.
-    return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        if isinstance(value, dict) and is_dataclass(hints[key]):
+            value = _build(hints[key], value, f"{prefix}{key}.")
+        built[key] = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+    return cls(**built)
 
 
 def find_algorithm(name: str) -> type[Algorithm]:

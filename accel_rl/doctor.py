@@ -66,10 +66,24 @@ def report() -> tuple[list[str], list[str]]:
             f"no ROM for {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}: "
             "pip install --force-reinstall ale-py"
         )
+    _emulator(say, wrong)
     for extra, package in EXTRAS.items():
         version = _installed(package)
         say(extra, f"{package} {version}" if version else f"not installed: pip install 'accel_rl[{extra}]'")
     return lines, wrong
+
+
+def _emulator(say, wrong: list[str]) -> None:
+    from accel_rl.emulator.atari import core
+    from accel_rl.emulator.games import games
+
+    try:
+        core()
+    except ConfigError as e:
+        say("emulator", "not built: Atari is played by ale-py")
+        wrong.append(str(e))
+        return
+    say("emulator", f"built: {len(games())} games, those of the 57-game benchmark by default (--env.backend)")
 
 
 def _gpu(say, wrong: list[str]) -> None:

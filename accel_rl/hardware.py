@@ -3,6 +3,7 @@
 Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both.
 """
 
+import contextlib
 import os
 import warnings
 from collections.abc import Sequence
@@ -29,10 +30,9 @@ def allowed_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """How many cores' time the cgroup (v2 or v1) grants, the least over its ancestors; None without a limit."""
+def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[Path]:
+    """Where this process's cgroup (v2 or v1) and its ancestors keep a controller's limits."""
     root = Path(root)
-    limits = []
     try:
         lines = Path(proc).read_text().splitlines()
     except OSError:
@@ -40,13 +40,19 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
     folders = {root}
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue  # v1: another controller's hierarchy
-        bases = [root / controllers, root / "cpu"] if controllers else [root]
+        bases = [root / controllers, root / controller] if controllers else [root]
         for base in bases:
             folder = base / path.lstrip("/")
             folders |= {base, folder, *(p for p in folder.parents if base in p.parents)}
-    for folder in folders:
+    return folders
+
+
+def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
+    """How many cores' time the cgroup (v2 or v1) grants, the least over its ancestors; None without a limit."""
+    limits = []
+    for folder in _cgroup_folders("cpu", root, proc):
         try:
             quota, period = (folder / "cpu.max").read_text().split()
             if quota != "max":
@@ -60,6 +66,30 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
         except (OSError, ValueError):
             pass
     return min(limits) if limits else None
+
+
+def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
+    """Bytes that the cgroup (v2 or v1) still grants, the least over its ancestors; None without a limit."""
+    names = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+    left = []
+    for folder in _cgroup_folders("memory", root, proc):
+        for limit, usage in names:
+            with contextlib.suppress(OSError, ValueError):  # not there, or "max"
+                left.append(max(0, int((folder / limit).read_text()) - int((folder / usage).read_text())))
+    return min(left) if left else None
+
+
+def free_memory(device: str = "cpu") -> int:
+    """Bytes that can still be taken, on the host (what the machine has and the cgroup grants) or on a GPU."""
+    if device != "cpu":
+        import torch
+
+        return torch.cuda.mem_get_info(device)[0]
+    import psutil
+
+    available = psutil.virtual_memory().available
+    granted = cgroup_memory()
+    return available if granted is None else min(available, granted)
 
 
 def gpu_count() -> int:

@@ -28,7 +28,9 @@ class GreedyQAgent(RandomAgent):
         self.model = nn.Sequential(body, nn.Linear(body.out_features, spec.n_actions))
 
     @torch.no_grad()
-    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+    def act(
+        self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         random, _ = super().act(None, (uniform / self.epsilon).clamp(max=1.0))
         return torch.where(uniform < self.epsilon, random, self.model(obs).argmax(-1)), {}
 

@@ -1,7 +1,7 @@
 """The two ceilings: emulation and nothing else, one process per core.
 
-    E0  `act` four times, no screen read, no picture
-    E   the environment that is used: the same with the two reads and the preprocessing
+    E0  ale-py's `act` four times, no screen read, no picture
+    E   the environments that are used, a few in turn: emulation, reads, preprocessing, resets
 
 `python -m benchmarks.bare CONFIG_JSON` is one such process: it says ready, waits for a line ("E 4.0"), steps for the
 given time and prints how many agent steps it took, in how many seconds, and how many of CPU time. `Bare` runs one on
@@ -17,27 +17,41 @@ from collections.abc import Callable
 KINDS = ("E0", "E")
 
 
-def environments(config: dict) -> Callable[[int], None]:
-    """One agent step of the next of some environments, reset where it ends."""
+def environments(config: dict) -> Callable[[int], int]:
+    """One agent step of the next of some environments, reset where it ends; of all in one call, where they take one."""
     import numpy as np
 
-    from accel_rl.envs.make import EnvConfig, make_env
+    from accel_rl.data.step import Step
+    from accel_rl.envs.make import EnvConfig, make_batch, make_env
 
+    if config["env"]["backend"] == "emulator":
+        batch = make_batch(EnvConfig(**config["env"]), config["seeds"], training=True)
+        out = Step.empty(batch.n, batch.spec)
+        batch.reset(out)
+        rows = np.random.default_rng(0).integers(batch.spec.n_actions, size=(4096, batch.n))
+
+        def step_all(i: int) -> int:
+            batch.send(rows[i & 4095])
+            batch.recv(out)
+            return batch.n
+
+        return step_all
     envs = [make_env(EnvConfig(**config["env"]), seed, training=True) for seed in config["seeds"]]
     frames = [np.zeros(envs[0].spec.frame_shape, envs[0].spec.frame_dtype) for _ in envs]
     for env, frame in zip(envs, frames, strict=True):
         env.reset(frame)
     actions = np.random.default_rng(0).integers(envs[0].spec.n_actions, size=4096).tolist()
 
-    def step(i: int) -> None:
+    def step(i: int) -> int:
         env, frame = envs[i % len(envs)], frames[i % len(envs)]
         if env.step(actions[i & 4095], frame)[3]:
             env.reset(frame)
+        return 1
 
     return step
 
 
-def emulators(config: dict) -> Callable[[int], None]:
+def emulators(config: dict) -> Callable[[int], int]:
     """The same of ale-py alone: four frames with one action, no screen."""
     import numpy as np
     from ale_py import ALEInterface, LoggerMode, roms
@@ -53,12 +67,13 @@ def emulators(config: dict) -> Callable[[int], None]:
     codes = [a.value for a in ales[0][0].getMinimalActionSet()]
     actions = np.random.default_rng(0).choice(codes, size=4096).tolist()
 
-    def step(i: int) -> None:
+    def step(i: int) -> int:
         ale, act, over = ales[i % len(ales)]
         code = actions[i & 4095]
         act(code), act(code), act(code), act(code)
         if over():
             ale.reset_game()
+        return 1
 
     return step
 
@@ -71,11 +86,11 @@ def one(config: dict) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         kind, duration = line.split()
-        step, seconds, n, clock = steps_of[kind], float(duration), 0, time.perf_counter
+        step, seconds, n, i, clock = steps_of[kind], float(duration), 0, 0, time.perf_counter
         begin, cpu = clock(), time.process_time()
         while clock() - begin < seconds:
-            step(n), step(n + 1), step(n + 2), step(n + 3)
-            n += 4
+            n += step(i) + step(i + 1) + step(i + 2) + step(i + 3)
+            i += 4
         print(json.dumps([n, clock() - begin, time.process_time() - cpu]), flush=True)
 
 

@@ -33,9 +33,10 @@ class Setting:
     device: str = "cpu"
     decorrelation_steps: int = 300
     timeout_s: float = 60.0
+    backend: str = "auto"
 
     def env(self) -> EnvConfig:
-        return EnvConfig(game=self.game, frame=self.frame)
+        return EnvConfig(game=self.game, frame=self.frame, backend=self.backend).resolved()
 
     def placement(self) -> Placement:
         return hardware.plan(workers=self.workers, device=resolve_device(self.device))

@@ -24,7 +24,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from accel_rl.agents.base import Agent  # noqa: E402
-from accel_rl.config import Count, OptionalCount  # noqa: E402
+from accel_rl.counts import Count, OptionalCount  # noqa: E402
 from benchmarks.agents import NAMES, check_net, make_agent  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402
@@ -53,6 +53,8 @@ class Options:
     """Steps per rollout of ours."""
     reset: str = "immediate"
     """Ours: immediate, wait, swap or cached."""
+    backend: str = "auto"
+    """What plays for us: auto, ale or emulator."""
     seconds: float = 4.0
     """Length of one measurement."""
     repeats: Count = 5
@@ -83,7 +85,7 @@ def check(o: Options) -> None:
 
 
 def setting(o: Options, game: str) -> Setting:
-    return Setting(game, o.envs_per_worker, o.workers, horizon=o.horizon, reset=o.reset)
+    return Setting(game, o.envs_per_worker, o.workers, horizon=o.horizon, reset=o.reset, backend=o.backend)
 
 
 def installed(o: Options) -> tuple[list[type[Peer]], dict[str, str]]:

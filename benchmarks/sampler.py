@@ -30,7 +30,7 @@ from accel_rl.process import before_torch
 
 before_torch()
 
-from accel_rl.config import Count  # noqa: E402
+from accel_rl.counts import Count  # noqa: E402
 from accel_rl.runners.build import resolve_device  # noqa: E402
 from benchmarks import breakdown, memory  # noqa: E402
 from benchmarks.agents import check_net, make_agent  # noqa: E402
@@ -59,6 +59,8 @@ class Options:
     """Who acts: none (random actions, the environment alone), a3c, dqn."""
     frame: str = "104x80"
     """Picture: 104x80, 104x80-mean or 84x84."""
+    backend: str = "auto"
+    """What plays: auto, ale or emulator. E0 is ale-py's in any case."""
     decorrelation_steps: Count = 300
     """Random actions at the start of each environment, at most."""
     seconds: float = 4.0
@@ -77,7 +79,9 @@ def settings(o: Options) -> list[Setting]:
     """Every combination, game by game."""
     sweep = itertools.product(o.game, o.workers or (None,), o.envs_per_worker, o.groups, o.horizon, o.reset)
     return [
-        Setting(game, envs, workers, groups, horizon, reset, o.frame, o.device, o.decorrelation_steps)
+        Setting(
+            game, envs, workers, groups, horizon, reset, o.frame, o.device, o.decorrelation_steps, backend=o.backend
+        )
         for game, workers, envs, groups, horizon, reset in sweep
     ]
 

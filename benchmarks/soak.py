@@ -30,7 +30,7 @@ before_torch()
 import psutil  # noqa: E402
 import torch  # noqa: E402
 
-from accel_rl.config import Count, OptionalCount  # noqa: E402
+from accel_rl.counts import Count, OptionalCount  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.metrics.progress import ProgressDisplay  # noqa: E402
 from accel_rl.samplers.worker_pool import WorkerPool  # noqa: E402

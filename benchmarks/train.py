@@ -6,15 +6,15 @@
     U      updating alone, samples/s (each sample is used `uses` times)
     bound  1 / (1/E + 1/I + uses/U): the parts one after the other on all cores
 
-`ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches), `a2c` SB3's (16 x 5); both
-the network of Mnih et al. 2015 and 84x84 on both sides.
+`ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches), `a2c` SB3's (16 x 5), `dqn`
+and `c51` CleanRL's batch of 32 every 4 steps (8 environments x 4, 8 updates); the network of Mnih et al. 2015 and 84x84
+on all sides. SB3 runs in a process of its own, beside ours but never at the same time.
 
-    python -m benchmarks.train --json OUT [--cleanrl ppo_atari_envpool.py]
+    python -m benchmarks.train --json OUT [--algorithms dqn c51] [--cleanrl ppo_atari_envpool.py dqn_atari.py ...]
 """
 
 import contextlib
 import importlib.util
-import io
 import json
 import re
 import statistics
@@ -36,19 +36,23 @@ before_torch()
 import torch  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from accel_rl.config import Count, TrainConfig, default_config  # noqa: E402
+from accel_rl.config import TrainConfig, default_config  # noqa: E402
+from accel_rl.counts import Count  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
-from benchmarks import breakdown  # noqa: E402
+from benchmarks import breakdown, sb3  # noqa: E402
 from benchmarks.bare import Bare  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402
 from benchmarks.ours import cores_of  # noqa: E402
 from benchmarks.peer_envs import camel  # noqa: E402
+from benchmarks.sb3 import DQN, SAMPLING  # noqa: E402
 
 PPO = {"learning_rate": 2.5e-4, "clip": 0.1, "value_coefficient": 0.25, "minibatch": 256, "network": "nature"}
 A2C = {"value_coefficient": 0.25, "network": "nature", "learning_rate_scaling": "none"}
-SAMPLING = {"ppo": {"envs": 8, "horizon": 128}, "a2c": {"envs": 16, "horizon": 5}}
+Q_LEARNING = {"batch_size": DQN["batch_size"], "intensity": DQN["intensity"], "learning_rate": DQN["learning_rate"],
+              "rule": "adam", "network": "nature", "epsilon_steps": 1, "target_interval": 1_000}  # fmt: skip
+SETTINGS: dict[str, dict[str, Any]] = {"ppo": PPO, "a2c": A2C, "dqn": Q_LEARNING, "c51": Q_LEARNING}
 
 
 @dataclass(frozen=True)
@@ -56,15 +60,17 @@ class Options:
     game: str = "breakout"
     """Atari game."""
     algorithms: tuple[str, ...] = ("ppo", "a2c")
-    """Of ppo and a2c."""
+    """Of ppo, a2c, dqn and c51."""
+    backend: str = "auto"
+    """What plays for us: auto, ale or emulator."""
     seconds: float = 10.0
     """Least length of one measurement; whole iterations are measured."""
     repeats: Count = 5
     """Turns; medians are reported."""
     sb3: bool = True
     """Also measure Stable-Baselines3."""
-    cleanrl: str = ""
-    """Also run this script of CleanRL's (ppo_atari_envpool.py), once a turn."""
+    cleanrl: tuple[str, ...] = ()
+    """Also run these scripts of CleanRL's (ppo_atari_envpool.py, dqn_atari.py, c51_atari.py), once a turn."""
     json: str = ""
     """Also write everything to this file."""
 
@@ -74,12 +80,15 @@ class Ours:
 
     name = "accel_rl"
 
-    def __init__(self, algorithm: str, game: str, folder: Path):
+    def __init__(self, algorithm: str, game: str, folder: Path, backend: str = "auto"):
         base = default_config(algorithm)
+        algo: Any = replace(base.algo, **SETTINGS[algorithm])
+        if hasattr(algo, "replay"):
+            algo = replace(algo, replay=replace(algo.replay, size=DQN["size"], start=DQN["start"]))
         config: TrainConfig = replace(
             base,
-            env=replace(base.env, game=game, frame="84x84"),
-            algo=replace(base.algo, **(PPO if algorithm == "ppo" else A2C)),
+            env=replace(base.env, game=game, frame="84x84", backend=backend).resolved(),
+            algo=algo,
             sampler=replace(base.sampler, **SAMPLING[algorithm]),
             evaluation=replace(base.evaluation, interval=0),
             env_steps=10**9,
@@ -87,9 +96,10 @@ class Ours:
         config.check()
         self.config = config
         self.trainer = Trainer(config, RunFolder.create(folder / algorithm, config))
-        self.uses = config.algo.epochs if algorithm == "ppo" else 1
+        self.uses = float(getattr(algo, "epochs", getattr(algo, "intensity", 1)))
         self.trainer.sampler.start()
-        self.trainer.schedule.cycle()
+        while not self.trainer.learner.updates:  # past the random play of a replay's start
+            self.trainer.schedule.cycle()
         self._rollout = self.trainer.sampler.collect(self.trainer.learner.algo.agent)
 
     def train(self, seconds: float) -> float:
@@ -124,7 +134,7 @@ class Ours:
         batch = next(iter(algo.batches()))
         with FlopCounterMode(display=False) as counter:
             algo.loss(batch).total.backward()
-        return counter.get_total_flops() / len(batch.action)
+        return counter.get_total_flops() / len(batch.a_tm1 if hasattr(batch, "a_tm1") else batch.action)
 
     def close(self) -> None:
         self.trainer.sampler.close()
@@ -137,65 +147,15 @@ def _rate(cycle: Callable[[], Any], seconds: float, count: Callable[[Any], float
     return n / took
 
 
-@dataclass(frozen=True)
-class WrappedBySB3:
-    """A function that another process can be sent: one environment in SB3's own Atari wrappers."""
-
-    game: str
-
-    def __call__(self) -> Any:
-        import ale_py
-        import gymnasium
-        from stable_baselines3.common.atari_wrappers import AtariWrapper
-        from stable_baselines3.common.monitor import Monitor
-
-        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-        gymnasium.register_envs(ale_py)
-        env = gymnasium.make(f"ALE/{camel(self.game)}-v5", frameskip=1, repeat_action_probability=0.0)
-        return AtariWrapper(Monitor(env))
-
-
-class StableBaselines:
-    """SB3 with its zoo's Atari settings: its wrappers, a process for each environment, a stack of four."""
-
-    name = "SB3"
-
-    def __init__(self, algorithm: str, game: str):
-        from stable_baselines3 import A2C as SB3A2C
-        from stable_baselines3 import PPO as SB3PPO
-        from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
-
-        s = SAMPLING[algorithm]
-        env = VecFrameStack(SubprocVecEnv([WrappedBySB3(game)] * s["envs"], start_method="spawn"), 4)
-        common = {"env": env, "n_steps": s["horizon"], "ent_coef": 0.01, "device": "cpu", "seed": 0}
-        if algorithm == "ppo":
-            self.model: Any = SB3PPO("CnnPolicy", batch_size=256, n_epochs=4, learning_rate=2.5e-4, clip_range=0.1,
-                                     vf_coef=0.5, **common)  # fmt: skip
-        else:
-            self.model = SB3A2C("CnnPolicy", vf_coef=0.25, **common)
-        self.chunk = s["envs"] * s["horizon"] * (1 if algorithm == "ppo" else 16)
-        self.train(0.1)
-
-    def train(self, seconds: float) -> float:
-        def learn() -> float:
-            self.model.learn(self.chunk, reset_num_timesteps=False)
-            return self.chunk
-
-        return _rate(learn, seconds, float)
-
-    def close(self) -> None:
-        self.model.get_env().close()
-
-
-def clean_rl(script: Path, game: str, seconds: float) -> float:
+def clean_rl(script: Path, algorithm: str, game: str, seconds: float) -> float:
     """Env steps/s that a CleanRL script reports at the end of a run of its own."""
-    name = camel(game) + "-v5"
+    name = camel(game) + "-v5" if algorithm == "ppo" else f"{camel(game)}NoFrameskip-v4"
     steps = max(4 * 1024, int(300 * seconds) // 1024 * 1024)
+    more = [] if algorithm == "ppo" else ["--learning-starts", "200", "--buffer-size", str(DQN["size"])]
+    options = ["--env-id", name, "--total-timesteps", str(steps), "--no-cuda", *more]
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, str(script.absolute()), "--env-id", name, "--total-timesteps", str(steps), "--no-cuda"],
-            cwd=folder, capture_output=True, text=True,
-        )  # fmt: skip
+        command = [sys.executable, str(script.absolute()), *options]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     rates = re.findall(r"SPS: (\d+)", done.stdout)
     if done.returncode or not rates:
         raise ConfigError(f"--cleanrl {script}: {(done.stderr.strip().splitlines() or ['it printed no SPS'])[-1]}")
@@ -214,21 +174,27 @@ def peak_flops(n: int = 2048) -> float:
 
 def check(o: Options) -> None:
     for name in o.algorithms:
-        if name not in SAMPLING:
-            raise ConfigError(f"--algorithms {name}: must be of {', '.join(SAMPLING)}{nearest(name, list(SAMPLING))}")
+        if name not in SETTINGS:
+            raise ConfigError(f"--algorithms {name}: must be of {', '.join(SETTINGS)}{nearest(name, list(SETTINGS))}")
     if o.repeats < 1 or not o.seconds > 0:
         raise ConfigError(f"--repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
-    if o.cleanrl and not Path(o.cleanrl).is_file():
-        raise ConfigError(f"--cleanrl {o.cleanrl}: there is no such file")
+    for script in o.cleanrl:
+        if not Path(script).is_file():
+            raise ConfigError(f"--cleanrl {script}: there is no such file")
     if o.json and not Path(o.json).absolute().parent.is_dir():
         raise ConfigError(f"{o.json}: there is no folder {Path(o.json).absolute().parent}")
     if o.sb3 and importlib.util.find_spec("stable_baselines3") is None:
         raise ConfigError("stable-baselines3 is not installed: pip install 'accel_rl[bench]', or --no-sb3")
 
 
+def scripts_for(o: Options, algorithm: str) -> list[Path]:
+    """CleanRL's of that algorithm, by the script's name."""
+    return [Path(s) for s in o.cleanrl if Path(s).name.startswith(algorithm)]
+
+
 def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
-        ours = Ours(algorithm, o.game, folder)
+        ours = Ours(algorithm, o.game, folder, o.backend)
         stack.callback(ours.close)
         bare = Bare(asdict(ours.config.env), cores_of(ours.trainer.placement))
         stack.callback(bare.close)
@@ -238,13 +204,12 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
             "I": lambda: ours.acting(o.seconds / 4),
             "U": lambda: ours.update(o.seconds / 2),
         }
-        if o.sb3:
-            with contextlib.redirect_stdout(io.StringIO()):
-                sb3 = StableBaselines(algorithm, o.game)
-            stack.callback(sb3.close)
-            parts["SB3"] = lambda: sb3.train(o.seconds)
-        if o.cleanrl and algorithm == "ppo":
-            parts["CleanRL"] = lambda: clean_rl(Path(o.cleanrl), o.game, o.seconds)
+        if o.sb3 and algorithm in sb3.ALGORITHMS:
+            peer = sb3.StableBaselines(algorithm, o.game)
+            stack.callback(peer.close)
+            parts["SB3"] = lambda: peer.train(o.seconds)
+        for script in scripts_for(o, algorithm):
+            parts["CleanRL"] = lambda script=script: clean_rl(script, algorithm, o.game, o.seconds)  # type: ignore[misc]
         flops, peak = ours.flops(), peak_flops()
         found = interleave(parts, o.repeats, bar, f"{algorithm} {o.game}: ")
     m = medians(found)
@@ -266,7 +231,7 @@ def report(r: dict[str, Any]) -> list[str]:
     m, u = r["median"], r["update"]
     lines = [
         f"{r['algorithm']}, {r['game']}: {m['S']:,.0f} env steps/s of training",
-        f"  E {m['E']:,.0f}  I {m['I']:,.0f}  U {m['U']:,.0f} samples/s, each used {r['uses']} times  "
+        f"  E {m['E']:,.0f}  I {m['I']:,.0f}  U {m['U']:,.0f} samples/s, each used {r['uses']:g} times  "
         f"bound {m['bound']:,.0f}",
         f"  an update runs at {u['gflops']:,.0f} GFLOP/s, {100 * u['share_of_peak']:.0f} % of a matrix product's "
         f"{u['peak_gflops']:,.0f} ({u['mflop_per_sample']:.1f} MFLOP a sample)",
@@ -281,7 +246,7 @@ def main(argv: list[str]) -> int:
     try:
         o = parse(Options, argv, "python -m benchmarks.train", __doc__ or "")
         check(o)
-        bar = Bar(o.repeats * sum(4 + o.sb3 + bool(o.cleanrl and a == "ppo") for a in o.algorithms))
+        bar = Bar(o.repeats * sum(4 + (o.sb3 and a in sb3.ALGORITHMS) + len(scripts_for(o, a)) for a in o.algorithms))
         try:
             with tempfile.TemporaryDirectory() as folder:
                 results = [measure(o, a, Path(folder), bar) for a in o.algorithms]

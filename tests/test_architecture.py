@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent / "accel_rl"
 
 # Each layer may import itself and those before it.
 LAYERS = [
-    {"data", "ops", "hardware", "errors", "process", "version"},
+    {"data", "ops", "hardware", "errors", "process", "version", "counts"},
     {"envs", "models", "optim", "emulator"},
     {"agents", "replays"},
     {"samplers", "algos"},

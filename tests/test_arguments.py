@@ -14,8 +14,8 @@ from accel_rl.config import (
     TrainConfig,
     default_config,
     find_algorithm,
-    parse_count,
 )
+from accel_rl.counts import parse_count
 from accel_rl.errors import ConfigError
 
 DEFAULT = default_config("a2c")

@@ -10,14 +10,20 @@ from accel_rl.data.memory import Memory
 class Agent(Protocol):
     """`act` turns a batch of observations into actions; the randomness comes from outside, one number a step."""
 
-    model: nn.Module
-    observes: bool
-    """False: it acts without looking, and its observations (`obs` is None then) are not even put together."""
+    @property
+    def model(self) -> nn.Module: ...
+
+    @property
+    def observes(self) -> bool:
+        """False: it acts without looking, and its observations (`obs` is None then) are not even put together."""
+
     state_size: int
     """Floats that the agent remembers per environment from step to step; 0: it has no memory."""
 
-    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], uniform [N] in [0, 1) -> (action [N] int64, what to record, each [N]).
+    def act(
+        self, obs: Tensor, uniform: Tensor, memory: Memory | None, b: slice = ...
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """obs [N, ...], uniform [N] in [0, 1), of the environments b -> (action [N] int64, what to record, each [N]).
 
         `memory` (None without one) is of one step; its state is brought on in place.
         """

@@ -25,7 +25,9 @@ class CategoricalPolicyAgent:
         return *self.model(obs), None
 
     @torch.no_grad()
-    def act(self, obs: Tensor, uniform: Tensor, memory: Memory | None = None) -> tuple[Tensor, dict[str, Tensor]]:
+    def act(
+        self, obs: Tensor, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """obs [N, ...], uniform [N] -> (action [N], {value [N], log_prob [N]})."""
         logits, value, states = self.forward(obs, memory)
         if memory is not None and states is not None:

@@ -17,7 +17,7 @@ class RandomAgent:
         self.n_actions, self.model = n_actions, nn.Identity()
 
     def act(
-        self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None
+        self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """uniform [N] -> (action [N], nothing)."""
         return (uniform * self.n_actions).long().clamp_(max=self.n_actions - 1), {}

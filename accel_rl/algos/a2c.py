@@ -8,7 +8,7 @@ from typing import Literal
 from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
-from accel_rl.optim.rules import Adam, RMSProp, Rule
+from accel_rl.optim.rules import Rule, RuleName, make_rule
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class A2CConfig(PolicyGradientConfig):
     """Batch, in samples, to which learning_rate belongs (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
     """Scaling stops here (section 5.3: 3e-3)."""
-    rule: Literal["rmsprop", "rmsprop-torch", "adam"] = "rmsprop-torch"
-    """Update rule. RMSProp has its epsilon inside the root (the first A2C codes) or, rmsprop-torch, outside.
+    rule: RuleName = "rmsprop-torch"
+    """Update rule. RMSProp has its epsilon inside the root (the first A2C codes) or, -torch, outside.
 
     Gradients here are small (about 2e-4 a parameter in Pong): an epsilon of 1e-5 inside the root outweighs them, steps
     are a twentieth as long, and Pong is still at -20 after 760,000 env steps, where the other rule has begun to win.
@@ -48,10 +48,8 @@ class A2C(PolicyGradient):
     sampling = {"envs": 16, "horizon": 5}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
 
     def build_rule(self, size: int) -> Rule:
-        c, device = self.config, str(self.device)
-        if c.rule == "adam":
-            return Adam(size, epsilon=c.rule_epsilon, device=device)
-        return RMSProp(size, c.rule_decay, c.rule_epsilon, epsilon_inside=c.rule == "rmsprop", device=device)
+        c = self.config
+        return make_rule(c.rule, size, decay=c.rule_decay, epsilon=c.rule_epsilon, device=str(self.device))
 
     @property
     def update_batch(self) -> int:

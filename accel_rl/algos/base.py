@@ -25,24 +25,35 @@ class AlgorithmConfig:
     def check_sampling(self, T: int, B: int) -> None:
         """ConfigError for values that do not go with a horizon T and B environments."""
 
+    def check_memory(self, spec: EnvSpec, device: str) -> None:
+        """ConfigError where the learner's memory (a replay) does not fit on its device, by how much."""
+
+    def horizon(self, B: int) -> int:
+        """Steps between optimisations where none are asked for."""
+        return 5
+
 
 @dataclass(slots=True)
 class Loss:
-    """What an update minimises, and what to report: scalars [] that stay tensors until a row is written."""
+    """What an update minimises, and what to report: scalars [] that stay tensors until a row is written.
+
+    error [N]: how wrong each sample of a replay's batch was found to be; its new priority.
+    """
 
     total: Tensor
     metrics: dict[str, Tensor] = field(default_factory=dict)
+    error: Tensor | None = None
 
 
 class Algorithm(ABC):
     """Turns rollouts into batches and batches into losses. Knows nothing of samplers, ranks or runs.
 
-    A subclass sets `Config` (a dataclass) and `sampling` (its paper's environments and horizon), and
-    overrides what differs.
+    A subclass sets `Config` (a dataclass) and `sampling` (its paper's environments and horizon; None: as
+    `Config.horizon` says), and overrides what differs.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
-    sampling: ClassVar[dict[str, int]] = {"envs": 16, "horizon": 5}
+    sampling: ClassVar[dict[str, Any]] = {"envs": 16, "horizon": None}
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         self.config: Any = config
@@ -65,6 +76,9 @@ class Algorithm(ABC):
         """At this point of the run."""
 
     max_grad_norm: float | None = None
+
+    def begin(self) -> None:  # noqa: B027  nothing to do, unless an algorithm says so
+        """Before the first rollout, or before a state is loaded: take the memory that learning needs."""
 
     @abstractmethod
     def ingest(self, rollout: Rollout) -> None:

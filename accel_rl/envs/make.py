@@ -6,13 +6,14 @@ from typing import Any
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.base import Env
-from accel_rl.envs.games import check_game, unclean_reset
+from accel_rl.envs.games import ATARI_57, check_game, unclean_reset
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.errors import ConfigError, nearest
+from accel_rl.hardware import say_once
 
-BACKENDS = ("ale", "emulator")
+BACKENDS = ("auto", "ale", "emulator")
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,9 @@ class EnvConfig:
     """The game's mode switch (ale-py; the game's default if not given)."""
     difficulty: int | None = None
     """The game's difficulty switch (ale-py; the game's default if not given)."""
-    backend: str = "ale"
-    """What plays an Atari game: ale (ale-py) or emulator (our own: the same frames, several times as fast)."""
+    backend: str = "auto"
+    """What plays an Atari game: ale (ale-py), emulator (our own: the same frames, several times as fast), or auto: the
+    emulator where it is built and the game is one of the 57 that were verified against ale-py, else ale."""
 
     def overrides(self) -> dict[str, Any]:
         """The protocol's fields that are given here."""
@@ -57,6 +59,17 @@ class EnvConfig:
     def rules(self) -> Protocol:
         """The resolved protocol (of an Atari game). ConfigError."""
         return resolve(self.protocol, self.overrides())
+
+    def resolved(self) -> "EnvConfig":
+        """With the backend that `auto` stands for. ConfigError."""
+        if self.backend not in BACKENDS:
+            raise ConfigError(
+                f"backend={self.backend!r} is unknown: must be one of {', '.join(BACKENDS)}"
+                + nearest(self.backend, BACKENDS)
+            )
+        if self.backend != "auto" or not self.game:
+            return self
+        return replace(self, backend="emulator" if self.game in ATARI_57 and _emulator_is_built() else "ale")
 
     def check(self) -> None:
         """ConfigError, one line, if no environment can be made of this; makes one to find out."""
@@ -75,6 +88,17 @@ class EnvConfig:
         return cls(**d)
 
 
+def _emulator_is_built() -> bool:
+    from accel_rl.emulator.atari import core
+
+    try:
+        core()
+    except ConfigError as e:
+        say_once(f"{e}; until then Atari is played by ale-py, several times slower")
+        return False
+    return True
+
+
 def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False) -> Env:
     """One environment. seed: whole number >= 0. cached: every episode begins from one stored state. ConfigError."""
     if bool(config.game) == bool(config.id):
@@ -83,19 +107,14 @@ def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False)
     if config.game:
         check_game(config.game)
         rules = config.rules()
-        if config.backend == "emulator":
+        if config.resolved().backend == "emulator":
             from accel_rl.envs.emulator import EmulatorEnv
 
             return EmulatorEnv(config.game, rules, seed, training, cached)
-        if config.backend != "ale":
-            raise ConfigError(
-                f"backend={config.backend!r} is unknown: must be one of {', '.join(BACKENDS)}"
-                + nearest(config.backend, BACKENDS)
-            )
         from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, in Atari's processes alone
 
         return AtariEnv(config.game, rules, seed, training, cached)
-    if config.backend != "ale":
+    if config.resolved().backend != "auto":
         raise ConfigError(f"backend={config.backend!r} is for Atari games: id={config.id!r} is none")
     if cached:
         raise ConfigError(f"reset='cached' is for Atari games: id={config.id!r} is none; use immediate, wait or swap")
@@ -129,7 +148,7 @@ def make_batch(
     envs = [make_env(config, seed, training, reset == "cached") for seed in seeds]
     if reset == "swap":
         envs = [ReservedEnv(env, make_env(config, seed, training)) for env, seed in zip(envs, seeds, strict=True)]
-    if config.game and config.backend == "emulator":
+    if config.game and config.resolved().backend == "emulator":
         from accel_rl.envs.emulator import EmulatorBatch
 
         return EmulatorBatch(envs, reset, decorrelation_steps, seeds)

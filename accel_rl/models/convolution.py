@@ -14,7 +14,9 @@ class ScaledConv2d(nn.Conv2d):
     """A first layer for uint8 pictures: the 1/255 is folded into the (small) weights, not into the (large) input."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(x.to(self.weight.dtype), self.weight / 255, self.bias, self.stride, self.padding)
+        if x.dtype == torch.uint8:  # frames for learning: convolutions train 1.4 times faster on channels-last
+            x = x.to(self.weight.dtype, memory_format=torch.channels_last)
+        return F.conv2d(x, self.weight / 255, self.bias, self.stride, self.padding)
 
 
 def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
@@ -24,13 +26,15 @@ def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
 class ConvNet(nn.Module):
     """Convolutions (channels, kernel, stride, padding), then one fully connected layer; a ReLU after each.
 
-    obs [N, S, H, W] uint8 -> [N, hidden].
+    obs [N, S, H, W] uint8 -> [N, hidden]; with hidden 0 it ends after the convolutions.
     """
 
     layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
+    hidden: ClassVar[int] = 512
 
-    def __init__(self, stack: int, height: int, width: int, hidden: int):
+    def __init__(self, stack: int, height: int, width: int, hidden: int | None = None):
         super().__init__()
+        hidden = self.hidden if hidden is None else hidden
         channels, size = stack, (height, width)
         for i, (out, kernel, stride, padding) in enumerate(self.layers):
             kind = ScaledConv2d if i == 0 else nn.Conv2d
@@ -38,19 +42,21 @@ class ConvNet(nn.Module):
             channels = out
             size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
         self.convolutions = cast(list[nn.Conv2d], list(self.children()))
-        self.fc_0 = nn.Linear(channels * math.prod(size), hidden)
+        self.out_features = hidden or channels * math.prod(size)
+        self.fc_0 = nn.Linear(channels * math.prod(size), hidden) if hidden else None
         gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
         for convolution in self.convolutions:
             orthogonal_(convolution, gain)
-        orthogonal_(self.fc_0, gain)
-        self.out_features = hidden
+        if self.fc_0 is not None:
+            orthogonal_(self.fc_0, gain)
 
     def forward(self, obs: Tensor) -> Tensor:
         x = obs
         for convolution in self.convolutions:
             x = torch.relu_(convolution(x))
         # in the order of channels-last memory, so that nothing is moved, forward or backward
-        return torch.relu_(self.fc_0(x.permute(0, 2, 3, 1).flatten(1)))
+        x = x.permute(0, 2, 3, 1).flatten(1)
+        return x if self.fc_0 is None else torch.relu_(self.fc_0(x))
 
 
 class A3CNet(ConvNet):
@@ -61,9 +67,7 @@ class A3CNet(ConvNet):
     """
 
     layers = ((16, 8, 4, 0), (32, 4, 2, 1))
-
-    def __init__(self, stack: int, height: int, width: int, hidden: int = 256):
-        super().__init__(stack, height, width, hidden)
+    hidden = 256
 
 
 class DQNNet(ConvNet):
@@ -75,9 +79,6 @@ class DQNNet(ConvNet):
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 1), (64, 3, 1, 1))
 
-    def __init__(self, stack: int, height: int, width: int, hidden: int = 512):
-        super().__init__(stack, height, width, hidden)
-
 
 class NatureNet(ConvNet):
     """The network of Mnih et al. 2015 as it is, without padding; 1.68 M parameters at 84x84x4.
@@ -86,9 +87,6 @@ class NatureNet(ConvNet):
     """
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
-
-    def __init__(self, stack: int, height: int, width: int, hidden: int = 512):
-        super().__init__(stack, height, width, hidden)
 
 
 NETWORKS: dict[str, type[ConvNet]] = {"a3c": A3CNet, "dqn": DQNNet, "nature": NatureNet}

@@ -1,7 +1,9 @@
 """Checkpoints that survive a full disk, a kill at any moment and a flipped bit.
 
 A checkpoint is a folder: state.json, state.safetensors and MANIFEST.json with the sha256 of both. It is written under
-a temporary name, synced, and renamed; one that exists under its own name is whole.
+a temporary name, synced, and renamed; one that exists under its own name is whole. Large parts of a state that never
+change again (a replay's past) are segments: files beside the checkpoints, each written once and shared by all that hold
+it.
 """
 
 import hashlib
@@ -12,25 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.errors import ConfigError, RunError
+from accel_rl.runners.segment_store import SegmentStore, sync_folder, write_synced
 from accel_rl.runners.state_tree import decode, encode
 
 FORMAT = "accel_rl checkpoint 1"
 _FILES = ("state.json", "state.safetensors")
-
-
-def _sync_folder(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _write(path: Path, data: bytes) -> None:
-    with open(path, "wb") as f:
-        f.write(data)
-        f.flush()
-        os.fsync(f.fileno())
 
 
 class Checkpoints:
@@ -38,6 +26,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int = 3):
         self.folder, self.keep = folder, keep
+        self.segments = SegmentStore(folder.parent / "segments")
 
     def steps(self) -> list[int]:
         """Env steps of the checkpoints there are, ascending."""
@@ -53,26 +42,39 @@ class Checkpoints:
         there before is untouched."""
         final = self.path(env_steps)
         temporary = self.folder / f".writing-{os.getpid()}-{env_steps}"
-        text, tensors = encode(state)
         try:
+            self.segments.begin()
+            text, tensors = encode(state, self.segments.put)
             self.folder.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             for name, data in zip(_FILES, (text, tensors), strict=True):
-                _write(temporary / name, data)
+                write_synced(temporary / name, data)
+            self.segments.sync()
             sums = {n: hashlib.sha256(d).hexdigest() for n, d in zip(_FILES, (text, tensors), strict=True)}
-            manifest = {"format": FORMAT, "env_steps": env_steps, "sha256": sums}
-            _write(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
-            _sync_folder(temporary)
+            manifest = {"format": FORMAT, "env_steps": env_steps, "sha256": sums} | self.segments.named()
+            write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
+            sync_folder(temporary)
             self._remove(final)
             os.rename(temporary, final)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         except OSError as e:
             shutil.rmtree(temporary, ignore_errors=True)
             raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
         for old in self.steps()[: -self.keep]:
             self._remove(self.path(old))
+        self._collect()
         return final
+
+    def _collect(self) -> None:
+        """Drop the segments that no checkpoint holds."""
+        held: set[str] = set()
+        for steps in self.steps():
+            try:
+                held |= set(json.loads((self.path(steps) / "MANIFEST.json").read_bytes()).get("segments", []))
+            except (OSError, ValueError, AttributeError):
+                return  # a damaged checkpoint: nothing is thrown away on its word
+        self.segments.keep_only(held)
 
     def _remove(self, path: Path) -> None:
         """Under its own name a checkpoint is whole or not there: it is renamed first."""
@@ -87,6 +89,7 @@ class Checkpoints:
         if self.folder.is_dir():
             for p in self.folder.glob(".writing-*"):
                 shutil.rmtree(p, ignore_errors=True)
+        self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:
         """The newest one, verified; None where there is none. ConfigError if it is damaged."""
@@ -95,7 +98,9 @@ class Checkpoints:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read and verify one checkpoint folder. ConfigError, one line, if it is none, or is damaged."""
+    """Read and verify one checkpoint folder; its segments are verified when they are read. ConfigError, one line, if it
+    is none, or is damaged."""
+    segments = SegmentStore(path.parent.parent / "segments")
     try:
         manifest = json.loads((path / "MANIFEST.json").read_bytes())
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
@@ -107,7 +112,7 @@ def load(path: Path) -> dict[str, Any]:
             if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
                 raise ConfigError(f"{path / name} is damaged (its sha256 is not the manifest's){_others(path)}")
             data.append(content)
-        return decode(*data)
+        return decode(data[0], data[1], segments.get)
     except ConfigError:
         raise
     except (OSError, ValueError, KeyError, TypeError) as e:

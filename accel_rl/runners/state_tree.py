@@ -1,6 +1,7 @@
-"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes) as a JSON text and tensors. No pickle."""
+"""Nested state (dicts, lists, numbers, text, tensors, arrays, bytes, segments) as JSON and tensors. No pickle."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,11 +9,16 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
+from accel_rl.data.segment import Segment
+
 _REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file
 
 
-def encode(tree: dict[str, Any]) -> tuple[bytes, bytes]:
-    """-> (JSON, safetensors). The same state always gives the same bytes."""
+def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
+    """-> (JSON, safetensors). The same state always gives the same bytes.
+
+    `put` keeps a segment elsewhere and returns the checksum that goes into the JSON beside its name.
+    """
     tensors: dict[str, Tensor] = {}
 
     def ref(kind: str, path: str, tensor: Tensor) -> dict[str, Any]:
@@ -23,6 +29,9 @@ def encode(tree: dict[str, Any]) -> tuple[bytes, bytes]:
     def walk(node: Any, path: str) -> Any:
         if isinstance(node, Tensor):
             return ref("tensor", path, node)
+        if isinstance(node, Segment):
+            assert put is not None, f"{path}: nowhere to put a segment"
+            return {_REF: ["segment", node.name, put(node)]}
         if isinstance(node, np.ndarray):
             return ref("array", path, torch.from_numpy(node.copy(order="C")))
         if isinstance(node, bytes):
@@ -44,8 +53,8 @@ def encode(tree: dict[str, Any]) -> tuple[bytes, bytes]:
     return text, save(tensors)
 
 
-def decode(text: bytes, tensor_file: bytes) -> dict[str, Any]:
-    """The inverse of `encode`. ValueError on anything malformed."""
+def decode(text: bytes, tensor_file: bytes, get: Callable[[str, str], Segment] | None = None) -> dict[str, Any]:
+    """The inverse of `encode`; `get` finds a segment by name and checksum. ValueError on anything malformed."""
     try:
         tree, tensors = json.loads(text), load(tensor_file)
     except Exception as e:  # safetensors raises its own kinds
@@ -53,7 +62,11 @@ def decode(text: bytes, tensor_file: bytes) -> dict[str, Any]:
 
     def walk(node: Any) -> Any:
         if isinstance(node, dict) and _REF in node:
-            kind, name = node[_REF]
+            kind, name, *checksum = node[_REF]
+            if kind == "segment":
+                if get is None or len(checksum) != 1 or not isinstance(checksum[0], str):
+                    raise ValueError(f"unreadable state: segment {name}")
+                return get(name, checksum[0])
             tensor = tensors[name]
             if kind == "tensor":
                 return tensor

@@ -1,15 +1,15 @@
 """A run from the first step to the last: cycles of the schedule, with evaluation, rows and checkpoints between."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from accel_rl import hardware, process
-from accel_rl.algos.base import Algorithm
-from accel_rl.config import TrainConfig, find_algorithm
+from accel_rl.agents.base import Agent
+from accel_rl.config import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import make_spec
 from accel_rl.errors import RunError
@@ -18,16 +18,15 @@ from accel_rl.metrics.recorder import Recorder, episode_metrics
 from accel_rl.metrics.sinks import CsvSink, Row, Sink
 from accel_rl.metrics.tensorboard import tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
-from accel_rl.optim.exchange import Local
-from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.build import build_sampler, plan, resolve_device
 from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.evaluation import Evaluation, evaluate
+from accel_rl.runners.learner import Learner
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Lockstep
 from accel_rl.runners.signals import StopRequest
 
-_SAMPLER, _MODEL, _EVALUATION = range(3)  # streams of randomness that follow from the run's seed
+_SAMPLER, _MODEL, _EVALUATION, _SECONDARY = range(4)  # streams of randomness that follow from the run's seed
 
 
 def derived_seed(seed: int, stream: int, *index: int) -> int:
@@ -55,27 +54,6 @@ class Counters:
     saved_at: int = 0
 
 
-class Learner:
-    """The part of a run that learns: algorithm, flat parameters, rule, exchange."""
-
-    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str):
-        torch.manual_seed(derived_seed(config.seed, _MODEL))
-        cls: type[Algorithm] = find_algorithm(config.algorithm)
-        self.algo = cls(config.algo, spec, T=config.sampler.horizon, B=config.sampler.envs, device=device)
-        self.flat = FlatParameters(self.algo.agent.model)
-        self.exchange = Local(self.flat, self.algo.build_rule(len(self.flat.data)), self.algo.max_grad_norm)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"algo": self.algo.state_dict(), "exchange": self.exchange.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        if len(state["exchange"]["parameters"]) != len(self.flat.data):
-            got, want = len(state["exchange"]["parameters"]), len(self.flat.data)
-            raise ValueError(f"the checkpoint has {got} parameters, the network {want}")
-        self.algo.load_state_dict(state["algo"])
-        self.exchange.load_state_dict(state["exchange"])
-
-
 class Trainer:
     """Builds the parts and runs them. `state`: a checkpoint's, to go on from."""
 
@@ -88,27 +66,42 @@ class Trainer:
             hardware.pin(self.placement.server_cores)
         self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
         run.write_json("protocol.json", self.spec.protocol)
-        self.learner = Learner(config, self.spec, self.device)
+        self.learner = Learner(config, self.spec, self.device, derived_seed(config.seed, _MODEL))
+        self.learner.algo.begin()
+        self.secondary = self._build_secondary()
         self.sampler = build_sampler(
             config.env,
             self.spec,
             config,
             self.placement,
             self.grouping,
-            T=config.sampler.horizon,
+            T=config.T,
             seed=derived_seed(config.seed, _SAMPLER),
             training=True,
             log=self._event,
         )
-        self.schedule = Lockstep(
-            self.sampler, self.learner.algo, self.learner.flat, self.learner.exchange, config.log.norms
-        )
+        self.schedule = Lockstep(self.sampler, self.learner, self.secondary)
         self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep)
         self.recorder, self.at = Recorder(), Counters()
         self.evaluation: Evaluation | None = None
         self._progress: ProgressDisplay | None = None
         self._sinks: list[Sink] = []
         self._began = self._row_at = time.monotonic()
+
+    def _build_secondary(self) -> Learner | None:
+        """Stooke & Abbeel 2018, section 5.4.2: from the same parameters, on the same replay, another batch."""
+        c = self.config.secondary
+        if not c.batch:
+            return None
+        algo = replace(
+            self.config.algo, batch_size=c.batch, learning_rate=c.rate or self.learner.algo.config.learning_rate
+        )  # type: ignore[call-arg]
+        secondary = Learner(
+            replace(self.config, algo=algo), self.spec, self.device, derived_seed(self.config.seed, _SECONDARY)
+        )
+        secondary.flat.data.copy_(self.learner.flat.data)
+        secondary.algo.share(self.learner.algo)  # type: ignore[attr-defined]
+        return secondary
 
     # -- the run ------------------------------------------------------------
 
@@ -128,23 +121,27 @@ class Trainer:
             self._close()
 
     def _cycle(self) -> None:
-        algo = self.learner.algo
-        algo.progress = self.at.env_steps / self.config.env_steps
+        for learner in self._learners():
+            learner.algo.progress = self.at.env_steps / self.config.env_steps
         env_steps, metrics = self.schedule.cycle()
         for m in metrics:
             self.recorder.add(m)
         self.at.env_steps += env_steps
-        if self.learner.exchange.skipped_in_a_row >= self.config.max_skipped_updates:
-            raise self._diverged()
+        for learner in self._learners():
+            if learner.exchange.skipped_in_a_row >= self.config.max_skipped_updates:
+                raise self._diverged(learner)
         assert self._progress is not None
         self._progress.update(self.at.env_steps, self._online()["score"])
 
-    def _diverged(self) -> RunError:
+    def _learners(self) -> list[Learner]:
+        return [self.learner] if self.secondary is None else [self.learner, self.secondary]
+
+    def _diverged(self, learner: Learner) -> RunError:
         """What was learned since the last checkpoint is not trusted: nothing more is saved."""
         steps = self.checkpoints.steps()
         saved = f"the last good checkpoint is at {steps[-1]:,} env steps" if steps else "there is no checkpoint yet"
         line = (
-            f"{self.learner.exchange.skipped_in_a_row} updates in a row had a loss or gradient that is not finite, at "
+            f"{learner.exchange.skipped_in_a_row} updates in a row had a loss or gradient that is not finite, at "
             f"{self.at.env_steps:,} env steps; {saved}. Try a lower --algo.learning-rate, or look for NaN in the "
             "environment's rewards and observations"
         )
@@ -154,14 +151,14 @@ class Trainer:
     def _housekeeping(self, stop: StopRequest) -> None:
         """Evaluation, row, checkpoint: whatever is due. Runs before every cycle, so also right after a resume."""
         at, done = self.at, self.at.env_steps >= self.config.env_steps
-        evaluation = None
+        evaluations: list[Evaluation] = []
         if self.config.evaluation.interval and self._due(at.evaluated_at, self.config.evaluation.interval, done):
-            evaluation = self._evaluate(stop)
-            if evaluation is None:
-                return  # asked to stop: it is played again after the resume
-            self.evaluation, at.evaluated_at = evaluation, at.env_steps
-        if evaluation is not None or self._due(at.logged_at, self.config.log_interval(), done):
-            self._log(evaluation)
+            evaluations = self._evaluate(stop)
+            if not evaluations:
+                return  # asked to stop: they are played again after the resume
+            self.evaluation, at.evaluated_at = evaluations[0], at.env_steps
+        if evaluations or self._due(at.logged_at, self.config.log_interval(), done):
+            self._log(evaluations)
             at.logged_at = at.env_steps
         if self._due(at.saved_at, self.config.checkpoint_interval(), done):
             self._save()
@@ -177,35 +174,43 @@ class Trainer:
 
     # -- what is due now and then ------------------------------------------------------------
 
-    def _evaluate(self, stop: StopRequest) -> Evaluation | None:
+    def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
+        """Of each learner's agent, on the same episodes' starts; none if asked to stop."""
         config, at = self.config, self.at
         assert self._progress is not None
         steps = min(config.evaluation.steps, max(1, (at.env_steps - at.evaluated_at) // 8))
         self._progress.pause("evaluating")
-        evaluation = evaluate(
-            self.learner.algo.agent.evaluating(config.evaluation.greedy),
-            config,
-            self.placement,
-            steps=steps,
-            seed=derived_seed(config.seed, _EVALUATION, at.env_steps),
-            stop=lambda: bool(stop),
-        )
+        evaluations = []
+        for learner in self._learners():
+            evaluation = evaluate(
+                learner.algo.agent.evaluating(config.evaluation.greedy),
+                config,
+                self.placement,
+                steps=steps,
+                seed=derived_seed(config.seed, _EVALUATION, at.env_steps),
+                stop=lambda: bool(stop),
+            )
+            if evaluation is None:
+                break
+            evaluations.append(evaluation)
         self._progress.resume(at.env_steps)
-        if evaluation is not None:
+        if len(evaluations) < len(self._learners()):
+            return []
+        for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
             self._progress.say(
-                f"evaluation at {at.env_steps:,} env steps: score {evaluation.mean:.2f} +- {evaluation.std:.2f} "
+                f"evaluation {whose}at {at.env_steps:,} env steps: score {evaluation.mean:.2f} +- {evaluation.std:.2f} "
                 f"over {len(evaluation.scores)} episodes"
             )
-        return evaluation
+        return evaluations
 
-    def _log(self, evaluation: Evaluation | None) -> None:
-        at = self.at
+    def _log(self, evaluations: list[Evaluation]) -> None:
+        at, evaluation = self.at, evaluations[0] if evaluations else None
         assert self._progress is not None
         now = time.monotonic()
         wall = self._wall_before + now - self._began
         row: Row = {
             "env_steps": at.env_steps,
-            "updates": self.schedule.updates,
+            "updates": self.learner.updates,
             "episodes": self.sampler.episodes.count,
             **self._online(),
             **self.recorder.means(),
@@ -218,6 +223,8 @@ class Trainer:
             "wall_s": round(wall, 3),
             "steps_per_s": round((at.env_steps - at.logged_at) / max(now - self._row_at, 1e-9), 1),
         }
+        if len(evaluations) > 1:
+            row["secondary/eval_score"] = evaluations[1].mean
         self._row_at = now
         for sink in self._sinks:
             sink.write(row)
@@ -242,10 +249,10 @@ class Trainer:
             "env_steps": at.env_steps,
             "evaluated_at": at.evaluated_at,
             "logged_at": at.logged_at,
-            "updates": self.schedule.updates,
             "rows": self._csv.rows,
             "recorder": self.recorder.state_dict(),
             "learner": self.learner.state_dict(),
+            "secondary": self.secondary.state_dict() if self.secondary is not None else None,
             "sampler": self.sampler.state_dict(),
             "torch_rng": torch.get_rng_state(),
         }
@@ -254,9 +261,10 @@ class Trainer:
         at = self.at
         at.env_steps = at.saved_at = state["env_steps"]
         at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
-        self.schedule.updates = state["updates"]
         self.recorder.load_state_dict(state["recorder"])
         self.learner.load_state_dict(state["learner"])
+        if self.secondary is not None:
+            self.secondary.load_state_dict(state["secondary"])
         self.sampler.load_state_dict(state["sampler"])
         torch.set_rng_state(state["torch_rng"])
 
@@ -296,8 +304,6 @@ class Trainer:
             self._progress.close()
 
 
-def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Any:
+def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
     """The agent of a checkpoint, for evaluation and videos."""
-    learner = Learner(config, spec, device)
-    learner.load_state_dict(state["learner"])
-    return learner.algo.agent
+    return Learner(config, spec, device, seed=0).load_agent(state["learner"])

@@ -52,7 +52,7 @@ class ActionServer:
             self._fetch(buffer, t, b)
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
         obs: Any = rollout.observations(t, b=b, learning=False) if agent.observes else None
-        action, recorded = agent.act(obs, uniform[b], memory)
+        action, recorded = agent.act(obs, uniform[b], memory, b)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import peers, sampler, soak
+from benchmarks import peers, replay, sampler, soak, train
 
-MAINS = {"peers": peers.main, "sampler": sampler.main, "soak": soak.main}
+MAINS = {
+    "peers": peers.main,
+    "replay": replay.main,
+    "sampler": sampler.main,
+    "soak": soak.main,
+    "train": train.main,
+}
 
 
 @pytest.mark.parametrize(
@@ -27,6 +33,11 @@ MAINS = {"peers": peers.main, "sampler": sampler.main, "soak": soak.main}
         ("sampler", ["--frame", "84x85"], ["84x85", "84x84"]),
         ("sampler", ["--device", "cuda:9"], ["cuda:9"]),
         ("sampler", ["--plot", "/nonexistent/x.png"], ["/nonexistent"]),
+        ("replay", ["--peers", "SB2"], ["SB2", "nearest: SB3"]),
+        ("replay", ["--capacity", "100"], ["--capacity 100", "at least 1024"]),
+        ("replay", ["--batch", "0"], ["at least 1"]),
+        ("train", ["--algorithms", "dqm"], ["dqm", "nearest: dqn"]),
+        ("train", ["--cleanrl", "/nonexistent.py"], ["/nonexistent.py", "no such file"]),
         ("soak", ["--net", "resnet"], ["resnet", "dqn"]),
         ("soak", ["--minutes", "0"], ["--minutes 0", "above 0"]),
         ("soak", ["--minuts", "1"], ["--minuts", "--minutes"]),
@@ -52,6 +63,19 @@ def test_a_peer_that_is_not_installed_is_named_once(capsys, monkeypatch) -> None
 
 
 SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")
+
+
+def test_replay_runs(tmp_path: Path, capsys) -> None:
+    """Whatever peers are there; ours by itself is within its bound on bytes."""
+    file = tmp_path / "out.json"
+    short = ("--capacity", "2000", "--seconds", "0.01", "--repeats", "1", "--batch", "8", "--train")
+    assert replay.main([*short, "--json", str(file), "--threads", "1"]) == 0
+    out = json.loads(file.read_text())
+    assert {r["kind"] for r in out["results"]} == {"uniform", "prioritized"}
+    for r in out["results"]:
+        assert r["sample 8"]["accel_rl"][0] > 0 and r["append"]["accel_rl"][0] > 0
+    assert len(out["train"]) == 2  # pictures and vectors
+    assert "the bound on bytes is 7,213" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -26,15 +26,45 @@ def test_cartpole_is_solved(tmp_path, algorithm, seed):
 
 @pytest.mark.slow
 @pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize(("algorithm", "score"), [("a2c", 0), ("ppo", 10)])
+@pytest.mark.parametrize(("algorithm", "score"), [("a2c", 0), ("ppo", 10), ("rainbow", 0)])
 def test_pong_is_won(tmp_path, algorithm, score):
-    """A2C above 0 within 4 M env steps, PPO above 10 within 2 M, from about -20."""
+    """A2C above 0 within 4 M env steps, PPO above 10 within 2 M, Rainbow above 0 within 1 M, from about -20."""
     name = f"experiments.cpu:pong_{algorithm}"
     done = run("train", name, "--run-dir", tmp_path / "run", timeout_s=4 * 3600)
     assert done.returncode == 0, done.stderr
     table = rows(tmp_path / "run")
     assert float(next(r["score"] for r in table if r["score"])) < -19
     assert float(table[-1]["eval_score"]) > score
+
+
+CATCH = (
+    *("--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c", "--envs", 8),
+    *("--replay.size", 20_000, "--replay.start", 1_000, "--epsilon-steps", 5_000, "--epsilon-final", 0.02),
+    *("--target-interval", 250, "--learning-rate", 5e-4, "--rule", "adam", "--rule-epsilon", 1e-3, "--seed", 1),
+    *("--checkpoint.interval", 0, "--evaluation.episodes", 100, "--evaluation.interval", 0),
+)
+
+
+@pytest.mark.parametrize("algorithm", ["rainbow", *(pytest.param(a, marks=pytest.mark.slow) for a in ("dqn", "c51"))])
+def test_catch_is_solved(tmp_path, algorithm):
+    """The online score of the last 100 games, 1 of 1 but for what exploration drops."""
+    steps, intensity = (12_000, 4) if algorithm == "rainbow" else (20_000, 8)
+    more = ("--env-steps", steps, "--intensity", intensity, "--run-dir", tmp_path / "run")
+    done = run("train", algorithm, *CATCH, *more)
+    assert done.returncode == 0, done.stderr
+    assert float(rows(tmp_path / "run")[-1]["score"]) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("algorithm", ["dqn", "c51", "rainbow"])
+def test_cartpole_is_solved_by_values(tmp_path, algorithm, seed):
+    """In the evaluation at the end, without exploration."""
+    name = f"experiments.cpu:cartpole_{algorithm}"
+    done = run("train", name, "--seed", seed, "--run-dir", tmp_path / "run", timeout_s=1100)
+    assert done.returncode == 0, done.stderr
+    assert float(rows(tmp_path / "run")[-1]["eval_score"]) > 475
 
 
 RECALL = (

@@ -1,7 +1,9 @@
 """Two equal runs are equal to the byte; a run killed at any moment and resumed equals one that was not."""
 
 import json
+import random
 import signal
+import time
 
 import pytest
 
@@ -36,8 +38,17 @@ GAMES = {
         *("--reset", "cached"),
     ),
     "cartpole": ("a2c", "--env", "CartPole-v1", "--groups", 1, "--reset", "swap"),
+    "rainbow": (  # the replay wraps twice
+        *("rainbow", "--game", "pong", "--max-episode-steps", 90, "--network", "a3c", "--batch-size", 8, "--envs", 8),
+        *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--target-interval", 300, "--noisy"),
+    ),
+    "dqn": (
+        *("dqn", "--game", "breakout", "--max-episode-steps", 90, "--network", "a3c", "--batch-size", 8, "--envs", 8),
+        *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--reset", "wait", "--epsilon-steps", 900),
+        *("--secondary.batch", 16),
+    ),
 }
-PARAMS = ["breakout", "cartpole", pytest.param("pong", marks=pytest.mark.slow)]
+PARAMS = ["breakout", "cartpole", "rainbow", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pong", "dqn"))]
 
 
 @pytest.fixture(scope="module", params=PARAMS)
@@ -69,6 +80,32 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
     done = run("resume", folder)
     assert done.returncode == 0, done.stderr
     assert_equal_runs(first, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", ["rainbow", "dqn"])
+def test_killed_twenty_times(tmp_path, name):
+    """Whenever it happens: between checkpoints, while one is written, while a killed run is being resumed."""
+    args = (*GAMES[name], *SMALL, "--checkpoint.interval", 100)
+    done = run("train", *args, "--run-dir", tmp_path / "whole")
+    assert done.returncode == 0, done.stderr
+    folder, moments = tmp_path / "run", random.Random(0)
+    for i in range(20):
+        process = start(*(("resume", folder) if i else ("train", *args, "--run-dir", folder)))
+        wait_for((folder / "config.json").exists)
+        time.sleep(moments.uniform(1, 12) if i % 3 else moments.uniform(5, 15))
+        if process.poll() is not None:
+            break  # done before its time
+        kill(process)
+        process.wait()
+    done = run("resume", folder)
+    assert done.returncode == 0 or "is finished" in done.stderr, done.stderr
+    assert i >= 5, "hardly ever killed"
+    assert_equal_runs(tmp_path / "whole", folder)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "whole" / "segments").iterdir()} == {
+        p.name: p.read_bytes() for p in (folder / "segments").iterdir()
+    }
 
 
 def test_stopped_by_ctrl_c_and_resumed(uninterrupted, tmp_path):

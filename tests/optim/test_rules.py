@@ -3,7 +3,7 @@ import torch
 
 from accel_rl.optim.exchange import Local
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.rules import Adam, RMSProp
+from accel_rl.optim.rules import ALIGNMENT, Adam, RMSProp
 
 
 def model():
@@ -47,15 +47,57 @@ def test_rmsprop_with_epsilon_inside_by_hand():
     torch.testing.assert_close(data, torch.tensor([1 - 1 / 0.5**0.5, 1.0]))
 
 
-def test_a_slice_updates_like_the_whole():
-    grad = torch.randn(10, generator=torch.Generator().manual_seed(0))
-    whole, parts = torch.zeros(10), torch.zeros(10)
-    rule, first, second = (Adam(n) for n in (10, 6, 4))
+RULES = {
+    "adam": Adam,
+    "rmsprop": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=True),
+    "rmsprop-torch": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=False),
+    "rmsprop-centered": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=True, centered=True),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_slice_updates_like_the_whole(name):
+    """Bit for bit, where it is cut at a multiple of ALIGNMENT."""
+    n, cut = 10 * ALIGNMENT + 7, 6 * ALIGNMENT
+    grad = torch.randn(n, generator=torch.Generator().manual_seed(0))
+    whole, parts = torch.zeros(n), torch.zeros(n)
+    rule, first, second = (RULES[name](k) for k in (n, cut, n - cut))
     for _ in range(3):
         rule.step(whole, grad, 0.1)
-        first.step(parts[:6], grad[:6], 0.1)
-        second.step(parts[6:], grad[6:], 0.1)
+        first.step(parts[:cut], grad[:cut], 0.1)
+        second.step(parts[cut:], grad[cut:], 0.1)
     assert torch.equal(whole, parts)
+
+
+@pytest.mark.parametrize("outside", [True, False])
+def test_centered_rmsprop(outside):
+    """Graves 2013 eq. 38 to 41 by hand; with epsilon outside the root, torch's."""
+    if outside:
+        ours, theirs = trajectories(
+            lambda n: RMSProp(n, 0.95, 1e-3, epsilon_inside=False, centered=True),
+            lambda p: torch.optim.RMSprop(p, 1e-2, alpha=0.95, eps=1e-3, centered=True),
+        )
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+        return
+    g, data = [2.0, -1.0, 0.5], torch.zeros(1)
+    rule, square, mean, want = RMSProp(1, 0.95, 0.01, epsilon_inside=True, centered=True), 0.0, 0.0, 0.0
+    for x in g:
+        rule.step(data, torch.tensor([x]), 0.1)
+        square, mean = 0.95 * square + 0.05 * x * x, 0.95 * mean + 0.05 * x
+        want -= 0.1 * x / (square - mean**2 + 0.01) ** 0.5
+    torch.testing.assert_close(data, torch.tensor([want]))
+
+
+def test_rules_go_on_from_their_state():
+    for name, make in RULES.items():
+        grad = torch.randn(100, generator=torch.Generator().manual_seed(1))
+        one, other, a, b = make(100), make(100), torch.zeros(100), torch.zeros(100)
+        one.step(a, grad, 0.1)
+        b.copy_(a)
+        other.load_state_dict(one.state_dict())
+        for rule, data in ((one, a), (other, b)):
+            rule.step(data, -2 * grad, 0.1)
+        assert torch.equal(a, b), name
 
 
 def test_flat_vectors_are_the_models_own():

@@ -83,7 +83,7 @@ def test_a_full_disk_leaves_the_earlier_ones_whole(three, monkeypatch, file):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    real = checkpoint._write
+    real = checkpoint.write_synced
 
     def write(path, data):
         if path.name == file:
@@ -91,7 +91,7 @@ def test_a_full_disk_leaves_the_earlier_ones_whole(three, monkeypatch, file):
             full()
         real(path, data)
 
-    monkeypatch.setattr(checkpoint, "_write", write)
+    monkeypatch.setattr(checkpoint, "write_synced", write)
     if file == "rename":
         monkeypatch.setattr(os, "rename", full)
     with pytest.raises(RunError, match="No space left on device") as e:

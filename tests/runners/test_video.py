@@ -72,8 +72,8 @@ class Remembering(CategoricalPolicyAgent):
         super().__init__(model)
         self.seen, self.actions = [], []
 
-    def act(self, obs, uniform, memory=None):
-        action, noted = super().act(obs, uniform, memory)
+    def act(self, obs, uniform, memory=None, b=slice(None)):
+        action, noted = super().act(obs, uniform, memory, b)
         self.seen.append(obs.clone())
         self.actions.append(int(action))
         return action, noted

@@ -1,0 +1,58 @@
+"""The best action by value, and now and then any."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.memory import Memory
+from accel_rl.models.q_network import QNetwork
+
+
+class EpsilonGreedyAgent:
+    """A uniform-random action with probability epsilon, else the one of the highest value.
+
+    epsilon: one number for all environments, or one for each [B]. At 1 for all, nothing is looked at.
+    """
+
+    state_size = 0
+
+    def __init__(self, model: QNetwork, epsilon: float | Tensor = 1.0, epsilon_evaluation: float = 0.05):
+        self.model, self.epsilon, self.epsilon_evaluation = model, epsilon, epsilon_evaluation
+        self.explores = True  # a noisy network acts with its noise, too
+
+    @property
+    def observes(self) -> bool:
+        return isinstance(self.epsilon, Tensor) or self.epsilon < 1
+
+    @torch.no_grad()
+    def act(
+        self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """obs [N, ...], uniform [N] of the environments b -> (action [N], nothing)."""
+        epsilon = self.epsilon[b] if isinstance(self.epsilon, Tensor) else self.epsilon
+        if not self.observes:
+            return self._any(uniform), {}
+        assert obs is not None
+        if self.model.noisy and self.explores:
+            self.model.resample()
+        best = self.model.q(obs, noise=self.explores).argmax(-1)
+        if isinstance(epsilon, float) and epsilon <= 0:
+            return best, {}
+        # the same number tells whether to explore and, stretched to [0, 1), where
+        return torch.where(uniform < epsilon, self._any(uniform / epsilon), best), {}
+
+    def _any(self, uniform: Tensor) -> Tensor:
+        return (uniform * self.model.n_actions).long().clamp_(max=self.model.n_actions - 1)
+
+    def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
+        """The same network with the epsilon of evaluations (0, if greedy)."""
+        agent = type(self)(self.model, 0.0 if greedy else self.epsilon_evaluation, self.epsilon_evaluation)
+        agent.explores = False
+        return agent
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epsilon = state["epsilon"]

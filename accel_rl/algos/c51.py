@@ -1,0 +1,76 @@
+"""Categorical DQN (Bellemare et al. 2017, arXiv:1707.06887; Stooke & Abbeel 2018, section 5.4.1)."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from accel_rl.algos.base import Loss, require
+from accel_rl.algos.dqn import DQN, DQNConfig
+from accel_rl.data.replay_batch import ReplayBatch
+from accel_rl.data.spec import EnvSpec
+from accel_rl.models.q_network import CategoricalQNetwork
+from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
+from accel_rl.ops.q_learning import chosen
+from accel_rl.optim.rules import Rule, RuleName, make_rule
+
+
+@dataclass(frozen=True)
+class C51Config(DQNConfig):
+    """Defaults: Bellemare et al. 2017, as Stooke & Abbeel 2018 train it.
+
+    The paper's step sizes: 2.5e-4 at a batch of 32, 4.2e-4 at all batches from 256 to 2,048.
+    """
+
+    atoms: int = 51
+    """Z, points that carry the distribution of returns (Bellemare et al. 2017: 51)."""
+    v_min: float = -10.0
+    """The first of them (Bellemare et al. 2017: -10)."""
+    v_max: float = 10.0
+    """The last of them (Bellemare et al. 2017: 10)."""
+    rule: RuleName = "adam"
+    """Update rule (Bellemare et al. 2017: Adam)."""
+    rule_epsilon: float = 0.01
+    """Of the update rule, times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.01)."""
+    epsilon_final: float = 0.01
+    """Share of random actions at the end of its descent (Bellemare et al. 2017: 0.01)."""
+    epsilon_evaluation: float = 0.001
+    """In evaluations (Bellemare et al. 2017: 0.001)."""
+
+    def check(self) -> None:
+        super().check()
+        require(
+            self,
+            atoms=(self.atoms >= 2, "at least 2"),
+            v_max=(-math.inf < self.v_min < self.v_max < math.inf, f"above --algo.v-min {self.v_min}"),
+        )
+
+
+class C51(DQN):
+    """Learns the distribution of returns of every action, not its mean alone."""
+
+    Config = C51Config
+
+    def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
+        c = self.config
+        return CategoricalQNetwork(spec, c.network, c.atoms, c.v_min, c.v_max, is_dueling=c.dueling, noisy=c.noisy)
+
+    def build_rule(self, size: int) -> Rule:
+        c = self.config
+        epsilon = c.rule_epsilon / c.batch_size
+        return make_rule(c.rule, size, decay=c.rule_decay, epsilon=epsilon, device=str(self.device))
+
+    def loss(self, batch: ReplayBatch) -> Loss:
+        """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""
+        model: CategoricalQNetwork = self.agent.model  # type: ignore[assignment]
+        atoms = model.support
+        logits = model(batch.obs_tm1)
+        with torch.no_grad():
+            logits_t = self.target(batch.obs_t)
+            selector = model(batch.obs_t) if self.config.double else logits_t
+            best = expectation(selector, atoms).argmax(-1)
+            p_t = torch.softmax(chosen(logits_t, best), -1)
+            target = project(batch.r_t[:, None] + batch.discount_t[:, None] * atoms, p_t, atoms)
+        losses = cross_entropy(target, chosen(logits, batch.a_tm1))
+        divergence = losses.detach() - entropy(target)  # KL, 0 where there is nothing left to learn
+        return self.weigh(batch, losses, divergence, expectation(logits.detach(), atoms))

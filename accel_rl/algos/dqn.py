@@ -1,0 +1,243 @@
+"""Deep Q-learning (Mnih et al. 2015; Stooke & Abbeel 2018, sections 3.2, 5.3 and 5.4)."""
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.counts import Count
+from accel_rl.data.replay_batch import ReplayBatch
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.models.q_network import QNetwork
+from accel_rl.ops.q_learning import chosen, double_q_target, huber
+from accel_rl.optim.rules import Rule, RuleName, make_rule
+from accel_rl.replays.config import ReplayConfig
+from accel_rl.replays.returns import NStep
+
+
+@dataclass(frozen=True)
+class DQNConfig(AlgorithmConfig):
+    """Defaults: Mnih et al. 2015, as Stooke & Abbeel 2018 train it with many simulators.
+
+    The paper's batches and step sizes: 32 at 2.5e-4, 512 at 7.5e-4, 1,024 at 15e-4.
+    """
+
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    batch_size: Count = 32
+    """Transitions of one update (Stooke & Abbeel, section 5.4: 32 to 2,048)."""
+    intensity: float = 8.0
+    """Training intensity: how often each transition is used on average (section 5: 8). The number of updates in a cycle
+    follows from it and the batch size."""
+    learning_rate: float = 2.5e-4
+    """Step size of the update rule."""
+    learning_rate_schedule: Literal["constant", "linear"] = "constant"
+    """Linear: down to zero at the end of the run."""
+    gamma: float = 0.99
+    """Discount per agent step (Mnih et al. 2015)."""
+    n_step: int = 1
+    """Rewards that a target sums before it bootstraps (Sutton 1988)."""
+    double: bool = False
+    """The learner chooses the next action that the target network values (van Hasselt et al. 2016)."""
+    dueling: bool = False
+    """Separate streams for the value of the state and of the actions (Wang et al. 2016)."""
+    noisy: bool = False
+    """Fully connected layers with learned noise instead of epsilon (Fortunato et al. 2018)."""
+    huber: float = 1.0
+    """Errors beyond this count linearly (Mnih et al. 2015: 1); 0: squared throughout."""
+    reward_clip: float = 1.0
+    """Rewards are clipped to +- this for learning, never in scores; 0: not at all (Mnih et al. 2015: 1)."""
+    clip_grad_norm: float = 0.0
+    """Largest L2 norm of the gradient; 0: any."""
+    target_interval: Count = 10_000
+    """Env steps between copies to the target network (Stooke & Abbeel's code: 10,000)."""
+    epsilon: float = 1.0
+    """Share of random actions when learning begins."""
+    epsilon_final: float = 0.1
+    """And at the end of its descent (Mnih et al. 2015: 0.1)."""
+    epsilon_steps: Count = 1_000_000
+    """Env steps of the descent, counted from the first update (Mnih et al. 2015: 1 M)."""
+    epsilon_spread: float = 0.0
+    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7); 0: all alike."""
+    epsilon_evaluation: float = 0.05
+    """In evaluations (Mnih et al. 2015: 0.05)."""
+    rule: RuleName = "rmsprop"
+    """Update rule. RMSProp has its epsilon inside the root or, -torch, outside; centered: Mnih et al. 2015."""
+    rule_decay: float = 0.95
+    """RMSProp's memory of squared gradients (Mnih et al. 2015: 0.95)."""
+    rule_epsilon: float = 1e-6
+    """The update rule's epsilon (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
+    network: Literal["a3c", "dqn", "nature"] = "dqn"
+    """Convolutions for pictures: two (Mnih et al. 2016), three padded (Stooke & Abbeel), three (Mnih et al. 2015)."""
+
+    def check(self) -> None:
+        positive, share, zero = "above 0", "between 0 and 1", "0 or more"
+        require(
+            self,
+            batch_size=(self.batch_size >= 1, "at least 1"),
+            intensity=(0 < self.intensity < math.inf, positive),
+            learning_rate=(0 < self.learning_rate < math.inf, positive),
+            gamma=(0 <= self.gamma <= 1, share),
+            n_step=(self.n_step >= 1, "at least 1"),
+            huber=(self.huber >= 0, zero),
+            reward_clip=(self.reward_clip >= 0, zero),
+            clip_grad_norm=(self.clip_grad_norm >= 0, zero),
+            target_interval=(self.target_interval >= 1, "at least 1"),
+            epsilon=(0 <= self.epsilon <= 1, share),
+            epsilon_final=(0 <= self.epsilon_final <= 1, share),
+            epsilon_steps=(self.epsilon_steps >= 0, zero),
+            epsilon_spread=(self.epsilon_spread >= 0, zero),
+            epsilon_evaluation=(0 <= self.epsilon_evaluation <= 1, share),
+            rule_decay=(0 <= self.rule_decay < 1, "at least 0 and below 1"),
+            rule_epsilon=(0 < self.rule_epsilon < math.inf, positive),
+        )
+        self.replay.check()
+
+    def check_sampling(self, T: int, B: int) -> None:
+        # the first update finds a batch; a ring holds a rollout, a stack of four and the n steps after it
+        rows = -(-self.replay.size // B)
+        require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
+        if rows < T + self.n_step + 8:
+            self.replay.too_small((T + self.n_step + 8) * B, f"{B} environments x {T} steps")
+
+    def check_memory(self, spec: EnvSpec, device: str) -> None:
+        self.replay.check_memory(spec, device)
+
+    def horizon(self, B: int) -> int:
+        """So long that a cycle has an update to do; at least 2, so that acting and stepping overlap."""
+        return max(2, round(self.batch_size / (self.intensity * B)))
+
+
+class DQN(Algorithm):
+    """Learns the value of every action from a replay, against a target network."""
+
+    Config = DQNConfig
+    sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
+
+    agent: EpsilonGreedyAgent
+
+    def __init__(self, config: DQNConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+        super().__init__(config, spec, T=T, B=B, device=device)
+        self.target = copy.deepcopy(self.agent.model).requires_grad_(False)
+        self.env_steps = 0  # sampled so far
+        self._due = 0.0  # transitions that training still owes the intensity
+        self.agent.epsilon = self.epsilon()
+
+    def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
+        return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=self.config.epsilon_evaluation)
+
+    def build_model(self, spec: EnvSpec) -> QNetwork:
+        c = self.config
+        return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy)
+
+    def build_rule(self, size: int) -> Rule:
+        c = self.config
+        return make_rule(c.rule, size, decay=c.rule_decay, epsilon=c.rule_epsilon, device=str(self.device))
+
+    def begin(self) -> None:
+        c = self.config
+        seed = int(torch.randint(2**62, ()))
+        returns = NStep(c.n_step, c.gamma, c.reward_clip)
+        self.replay = c.replay.build(self.spec, self.B, returns, str(self.device), seed)
+
+    def share(self, other: "DQN") -> None:
+        """Instead of `begin`: learn from another's replay, and start where it starts."""
+        seed = int(torch.randint(2**62, ()))
+        self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
+        self.update_target()
+
+    @property
+    def learning_rate(self) -> float:
+        c = self.config
+        return c.learning_rate * (1 - self.progress if c.learning_rate_schedule == "linear" else 1.0)
+
+    @property
+    def max_grad_norm(self) -> float | None:  # type: ignore[override]
+        return self.config.clip_grad_norm or None
+
+    @property
+    def learning(self) -> bool:
+        """Whether the random play before the first update is over."""
+        return self.env_steps >= self.config.replay.start and len(self.replay) > 0
+
+    def epsilon(self) -> float | Tensor:
+        """At this point of the run: one number, or with a spread one for each environment [B]."""
+        c = self.config
+        done = self.env_steps - c.replay.start
+        if done < 0:
+            return 1.0
+        if c.noisy:
+            return 0.0
+        share = min(done / c.epsilon_steps, 1.0) if c.epsilon_steps else 1.0
+        epsilon = c.epsilon + (c.epsilon_final - c.epsilon) * share
+        if not c.epsilon_spread:
+            return epsilon
+        power = 1 + c.epsilon_spread * torch.arange(self.B, device=self.device) / max(self.B - 1, 1)
+        return torch.full((self.B,), epsilon, device=self.device) ** power
+
+    def ingest(self, rollout: Rollout) -> None:
+        self.replay.append(rollout)
+        self.replay.anneal(self.progress)
+        before, new = self.env_steps, int(rollout.valid.sum())
+        self.env_steps += new
+        if self.learning:
+            self._due += new * self.config.intensity
+        if self.env_steps // self.config.target_interval > before // self.config.target_interval:
+            self.update_target()
+        self.agent.epsilon = self.epsilon()
+
+    def batches(self) -> Iterator[ReplayBatch]:
+        while self._due >= self.config.batch_size:
+            self._due -= self.config.batch_size
+            if self.config.noisy:
+                self.agent.model.resample()
+                self.target.resample()
+            yield self.replay.sample(self.config.batch_size)
+
+    def loss(self, batch: ReplayBatch) -> Loss:
+        """E[w huber(r + gamma q'(s', a*) - q(s, a))], Mnih et al. 2015, algorithm 1."""
+        q = self.agent.model.q(batch.obs_tm1)
+        with torch.no_grad():
+            q_t = self.target.q(batch.obs_t)
+            selector = self.agent.model.q(batch.obs_t) if self.config.double else q_t
+            target = double_q_target(batch.r_t, batch.discount_t, q_t, selector)
+        error = target - chosen(q, batch.a_tm1)
+        return self.weigh(batch, huber(error, self.config.huber), error, q)
+
+    def weigh(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
+        """The mean of losses [N] by the batch's weights; error [N] becomes the priority; q [N, A] is reported."""
+        total = (batch.weight * losses).mean()
+        metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}
+        return Loss(total, {name: x.detach() for name, x in metrics.items()}, error.detach())
+
+    def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
+        if loss.error is not None:
+            self.replay.update(batch, loss.error)
+
+    @torch.no_grad()
+    def update_target(self) -> None:
+        for target, learned in zip(self.target.parameters(), self.agent.model.parameters(), strict=True):
+            target.copy_(learned)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            **super().state_dict(),
+            "target": parameters_to_vector(self.target.parameters()),
+            "env_steps": self.env_steps,
+            "due": self._due,
+            "replay": self.replay.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        vector_to_parameters(state["target"].to(self.device), self.target.parameters())
+        self.env_steps, self._due = state["env_steps"], state["due"]
+        self.replay.load_state_dict(state["replay"])
+        self.agent.epsilon = self.epsilon()

@@ -1,0 +1,97 @@
+"""Networks that value every action: plain, dueling, over distributions, with noise."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.models.convolution import NETWORKS
+from accel_rl.models.initialize import orthogonal_
+from accel_rl.models.mlp import MLP
+from accel_rl.models.noisy import NoisyLinear
+from accel_rl.ops.categorical import expectation
+from accel_rl.ops.q_learning import dueling
+
+VECTOR_HIDDEN = 128
+
+
+def features(spec: EnvSpec, network: str) -> tuple[nn.Module, int, int]:
+    """What turns an observation into features, how many, and the width of the layer that follows in each stream."""
+    if spec.is_image:
+        cls = NETWORKS[network]
+        body = cls(spec.stack, spec.frame_shape[0], spec.frame_shape[1], hidden=0)
+        return body, body.out_features, cls.hidden
+    mlp = MLP(math.prod(spec.frame_shape) * spec.stack, (VECTOR_HIDDEN,))
+    return mlp, mlp.out_features, VECTOR_HIDDEN
+
+
+class Stream(nn.Module):
+    """features [N, F] -> hidden (ReLU) -> [N, outputs]; at first every output is nearly zero."""
+
+    def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool):
+        super().__init__()
+        self.noisy = noisy
+        if noisy:
+            self.hidden: nn.Linear = NoisyLinear(inputs, hidden)
+            self.out: nn.Linear = NoisyLinear(hidden, outputs)
+        else:
+            self.hidden = orthogonal_(nn.Linear(inputs, hidden), math.sqrt(2))
+            self.out = orthogonal_(nn.Linear(hidden, outputs), 0.01)
+
+    def forward(self, x: Tensor, noise: bool) -> Tensor:
+        if self.noisy:
+            return self.out(torch.relu(self.hidden(x, noise)), noise)
+        return self.out(torch.relu_(self.hidden(x)))
+
+
+class QNetwork(nn.Module):
+    """obs [N, ...] -> q [N, A].
+
+    Mnih et al. 2015; `is_dueling`: two streams after the convolutions (Wang et al. 2016), whose gradients in the shared
+    part are scaled by 2^-1/2, as there; `noisy`: fully connected layers with noise (Fortunato et al. 2018).
+    """
+
+    def __init__(self, spec: EnvSpec, network: str, is_dueling: bool = False, noisy: bool = False, atoms: int = 1):
+        super().__init__()
+        self.n_actions, self.atoms, self.noisy = spec.n_actions, atoms, noisy
+        self.body, inputs, hidden = features(spec, network)
+        self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, noisy)
+        self.value = Stream(inputs, hidden, atoms, noisy) if is_dueling else None
+
+    def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
+        """obs [N, ...] -> [N, A, atoms]. noise: with that of the last `resample` (without: the mean network)."""
+        x = self.body(obs)
+        if self.value is not None and x.requires_grad:
+            x.register_hook(lambda grad: grad * 2**-0.5)
+        out = self.advantage(x, noise).view(-1, self.n_actions, self.atoms)
+        if self.value is None:
+            return out
+        return dueling(self.value(x, noise).view(-1, 1, self.atoms), out)
+
+    def q(self, obs: Tensor, noise: bool = True) -> Tensor:
+        """obs [N, ...] -> q [N, A]."""
+        return self.outputs(obs, noise).squeeze(-1)
+
+    forward = q
+
+    def resample(self) -> None:
+        """New noise for every layer that has any."""
+        for module in self.modules():
+            if isinstance(module, NoisyLinear):
+                module.resample()
+
+
+class CategoricalQNetwork(QNetwork):
+    """obs [N, ...] -> logits [N, A, Z] of returns between v_min and v_max (Bellemare et al. 2017)."""
+
+    def __init__(self, spec: EnvSpec, network: str, atoms: int, v_min: float, v_max: float, **options: bool):
+        super().__init__(spec, network, atoms=atoms, **options)
+        self.support: Tensor
+        self.register_buffer("support", torch.linspace(v_min, v_max, atoms), persistent=False)
+
+    def q(self, obs: Tensor, noise: bool = True) -> Tensor:
+        return expectation(self.outputs(obs, noise), self.support)
+
+    def forward(self, obs: Tensor, noise: bool = True) -> Tensor:
+        return self.outputs(obs, noise)

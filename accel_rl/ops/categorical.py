@@ -1,0 +1,31 @@
+"""Distributions of returns over fixed atoms (Bellemare et al. 2017, arXiv:1707.06887)."""
+
+import torch
+from torch import Tensor
+
+
+def project(atoms_p: Tensor, p: Tensor, atoms: Tensor) -> Tensor:
+    """Moves a distribution onto the atoms, each mass to its two neighbours (eq. 7).
+
+    atoms_p [N, Z]: where the masses p [N, Z] lie; atoms [Z]: equally spaced, ascending -> [N, Z]. What lies outside
+    goes to the first or the last atom.
+    """
+    low, high = atoms[0], atoms[-1]
+    width = (high - low) / (len(atoms) - 1)
+    near = (1 - (atoms_p.clamp(low, high)[:, None, :] - atoms[None, :, None]).abs() / width).clamp(0, 1)
+    return torch.bmm(near, p[:, :, None]).squeeze(-1)
+
+
+def expectation(logits: Tensor, atoms: Tensor) -> Tensor:
+    """sum_i z_i softmax(logits)_i. logits [..., Z], atoms [Z] -> [...]."""
+    return torch.softmax(logits, -1) @ atoms
+
+
+def cross_entropy(p: Tensor, logits: Tensor) -> Tensor:
+    """-sum_i p_i log softmax(logits)_i, algorithm 1. p, logits [N, Z] -> [N]."""
+    return -(p * torch.log_softmax(logits, -1)).sum(-1)
+
+
+def entropy(p: Tensor) -> Tensor:
+    """-sum_i p_i log p_i, in nats. p [N, Z] -> [N]."""
+    return -torch.special.xlogy(p, p).sum(-1)

@@ -1,0 +1,39 @@
+"""Q-learning: targets, losses, the dueling sum. Indices as in rlax: tm1 before the step, t after it."""
+
+import torch
+from torch import Tensor
+
+
+def q_learning_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor) -> Tensor:
+    """r_t + discount_t max_a q_t(a), Mnih et al. 2015, algorithm 1. r_t, discount_t [N]; q_t [N, A] -> [N]."""
+    return r_t + discount_t * q_t.max(-1).values
+
+
+def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: Tensor) -> Tensor:
+    """r_t + discount_t q_t(argmax_a q_t_selector(a)), van Hasselt et al. 2016 (arXiv:1509.06461) eq. 4.
+
+    r_t, discount_t [N]; q_t (of the target network), q_t_selector (of the learner) [N, A] -> [N].
+    """
+    return r_t + discount_t * chosen(q_t, q_t_selector.argmax(-1))
+
+
+def chosen(q: Tensor, action: Tensor) -> Tensor:
+    """q(a). q [N, A] or [N, A, Z]; action [N] int64 -> [N] or [N, Z]."""
+    return q[torch.arange(len(action), device=q.device), action]
+
+
+def huber(error: Tensor, delta: float) -> Tensor:
+    """1/2 error^2 within +- delta, delta (|error| - delta / 2) beyond; delta 0: 1/2 error^2. [...] -> [...].
+
+    With delta 1 its gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods).
+    """
+    if not delta:
+        return 0.5 * error.square()
+    size = error.abs()
+    near = size.clamp(max=delta)
+    return 0.5 * near.square() + delta * (size - near)
+
+
+def dueling(value: Tensor, advantage: Tensor) -> Tensor:
+    """V + A - mean_a A, Wang et al. 2016 (arXiv:1511.06581) eq. 9. value [N, 1, ...], advantage [N, A, ...]."""
+    return value + advantage - advantage.mean(1, keepdim=True)

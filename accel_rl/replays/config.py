@@ -1,0 +1,95 @@
+"""Settings of a replay, and what it takes."""
+
+from dataclasses import dataclass
+
+import torch
+
+from accel_rl import hardware
+from accel_rl.counts import Count
+from accel_rl.data.spec import EnvSpec
+from accel_rl.errors import ConfigError
+from accel_rl.replays.prioritized import Prioritized
+from accel_rl.replays.replay import Replay
+from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import FrameRing, bytes_per_transition
+from accel_rl.replays.uniform import Uniform
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """Experience replay: every frame is stored once, organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
+
+    size: Count = 1_000_000
+    """Transitions that are remembered, of all environments together (Mnih et al. 2015: 1 M)."""
+    start: Count = 50_000
+    """Env steps of uniform-random play before the first update (Mnih et al. 2015: 50,000)."""
+    device: str = "auto"
+    """Where it is stored: auto (where the learner is), cpu, cuda or cuda:N (Parr 2017)."""
+    replacement: bool = True
+    """Uniform batches may hold a transition twice."""
+    prioritized: bool = False
+    """Draw by the size of the last error (Schaul et al. 2016), else uniformly."""
+    alpha: float = 0.5
+    """Exponent of the priorities (Hessel et al. 2018: 0.5)."""
+    beta: float = 0.4
+    """Exponent of the importance weights at the beginning (Hessel et al. 2018: 0.4)."""
+    beta_final: float = 1.0
+    """And at the end of the run; linear between (Hessel et al. 2018: 1)."""
+
+    def check(self) -> None:
+        positive, share = "at least 1", "between 0 and 1"
+        for name, holds, allowed in (
+            ("size", self.size >= 1, positive),
+            ("start", self.start >= 0, "0 or more"),
+            ("alpha", 0 <= self.alpha <= 1, share),
+            ("beta", 0 <= self.beta <= 1, share),
+            ("beta_final", 0 <= self.beta_final <= 1, share),
+        ):
+            if not holds:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--replay.{flag} {getattr(self, name)}: must be {allowed}")
+        if self.start > self.size:
+            raise ConfigError(f"--replay.start {self.start}: must be at most --replay.size {self.size}")
+
+    def too_small(self, least: int, why: str) -> None:
+        raise ConfigError(f"--replay.size {self.size}: too small for {why}; at least {least}")
+
+    def where(self, learner: str) -> str:
+        """The device, resolved. ConfigError for one that is not there."""
+        if self.device == "auto":
+            return learner
+        n = hardware.gpu_count()
+        allowed = ["cpu", *(["cuda"] if n else []), *(f"cuda:{i}" for i in range(n))]
+        if self.device not in allowed:
+            raise ConfigError(f"--replay.device {self.device}: not available; allowed: auto, {', '.join(allowed)}")
+        return self.device
+
+    def bytes_each(self, spec: EnvSpec) -> float:
+        """Memory of one transition."""
+        sums = 4 * (1 + 2 / 31) if self.prioritized else 0.0
+        return bytes_per_transition(spec) + sums
+
+    def check_memory(self, spec: EnvSpec, learner: str) -> None:
+        """ConfigError, by how much, if it does not fit into the memory that is free."""
+        device = self.where(learner)
+        need, free = self.size * self.bytes_each(spec), 0.95 * hardware.free_memory(device)
+        if need > free:
+            raise ConfigError(
+                f"--replay.size {self.size}: needs {need / 2**30:.2f} GiB on {device}, where {free / 2**30:.2f} GiB "
+                f"can be had, {(need - free) / 2**30:.2f} GiB too much; at most {int(free / self.bytes_each(spec))}"
+            )
+
+    def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:
+        """Takes the memory. ConfigError if it is not there."""
+        self.check_memory(spec, learner)
+        try:
+            ring = FrameRing(spec, B, self.size, returns, self.where(learner))
+        except (MemoryError, torch.cuda.OutOfMemoryError) as e:
+            raise ConfigError(f"--replay.size {self.size}: the memory could not be taken ({e})") from e
+        return self.over(ring, learner, seed, owner=True)
+
+    def over(self, ring: FrameRing, learner: str, seed: int, owner: bool = False) -> Replay:
+        """A way to draw from a ring that is there."""
+        if self.prioritized:
+            return Replay(ring, Prioritized(ring, seed, self.alpha, self.beta, self.beta_final), learner, owner)
+        return Replay(ring, Uniform(ring, seed, self.replacement), learner, owner)

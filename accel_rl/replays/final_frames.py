@@ -1,0 +1,41 @@
+"""Frames that no row of the ring shows: the last of each episode, which the next episode's first one replaces."""
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.spec import EnvSpec
+
+NONE = -1
+
+
+class FinalFrames:
+    """A pool of frames with numbered slots. It grows when episodes are shorter than it was made for."""
+
+    def __init__(self, spec: EnvSpec, slots: int, device: torch.device):
+        dtype = getattr(torch, spec.frame_dtype)
+        self.frames = torch.zeros(max(slots, 1), *spec.frame_shape, dtype=dtype, device=device)
+        self._free = list(range(len(self.frames) - 1, -1, -1))
+
+    def put(self, frames: Tensor) -> Tensor:
+        """Keep frames [n, ...]; returns their slots [n] int32."""
+        while len(self._free) < len(frames):
+            self._grow()
+        slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int32)
+        self.frames[slots.long().to(self.frames.device)] = frames.to(self.frames.device)
+        return slots.to(self.frames.device)
+
+    def drop(self, slots: Tensor) -> None:
+        """Nobody needs these any more (entries NONE are passed over)."""
+        self._free += slots[slots >= 0].tolist()
+
+    def clear(self) -> None:
+        self._free = list(range(len(self.frames) - 1, -1, -1))
+
+    def _grow(self) -> None:
+        n = len(self.frames)
+        self.frames = torch.cat([self.frames, torch.zeros_like(self.frames)])
+        self._free += range(2 * n - 1, n - 1, -1)
+
+    @property
+    def nbytes(self) -> int:
+        return self.frames.nbytes

@@ -1,0 +1,85 @@
+"""A ring as segments: what a checkpoint has to write of it is what is new."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.segment import Segment
+from accel_rl.replays.final_frames import NONE
+from accel_rl.replays.ring import SAMPLEABLE, FrameRing
+
+SEGMENT_BYTES = 32 * 2**20  # so much is written again with each checkpoint, on average half of it
+_CELLS = ("frames", "age", "action", "reward", "flags")
+
+
+class History:
+    """Cuts a ring's rows into segments of a fixed number of rows, counted from the run's first.
+
+    A whole segment never changes and is saved once; the rows since the last whole one are saved with each checkpoint.
+    """
+
+    def __init__(self, ring: FrameRing):
+        self.ring = ring
+        self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
+        self._whole: list[tuple[int, int, Segment]] = []  # rows [low, high), as they were or will be saved
+
+    def state_dict(self) -> dict[str, Any]:
+        ring = self.ring
+        self._whole = [s for s in self._whole if s[1] > ring.oldest]
+        low = max(self._whole[-1][1] if self._whole else 0, ring.oldest)
+        segments = list(self._whole)
+        while low < ring.cursor:
+            boundary = (low // self.rows + 1) * self.rows
+            high = min(boundary, ring.cursor)
+            segments.append((low, high, self._segment(low, high)))
+            if high == boundary:
+                self._whole.append(segments[-1])
+            low = high
+        return {
+            "cursor": ring.cursor,
+            "rows": [[low, high] for low, high, _ in segments],
+            "segments": [segment for _, _, segment in segments],
+        }
+
+    def _segment(self, low: int, high: int) -> Segment:
+        return Segment(f"rows-{low:012d}-{high:012d}", lambda: self._read(low, high))
+
+    def _read(self, low: int, high: int) -> dict[str, Tensor]:
+        ring = self.ring
+        assert low >= ring.oldest, "a segment is saved with the checkpoint that first holds it"
+        row = torch.arange(low, high, device=ring.device) % ring.L
+        at = (row[:, None] * ring.B + torch.arange(ring.B, device=ring.device)).flatten()
+        tensors = {name: getattr(ring, name).index_select(0, at).cpu() for name in _CELLS}
+        tensors["flags"] &= ~SAMPLEABLE & 0xFF  # follows from the steps after it, some of which may not be there yet
+        final = ring.final[at]
+        ended = (final >= 0).nonzero().squeeze(-1)
+        tensors["ended"] = ended.cpu()
+        tensors["final_frames"] = ring.finals.frames[final[ended].long()].cpu()
+        return tensors
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """ConfigError from a segment that is damaged; ValueError where the ring is another."""
+        ring, B = self.ring, self.ring.B
+        ring.cursor = state["cursor"]
+        ring.final.fill_(NONE)
+        ring.finals.clear()
+        self._whole = []
+        for (low, high), segment in zip(state["rows"], state["segments"], strict=True):
+            tensors = segment.load()
+            n = len(tensors["age"]) // B
+            if len(tensors["age"]) != (high - low) * B or tensors["frames"].shape[1:] != ring.frames.shape[1:]:
+                raise ValueError(f"the replay's {segment.name} holds {n} rows of another environment or size")
+            skip = max(0, ring.oldest - low)
+            row = torch.arange(low + skip, high, device=ring.device) % ring.L
+            at = (row[:, None] * B + torch.arange(B, device=ring.device)).flatten()
+            for name in _CELLS:
+                getattr(ring, name)[at] = tensors[name][skip * B :].to(ring.device)
+            ended = tensors["ended"]
+            kept = ended >= skip * B
+            if kept.any():
+                slots = ring.finals.put(tensors["final_frames"][kept])
+                ring.final[at[(ended[kept] - skip * B).to(ring.device)]] = slots
+            if high % self.rows == 0:
+                self._whole.append((low, high, segment))
+        ring.mark(ring.oldest, ring.cursor - ring.returns.n)

@@ -1,0 +1,80 @@
+"""A ring and a way to draw from it."""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.replay_batch import ReplayBatch
+from accel_rl.data.rollout import Rollout
+from accel_rl.replays.history import History
+from accel_rl.replays.ring import FrameRing
+
+
+class Selection(Protocol):
+    """Which cells a batch is made of: `Uniform` or `Prioritized`."""
+
+    def appended(self, before: tuple[int, int]) -> None: ...
+    def draw(self, N: int) -> tuple[Tensor, Tensor]: ...
+    def update(self, cell: Tensor, error: Tensor) -> None: ...
+    def anneal(self, progress: float) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Replay:
+    """`append` rollouts, `sample` batches, `update` with the errors that were found.
+
+    Several may share a ring: one owns it and writes, the others follow.
+    """
+
+    def __init__(
+        self, ring: FrameRing, selection: Selection, device: str | torch.device | None = None, owner: bool = True
+    ):
+        """device: where batches are wanted (the ring's, if None)."""
+        self.ring, self.selection = ring, selection
+        self.device = ring.device if device is None else torch.device(device)
+        self._history = History(ring) if owner else None
+        self._seen = ring.eligible
+
+    def append(self, rollout: Rollout) -> None:
+        """Take in a rollout; one that only follows notes what the owner has taken in."""
+        if self._history is not None:
+            self.ring.append(rollout)
+        self.selection.appended(self._seen)
+        self._seen = self.ring.eligible
+
+    def sample(self, N: int) -> ReplayBatch:
+        """N transitions. ValueError where there are too few."""
+        if not len(self.ring):
+            raise ValueError("the replay holds no whole transition yet")
+        cells, weight = self.selection.draw(N)
+        batch = self.ring.batch(cells)
+        batch.weight = weight
+        return batch if self.device == self.ring.device else _moved(batch, self.device)
+
+    def update(self, batch: ReplayBatch, error: Tensor) -> None:
+        """The errors [N] that a batch showed: the priorities of its cells, where those matter."""
+        self.selection.update(batch.cell.to(self.ring.device), error.to(self.ring.device))
+
+    def anneal(self, progress: float) -> None:
+        """Where schedules are, by the share of the run that is done."""
+        self.selection.anneal(progress)
+
+    def __len__(self) -> int:
+        return len(self.ring)
+
+    def state_dict(self) -> dict[str, Any]:
+        history = None if self._history is None else self._history.state_dict()
+        return {"history": history, "selection": self.selection.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self._history is not None:
+            self._history.load_state_dict(state["history"])
+        self._seen = self.ring.eligible
+        self.selection.load_state_dict(state["selection"])
+
+
+def _moved(batch: ReplayBatch, device: torch.device) -> ReplayBatch:
+    fields = {name: getattr(batch, name).to(device, non_blocking=True) for name in ReplayBatch.__slots__}
+    return ReplayBatch(**fields)

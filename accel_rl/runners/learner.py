@@ -1,0 +1,68 @@
+"""The part of a run that learns: algorithm, flat parameters, rule, exchange."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.agents.base import Agent
+from accel_rl.algos.base import Algorithm
+from accel_rl.config import TrainConfig, find_algorithm
+from accel_rl.data.spec import EnvSpec
+from accel_rl.optim.exchange import Local
+from accel_rl.optim.flat import FlatParameters
+
+
+class Learner:
+    """One network and all that changes it. --log.norms: it reports what Stooke & Abbeel 2018 show in appendix C."""
+
+    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int):
+        torch.manual_seed(seed)
+        cls: type[Algorithm] = find_algorithm(config.algorithm)
+        self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
+        self.flat = FlatParameters(self.algo.agent.model)
+        self.exchange = Local(self.flat, self.algo.build_rule(len(self.flat.data)), self.algo.max_grad_norm)
+        self.updates, self.norms = 0, config.log.norms
+
+    def update(self, batch: Any) -> dict[str, Tensor]:
+        """Learn from one batch; returns what to report, scalars []."""
+        self.flat.zero_grad()
+        loss = self.algo.loss(batch)
+        loss.total.backward()
+        before = self.flat.data.clone() if self.norms else None
+        grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach())
+        self.algo.after_update(batch, loss)
+        self.updates += 1
+        return {**loss.metrics, "grad_norm": grad_norm, **self._norms(before)}
+
+    def _norms(self, before: Tensor | None) -> dict[str, Tensor]:
+        """Stooke & Abbeel 2018, appendix C: L2 norms of each layer's parameters, gradient (clipped) and step."""
+        if before is None:
+            return {}
+        norm, norms = torch.linalg.vector_norm, {"param_norm": torch.linalg.vector_norm(self.flat.data)}
+        for name, part in self.flat.layers():
+            norms[f"param_norm/{name}"] = norm(self.flat.data[part])
+            norms[f"grad_norm/{name}"] = norm(self.flat.grad[part])
+            norms[f"step_norm/{name}"] = norm(self.flat.data[part] - before[part])
+        return norms
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"algo": self.algo.state_dict(), "exchange": self.exchange.state_dict(), "updates": self.updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._check(state)
+        self.algo.load_state_dict(state["algo"])
+        self.exchange.load_state_dict(state["exchange"])
+        self.updates = state["updates"]
+
+    def load_agent(self, state: dict[str, Any]) -> Agent:
+        """What plays, without what learning alone needs."""
+        self._check(state)
+        self.algo.agent.load_state_dict(state["algo"]["agent"])
+        self.flat.data.copy_(state["exchange"]["parameters"])
+        return self.algo.agent
+
+    def _check(self, state: dict[str, Any]) -> None:
+        got, want = len(state["exchange"]["parameters"]), len(self.flat.data)
+        if got != want:
+            raise ValueError(f"the checkpoint has {got} parameters, the network {want}")

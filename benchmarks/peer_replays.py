@@ -1,0 +1,185 @@
+"""Other programs' replays behind one face, each filled with the same kind of experience, set up as its manual has it.
+
+Pictures of 84x84 in stacks of four, from `B` simulators; every peer holds frames as densely as it can.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+H, W, STACK = 84, 84, 4
+EPISODE = 500  # steps
+
+
+class PeerReplay(Protocol):
+    """sample(N): observations before and after, actions, rewards, ends; update: new priorities for what was drawn."""
+
+    bytes_each: float
+
+    def append(self) -> int:
+        """One step of every simulator -> transitions appended."""
+
+    def sample(self, N: int) -> None: ...
+    def sample_and_update(self, N: int) -> None: ...
+
+
+class SB3:
+    """stable_baselines3.common.buffers.ReplayBuffer with optimize_memory_usage: whole stacks, but each once."""
+
+    package, kinds = "stable_baselines3", ("uniform",)
+
+    def __init__(self, capacity: int, B: int, prioritized: bool, rng: np.random.Generator):
+        from gymnasium.spaces import Box, Discrete
+        from stable_baselines3.common.buffers import ReplayBuffer
+
+        self.buffer = ReplayBuffer(
+            capacity, Box(0, 255, (STACK, H, W), np.uint8), Discrete(6), "cpu", B, optimize_memory_usage=True,
+            handle_timeout_termination=False,
+        )  # fmt: skip
+        b = self.buffer
+        b.observations[:] = rng.integers(0, 256, (1, *b.observations.shape[1:]), dtype=np.uint8)
+        b.rewards[:], b.full = 1.0, True
+        self.step = (b.observations[0].copy(), b.observations[1].copy(), np.zeros(B), np.ones(B), np.zeros(B))
+        self.infos: list[dict[str, Any]] = [{} for _ in range(B)]
+        self.bytes_each = (b.observations.nbytes + b.actions.nbytes + b.rewards.nbytes + b.dones.nbytes) / capacity
+
+    def append(self) -> int:
+        self.buffer.add(*self.step, self.infos)
+        return len(self.infos)
+
+    def sample(self, N: int) -> None:
+        self.buffer.sample(N)
+
+    def sample_and_update(self, N: int) -> None:
+        raise NotImplementedError
+
+
+class Tianshou:
+    """tianshou.data.ReplayBuffer, stack_num=4, the newest frame alone; PrioritizedReplayBuffer."""
+
+    package, kinds = "tianshou", ("uniform", "prioritized")
+
+    def __init__(self, capacity: int, B: int, prioritized: bool, rng: np.random.Generator):
+        from tianshou.data import Batch, PrioritizedReplayBuffer, ReplayBuffer
+
+        options: dict[str, Any] = {"stack_num": STACK, "ignore_obs_next": True, "save_only_last_obs": True}
+        if prioritized:
+            options |= {"alpha": 0.5, "beta": 0.4}
+        self.buffer = (PrioritizedReplayBuffer if prioritized else ReplayBuffer)(capacity, **options)
+        frame = rng.integers(0, 256, (STACK, H, W), dtype=np.uint8)
+        self._at = 0
+        self._step = lambda end: Batch(
+            obs=frame, act=0, rew=1.0, terminated=end, truncated=False, obs_next=frame, info={}, policy={}
+        )
+        while len(self.buffer) < capacity:
+            self.append()
+        self.bytes_each = sum(x.nbytes for x in _arrays(self.buffer._meta)) / capacity
+
+    def append(self) -> int:
+        self._at += 1
+        self.buffer.add(self._step(self._at % EPISODE == 0))
+        return 1
+
+    def sample(self, N: int) -> Any:
+        return self.buffer.sample(N)
+
+    def sample_and_update(self, N: int) -> None:
+        _, at = self.sample(N)
+        self.buffer.update_weight(at, np.random.rand(N))
+
+
+class CPPRB:
+    """cpprb.ReplayBuffer with next_of and stack_compress; PrioritizedReplayBuffer."""
+
+    package, kinds = "cpprb", ("uniform", "prioritized")
+
+    def __init__(self, capacity: int, B: int, prioritized: bool, rng: np.random.Generator):
+        import cpprb
+
+        fields: dict[str, Any] = {
+            "obs": {"shape": (H, W, STACK), "dtype": np.uint8}, "act": {}, "rew": {}, "done": {}
+        }  # fmt: skip
+        cls = cpprb.PrioritizedReplayBuffer if prioritized else cpprb.ReplayBuffer
+        more = {"alpha": 0.5} if prioritized else {}
+        self.buffer = cls(capacity, fields, next_of="obs", stack_compress="obs", **more)
+        frames = rng.integers(0, 256, (H, W, EPISODE + STACK), dtype=np.uint8)
+        self._stacks = np.stack([frames[..., t : t + STACK] for t in range(EPISODE + 1)])
+        self._at = 0
+        while self.buffer.get_stored_size() < capacity - EPISODE:
+            self._episode()
+        self.bytes_each = H * W + 3 * 4  # one frame and three floats; the library does not show its arrays
+        self._beta: dict[str, Any] = {"beta": 0.4} if prioritized else {}
+
+    def _episode(self) -> None:
+        ones = np.ones(EPISODE)
+        done = np.zeros(EPISODE)
+        done[-1] = 1
+        self.buffer.add(obs=self._stacks[:-1], act=ones, rew=ones, next_obs=self._stacks[1:], done=done)
+        self.buffer.on_episode_end()
+
+    def append(self) -> int:
+        t = self._at % EPISODE
+        self._at += 1
+        self.buffer.add(obs=self._stacks[t], act=1, rew=1, next_obs=self._stacks[t + 1], done=t == EPISODE - 1)
+        if t == EPISODE - 1:
+            self.buffer.on_episode_end()
+        return 1
+
+    def sample(self, N: int) -> Any:
+        return self.buffer.sample(N, **self._beta)
+
+    def sample_and_update(self, N: int) -> None:
+        self.buffer.update_priorities(self.sample(N)["indexes"], np.random.rand(N))
+
+
+class TorchRL:
+    """torchrl.data.TensorDictReplayBuffer over LazyTensorStorage: both stacks of every transition."""
+
+    package, kinds = "torchrl", ("uniform", "prioritized")
+
+    def __init__(self, capacity: int, B: int, prioritized: bool, rng: np.random.Generator):
+        import torch
+        from tensordict import TensorDict
+        from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
+        from torchrl.data.replay_buffers.samplers import PrioritizedSampler, RandomSampler
+
+        sampler: Any = PrioritizedSampler(capacity, alpha=0.5, beta=0.4) if prioritized else RandomSampler()
+        self.buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(capacity), sampler=sampler, batch_size=32)
+        frames = torch.from_numpy(rng.integers(0, 256, (B, STACK, H, W), dtype=np.uint8))
+        self._step = TensorDict(
+            {
+                "obs": frames,
+                "next_obs": frames.flip(0),
+                "act": torch.zeros(B),
+                "rew": torch.ones(B),
+                "done": torch.zeros(B),
+            },
+            [B],
+        )
+        for _ in range(capacity // B):
+            self.append()
+        self.bytes_each = sum(x.numel() * x.element_size() for x in self._step.values()) / B
+        self._torch = torch
+
+    def append(self) -> int:
+        self.buffer.extend(self._step.clone())
+        return len(self._step)
+
+    def sample(self, N: int) -> Any:
+        return self.buffer.sample(N)
+
+    def sample_and_update(self, N: int) -> None:
+        batch = self.sample(N)
+        batch["td_error"] = self._torch.rand(N)
+        self.buffer.update_tensordict_priority(batch)
+
+
+PEERS: dict[str, Callable[..., PeerReplay]] = {"SB3": SB3, "Tianshou": Tianshou, "cpprb": CPPRB, "TorchRL": TorchRL}
+
+
+def _arrays(batch: Any) -> list[np.ndarray]:
+    found = []
+    for value in batch.values():
+        found += [value] if isinstance(value, np.ndarray) else _arrays(value)
+    return found

@@ -1,0 +1,194 @@
+"""One update of each algorithm against a textbook one: autograd, torch's own optimizers, the formulas written out."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from accel_rl.algos.c51 import C51, C51Config
+from accel_rl.algos.dqn import DQN, DQNConfig
+from accel_rl.algos.rainbow import Rainbow, RainbowConfig
+from accel_rl.errors import ConfigError
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.replays.config import ReplayConfig
+from tests.algos import made_up
+
+SMALL = ReplayConfig(size=600, start=60)
+
+
+def learner(cls, config, seed=0):
+    torch.manual_seed(seed)
+    algo = cls(config, made_up.SPEC, T=made_up.T, B=made_up.B)
+    flat = FlatParameters(algo.agent.model)
+    algo.begin()
+    with torch.no_grad():  # a target that differs from the learner
+        for p in algo.target.parameters():
+            p.add_(0.03 * torch.randn(p.shape))
+    for i in range(6):
+        algo.ingest(made_up.rollout(seed=i))
+    return algo, flat
+
+
+def textbook(algo, batch):
+    """The loss of a batch, sample by sample, without any of the program's own equations."""
+    c, model, losses = algo.config, algo.agent.model, []
+    out_tm1, out_t, out_online = (net.outputs(obs) for net, obs in (
+        (model, batch.obs_tm1), (algo.target, batch.obs_t), (model, batch.obs_t)))  # fmt: skip
+    atoms = torch.linspace(c.v_min, c.v_max, c.atoms) if isinstance(c, C51Config) else torch.ones(1)
+    for i in range(len(batch.a_tm1)):
+        a, r, d = int(batch.a_tm1[i]), float(batch.r_t[i]), float(batch.discount_t[i])
+        if not isinstance(c, C51Config):
+            q_t = out_t[i, :, 0].detach()
+            best = int((out_online[i, :, 0] if c.double else q_t).argmax())
+            loss = F.smooth_l1_loss(out_tm1[i, a, 0], torch.tensor(r + d * float(q_t[best])))
+        else:
+            p_t = torch.softmax(out_t[i].detach(), -1)
+            chooser = torch.softmax(out_online[i].detach(), -1) if c.double else p_t
+            best = int((chooser * atoms).sum(-1).argmax())
+            m, width = torch.zeros(c.atoms), (c.v_max - c.v_min) / (c.atoms - 1)
+            for j in range(c.atoms):
+                b = (min(max(r + d * float(atoms[j]), c.v_min), c.v_max) - c.v_min) / width
+                low = min(int(b), c.atoms - 2)
+                m[low] += p_t[best, j] * (low + 1 - b)
+                m[low + 1] += p_t[best, j] * (b - low)
+            loss = F.cross_entropy(out_tm1[i, a][None], m[None])
+        losses.append(float(batch.weight[i]) * loss)
+    return torch.stack(losses).mean()
+
+
+def optimizer(config, params):
+    if config.rule == "adam":
+        eps = config.rule_epsilon / (config.batch_size if isinstance(config, C51Config) else 1)
+        return torch.optim.Adam(params, config.learning_rate, eps=eps)
+    return torch.optim.RMSprop(params, config.learning_rate, alpha=config.rule_decay, eps=config.rule_epsilon,
+                               centered="centered" in config.rule)  # fmt: skip
+
+
+CASES = {
+    "dqn": (DQN, DQNConfig(replay=SMALL, rule="rmsprop-torch")),
+    "dqn, centered": (DQN, DQNConfig(replay=SMALL, rule="rmsprop-centered-torch", rule_epsilon=0.01)),
+    "dqn, adam, double, dueling, 3 steps": (
+        DQN, DQNConfig(replay=SMALL, rule="adam", double=True, dueling=True, n_step=3, rule_epsilon=1e-5)),
+    "c51": (C51, C51Config(replay=SMALL)),
+    "rainbow": (Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_updates_are_the_textbooks(name):
+    cls, config = CASES[name]
+    config = replace(config, batch_size=24, learning_rate=1e-3)
+    algo, flat = learner(cls, config)
+    twin, _ = learner(cls, config)
+    params = list(twin.agent.model.parameters())
+    torch_rule = optimizer(config, params)
+    batches = [algo.replay.sample(24) for _ in range(3)]
+    for batch, ours in zip(batches, made_up.updates(algo, flat, batches), strict=True):
+        torch_rule.zero_grad()
+        loss = textbook(twin, batch)
+        loss.backward()
+        if config.clip_grad_norm:
+            torch.nn.utils.clip_grad_norm_(params, config.clip_grad_norm)
+        torch_rule.step()
+        torch.testing.assert_close(ours.total, loss, rtol=1e-5, atol=1e-6)
+        twin_flat = torch.cat([p.detach().reshape(-1) for p in params])
+        torch.testing.assert_close(flat.data, twin_flat, rtol=1e-5, atol=1e-5)
+
+
+def test_the_intensity_decides_how_many_updates_follow():
+    algo, _ = learner(DQN, DQNConfig(replay=SMALL, batch_size=32, intensity=4))
+    algo._due = 0.0
+    counts = []
+    for i in range(8):
+        algo.ingest(made_up.rollout(seed=10 + i))
+        counts.append(sum(1 for _ in algo.batches()))
+    assert sum(counts) == 8 * 30 * 4 // 32 and set(counts) <= {3, 4}
+
+
+def test_nothing_is_learned_before_the_start():
+    torch.manual_seed(0)
+    algo = DQN(DQNConfig(replay=ReplayConfig(size=600, start=61)), made_up.SPEC, T=made_up.T, B=made_up.B)
+    algo.begin()
+    counts = []
+    for i in range(3):
+        algo.ingest(made_up.rollout(seed=i))
+        counts.append(sum(1 for _ in algo.batches()))
+        assert (algo.agent.epsilon == 1.0) == (algo.env_steps < 61)
+    assert counts[:2] == [0, 0] and counts[2] > 0
+
+
+def test_epsilon_goes_down_and_can_differ_between_environments():
+    config = DQNConfig(replay=SMALL, epsilon_steps=100, epsilon_final=0.1)
+    algo = DQN(config, made_up.SPEC, T=made_up.T, B=made_up.B)
+    for steps, want in ((0, 1.0), (59, 1.0), (60, 1.0), (110, 0.55), (160, 0.1), (10**6, 0.1)):
+        algo.env_steps = steps
+        assert algo.epsilon() == pytest.approx(want)
+    algo = DQN(replace(config, epsilon_spread=7.0), made_up.SPEC, T=made_up.T, B=made_up.B)
+    algo.env_steps = 10**6
+    want = [0.1 ** (1 + 7 * i / 5) for i in range(6)]
+    assert algo.epsilon().tolist() == pytest.approx(want, rel=1e-4)
+
+
+def test_the_target_follows_in_intervals():
+    algo, flat = learner(DQN, DQNConfig(replay=SMALL, target_interval=100))
+    flat.data.add_(1.0)
+    same = lambda: all(  # noqa: E731
+        torch.equal(a, b) for a, b in zip(algo.target.parameters(), algo.agent.model.parameters(), strict=True)
+    )
+    algo.env_steps = 140
+    algo.ingest(made_up.rollout(seed=9))
+    assert not same()
+    algo.ingest(made_up.rollout(seed=9))  # passes 200
+    assert same()
+
+
+def test_losses_become_priorities():
+    algo, flat = learner(Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True)))
+    batch = algo.replay.sample(16)
+    loss = made_up.update(algo, flat, batch)
+    tree = algo.replay.selection.tree[algo.replay.ring.at(batch.cell)]
+    torch.testing.assert_close(tree, (loss.error.abs() + 1e-6) ** 0.5, rtol=1e-4, atol=1e-6)
+    assert float(loss.error.min()) > -1e-5  # a divergence
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch_size": 0}, "--algo.batch-size 0"),
+        ({"intensity": 0.0}, "--algo.intensity"),
+        ({"n_step": 0}, "--algo.n-step"),
+        ({"replay": ReplayConfig(size=0)}, "--replay.size 0"),
+        ({"replay": ReplayConfig(alpha=1.5)}, "--replay.alpha"),
+        ({"replay": ReplayConfig(size=10, start=20)}, "--replay.start 20: must be at most --replay.size 10"),
+        ({"replay": ReplayConfig(device="tpu", start=0)}, "--replay.device tpu"),
+        ({"replay": ReplayConfig(size=10**12, start=0)}, "too much; at most"),
+        ({"replay": ReplayConfig(size=40, start=0)}, "too small"),
+        ({"batch_size": 700, "replay": SMALL}, "--algo.batch-size 700: must be at most"),
+    ],
+)
+def test_impossible_settings_are_one_line(settings, message):
+    config = DQNConfig(**settings)
+    with pytest.raises(ConfigError, match=message.replace(".", r"\.")) as e:
+        config.check()
+        config.check_sampling(5, 6)
+        config.check_memory(made_up.SPEC, "cpu")
+    assert "\n" not in str(e.value)
+
+
+def test_the_horizon_follows_from_the_batch():
+    assert DQNConfig(batch_size=32).horizon(16) == 2
+    assert DQNConfig(batch_size=512).horizon(16) == 4
+    assert DQNConfig(batch_size=2048).horizon(32) == 8
+
+
+def test_a_noisy_network_needs_no_epsilon_and_its_target_noise_of_its_own():
+    algo, flat = learner(Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True), noisy=True))
+    assert algo.agent.epsilon == 0.0
+    algo._due = 32.0
+    (batch,) = algo.batches()
+    noise = [m.advantage.hidden.noise_in.clone() for m in (algo.agent.model, algo.target)]
+    assert not torch.equal(*noise)
+    before = flat.data.clone()
+    made_up.update(algo, flat, batch)
+    assert not torch.equal(before, flat.data)

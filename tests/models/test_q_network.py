@@ -1,0 +1,81 @@
+"""Value networks: shapes, dueling streams, noise."""
+
+import pytest
+import torch
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.models.noisy import NoisyLinear
+from accel_rl.models.q_network import CategoricalQNetwork, QNetwork
+
+PICTURES = EnvSpec("pictures", (104, 80), "uint8", 6, 4)
+VECTORS = EnvSpec("vectors", (4,), "float32", 2)
+
+
+def observations(spec: EnvSpec, n: int) -> torch.Tensor:
+    g = torch.Generator().manual_seed(0)
+    if spec.is_image:
+        return torch.randint(0, 256, (n, spec.stack, *spec.frame_shape), dtype=torch.uint8, generator=g)
+    return torch.randn(n, *spec.frame_shape, generator=g)
+
+
+@pytest.mark.parametrize("spec", [PICTURES, VECTORS], ids=lambda s: s.name)
+@pytest.mark.parametrize("is_dueling", [False, True])
+@pytest.mark.parametrize("noisy", [False, True])
+def test_shapes(spec, is_dueling, noisy):
+    obs = observations(spec, 3)
+    assert QNetwork(spec, "nature", is_dueling, noisy).q(obs).shape == (3, spec.n_actions)
+    net = CategoricalQNetwork(spec, "dqn", 51, -10, 10, is_dueling=is_dueling, noisy=noisy)
+    assert net(obs).shape == (3, spec.n_actions, 51)
+    assert net.q(obs).shape == (3, spec.n_actions)
+    assert float(net.q(obs).detach().abs().max()) < 3
+
+
+def test_the_papers_network_has_its_size():
+    """Stooke & Abbeel's DQN-Net: 3.63 M parameters with one stream of 512 on 104x80 (a linear head of 6 actions)."""
+    n = sum(p.numel() for p in QNetwork(PICTURES, "dqn").parameters())
+    assert n == pytest.approx(3.63e6, rel=0.01)
+
+
+def test_dueling_streams_halve_the_power_of_the_shared_gradient():
+    torch.manual_seed(0)
+    net = QNetwork(PICTURES, "nature", is_dueling=True)
+    obs = observations(PICTURES, 2)
+    net.q(obs).square().sum().backward()
+    scaled = [p.grad.clone() for p in net.body.parameters()]
+    streams = [p.grad.clone() for p in net.advantage.parameters()]
+    net.zero_grad()
+    x = net.body(obs)
+    q = net.value(x, True) + net.advantage(x, True) - net.advantage(x, True).mean(1, keepdim=True)
+    torch.testing.assert_close(q, net.q(obs))
+    q.square().sum().backward()
+    for a, p in zip(scaled, net.body.parameters(), strict=True):
+        torch.testing.assert_close(a, p.grad * 2**-0.5, rtol=1e-4, atol=1e-7)
+    for a, p in zip(streams, net.advantage.parameters(), strict=True):
+        torch.testing.assert_close(a, p.grad, rtol=1e-4, atol=1e-7)
+
+
+def test_acting_and_learning_see_the_same_values():
+    net = QNetwork(PICTURES, "dqn")
+    obs = observations(PICTURES, 5)
+    torch.testing.assert_close(net.q(obs), net.q(obs.float().contiguous()), rtol=1e-4, atol=1e-5)
+
+
+def test_noise_is_factorised_and_can_be_left_out():
+    torch.manual_seed(0)
+    layer = NoisyLinear(7, 5)
+    x = torch.randn(3, 7)
+    quiet = layer(x, noisy=False)
+    torch.testing.assert_close(layer(x), quiet)  # none was drawn yet
+    layer.resample()
+    weight = layer.weight + layer.sigma_weight * torch.outer(layer.noise_out, layer.noise_in)
+    torch.testing.assert_close(layer(x), x @ weight.T + layer.bias + layer.sigma_bias * layer.noise_out)
+    torch.testing.assert_close(layer(x, noisy=False), quiet)
+    assert float(layer.sigma_weight[0, 0].detach()) == pytest.approx(0.5 / 7**0.5)
+    draws = []
+    for _ in range(4000):
+        layer.resample()
+        draws.append(layer.noise_in.clone())
+    noise = torch.stack(draws)
+    # f(e) = sgn(e) sqrt|e|: mean 0, variance E|e| = sqrt(2 / pi)
+    assert float(noise.mean()) == pytest.approx(0, abs=0.02)
+    assert float(noise.var()) == pytest.approx((2 / torch.pi) ** 0.5, rel=0.03)

@@ -1,0 +1,80 @@
+"""Targets and losses against rlax's results on the same numbers (make_rlax_values.py), and against loops."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.ops.q_learning import chosen, double_q_target, dueling, huber, q_learning_target
+from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import FrameRing
+
+VALUES = json.loads(Path(__file__).with_name("rlax_values.json").read_text())
+GIVEN = {k: torch.tensor(v) for k, v in VALUES["given"].items()}
+FOUND = {k: torch.tensor(v) for k, v in VALUES["found"].items() if k != "rlax"}
+
+
+def near(a: torch.Tensor, b: torch.Tensor) -> None:
+    torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_q_learning_is_rlaxs():
+    g = GIVEN
+    error = q_learning_target(g["r_t"], g["discount_t"], g["q_t"]) - chosen(g["q_tm1"], g["a_tm1"])
+    near(error, FOUND["q_learning"])
+
+
+def test_double_q_learning_is_rlaxs():
+    g = GIVEN
+    target = double_q_target(g["r_t"], g["discount_t"], g["q_t"], g["q_selector"])
+    near(target - chosen(g["q_tm1"], g["a_tm1"]), FOUND["double_q_learning"])
+
+
+def test_double_q_with_one_network_is_q_learning():
+    g = GIVEN
+    near(double_q_target(g["r_t"], g["discount_t"], g["q_t"], g["q_t"]),
+         q_learning_target(g["r_t"], g["discount_t"], g["q_t"]))  # fmt: skip
+
+
+def test_huber_is_rlaxs_and_its_gradient_the_clipped_error():
+    near(huber(3 * GIVEN["r_t"], 1.0), FOUND["huber_loss"])
+    error = torch.linspace(-3, 3, 13, requires_grad=True)
+    huber(error, 1.0).sum().backward()
+    near(error.grad, error.detach().clamp(-1, 1))
+    near(huber(error.detach(), 0.0), 0.5 * error.detach() ** 2)
+
+
+def test_dueling_takes_the_mean_off():
+    v, a = torch.randn(5, 1, 3), torch.randn(5, 4, 3)
+    got = dueling(v, a)
+    for n in range(5):
+        for k in range(4):
+            near(got[n, k], v[n, 0] + a[n, k] - sum(a[n, j] for j in range(4)) / 4)
+
+
+def test_n_step_returns_are_rlaxs():
+    """A ring of one simulator whose rewards and ends are those numbers: r_t + discount_t * value is the return."""
+    g, gamma = GIVEN, 0.97
+    T = len(g["rewards"])
+    for n in (1, 3):
+        rows = T + n + 2
+        done = torch.zeros(rows, 1, dtype=torch.bool)
+        done[:T, 0] = g["discounts"] == 0
+        pad = torch.zeros(rows, 1)
+        pad[:T, 0] = g["rewards"]
+        frames = torch.arange(float(rows + 1)).view(-1, 1, 1)  # frame t is observation t
+        ring = FrameRing(EnvSpec("line", (1,), "float32", 2), 1, 3 * rows, NStep(n, gamma, 0.0))
+        age = torch.ones(rows + 1, 1, dtype=torch.uint8)
+        zero = torch.zeros(rows, 1, dtype=torch.bool)
+        ring.append(Rollout(frames, frames[1:], age, zero.long(), pad, done, zero, zero, ~zero, stack=1))
+        batch = ring.batch(torch.arange(T))
+        # rlax bootstraps from the last value where the sequence is over; only whole transitions are compared
+        at = batch.obs_t.squeeze(-1).long()
+        whole = at <= T
+        value = torch.cat([torch.zeros(1), g["values"], torch.zeros(n + 2)])  # values[t] is of observation t + 1
+        got = batch.r_t + batch.discount_t * value[at]
+        near(got[whole][: T - n + 1], FOUND[f"n_step_{n}"][whole][: T - n + 1])
+        assert np.isfinite(got.numpy()).all()

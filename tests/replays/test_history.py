@@ -1,0 +1,83 @@
+"""A ring saved as segments, again and again, and what comes back."""
+
+import pytest
+import torch
+
+from accel_rl.replays import history
+from accel_rl.replays.replay import Replay
+from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import FrameRing
+from accel_rl.replays.uniform import Uniform
+from accel_rl.runners.checkpoint import Checkpoints
+from tests.replays.made_up import Simulators
+from tests.replays.test_ring import check
+
+B, T, ROWS = 3, 5, 61
+
+
+def empty(sims: Simulators, n: int = 3) -> Replay:
+    ring = FrameRing(sims.spec, B, ROWS * B, NStep(n, 0.97))
+    return Replay(ring, Uniform(ring, 0))
+
+
+def same(a: FrameRing, b: FrameRing) -> None:
+    low, high = a.eligible
+    assert (a.cursor, a.eligible, len(a)) == (b.cursor, b.eligible, len(b))
+    cells = torch.arange(low * B, high * B)
+    assert torch.equal(a.sampleable(cells), b.sampleable(cells))
+    cells = cells[a.sampleable(cells)]
+    one, two = a.batch(cells), b.batch(cells)
+    for name in type(one).__slots__:
+        assert torch.equal(getattr(one, name), getattr(two, name)), name
+
+
+@pytest.mark.parametrize("every", [1, 4, 30])
+def test_what_comes_back_is_what_was_saved(tmp_path, monkeypatch, every):
+    """Segments of 7 rows, checkpoints at every rollout, now and then, or so rarely that the ring has wrapped twice."""
+    monkeypatch.setattr(history, "SEGMENT_BYTES", 7 * B * (6 + 8))
+    sims = Simulators(B, T, 0, dies=0.1)
+    replay, folder = empty(sims), tmp_path / "checkpoints"
+    checkpoints = Checkpoints(folder, keep=2)
+    for i in range(2 * every + 40):
+        replay.append(sims.rollout())
+        if i % every == every - 1:
+            checkpoints.save(i, {"replay": replay.state_dict()})
+        if i % (3 * every) == 3 * every - 1:  # the run was killed: another process goes on
+            replay = empty(sims)
+            checkpoints = Checkpoints(folder, keep=2)
+            replay.load_state_dict(checkpoints.load_latest()[1]["replay"])
+            assert check(replay.ring, sims)
+    checkpoints.save(1000, {"replay": replay.state_dict()})
+    other = empty(sims)
+    other.load_state_dict(Checkpoints(folder).load_latest()[1]["replay"])
+    same(replay.ring, other.ring)
+    assert check(other.ring, sims)
+
+
+def test_a_checkpoint_writes_what_is_new(tmp_path, monkeypatch):
+    monkeypatch.setattr(history, "SEGMENT_BYTES", 7 * B * (6 + 8))
+    sims = Simulators(B, T, 0)
+    replay, checkpoints = empty(sims), Checkpoints(tmp_path / "checkpoints", keep=2)
+    written = []
+    for i in range(60):
+        replay.append(sims.rollout())
+        before = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "segments").glob("*")}
+        checkpoints.save(i, {"replay": replay.state_dict()})
+        now = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "segments").glob("*")}
+        assert all(now[name] == before[name] for name in now if name in before)  # nothing is written twice
+        written.append(len(set(now) - set(before)))
+        rows = sum(int(n.split("-")[2]) - int(n.split("-")[1]) for n in now)
+        assert rows <= ROWS + 2 * 7 + 2 * T  # bounded: the ring, its ragged ends, the other checkpoint's tail
+    assert max(written) <= 2
+
+
+def test_a_ring_of_another_size_is_refused():
+    sims = Simulators(B, T, 0)
+    replay = empty(sims)
+    for _ in range(4):
+        replay.append(sims.rollout())
+    state = replay.state_dict()
+    other = Simulators(2, T, 0)
+    ring = FrameRing(other.spec, 2, 100, NStep(3))
+    with pytest.raises(ValueError, match="another environment or size"):
+        Replay(ring, Uniform(ring, 0)).load_state_dict(state)
