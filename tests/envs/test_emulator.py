@@ -123,7 +123,7 @@ def test_a_state_goes_on_exactly() -> None:
 
 def test_the_spec_differs_in_the_backend_alone() -> None:
     ours = make_spec(EnvConfig(game="seaquest", backend="emulator"), training=True)
-    theirs = make_spec(EnvConfig(game="seaquest"), training=True)
+    theirs = make_spec(EnvConfig(game="seaquest", backend="ale"), training=True)
     assert ours.protocol == {**theirs.protocol, "backend": "emulator"} and theirs.protocol["backend"] == "ale"
     assert replace(ours, protocol={}) == replace(theirs, protocol={})
 
@@ -145,7 +145,7 @@ def test_frames_that_are_not_contiguous() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (EnvConfig(game="pong", backend="stella"), "backend='stella' is unknown: must be one of ale, emulator"),
+        (EnvConfig(game="pong", backend="stella"), "backend='stella' is unknown: must be one of auto, ale, emulator"),
         (EnvConfig(game="pong", backend="emulator", mode=77), "mode=77 is not one of pong's"),
         (EnvConfig(id="CartPole-v1", backend="emulator"), "backend='emulator' is for Atari games"),
     ],
@@ -158,7 +158,7 @@ def test_impossible_backends(config: EnvConfig, message: str) -> None:
 def test_a_state_of_the_other_backend_is_refused() -> None:
     ours, theirs = (
         make_env(EnvConfig(game="pong", backend="emulator"), 0, True),
-        make_env(EnvConfig(game="pong"), 0, True),
+        make_env(EnvConfig(game="pong", backend="ale"), 0, True),
     )
     frame = np.zeros(ours.spec.frame_shape, np.uint8)
     ours.reset(frame)
