@@ -9,7 +9,7 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.data.step import Step
 from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
-from accel_rl.envs.games import ATARI_57
+from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec
 from accel_rl.envs.sequential import RESETS
 from accel_rl.errors import ConfigError
@@ -76,6 +76,8 @@ def test_rollouts_of_all_games_are_equal(game: str) -> None:
     assert_equal(EnvConfig(game=game, protocol="mnih2015", max_episode_steps=700), "immediate", 1000)
     assert_equal(EnvConfig(game=game, protocol="machado2018"), "immediate", 1000)
     for reset in ("wait", "swap", "cached"):
+        if reset == "cached" and game in INEXACT_RESTORE:
+            continue  # ale-py's own restore leads elsewhere
         assert_equal(EnvConfig(game=game, max_episode_steps=100), reset, 300)
 
 
@@ -162,7 +164,7 @@ def test_frames_that_are_not_contiguous() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (EnvConfig(game="pong", backend="stella"), "backend='stella' is unknown: must be one of ale, emulator"),
+        (EnvConfig(game="pong", backend="stella"), "backend='stella' is unknown: must be one of auto, ale, emulator"),
         (EnvConfig(game="pong", backend="emulator", mode=77), "mode=77 is not one of pong's"),
         (EnvConfig(id="CartPole-v1", backend="emulator"), "backend='emulator' is for Atari games"),
     ],
@@ -175,7 +177,7 @@ def test_impossible_backends(config: EnvConfig, message: str) -> None:
 def test_a_state_of_the_other_backend_is_refused() -> None:
     ours, theirs = (
         make_env(EnvConfig(game="pong", backend="emulator"), 0, True),
-        make_env(EnvConfig(game="pong"), 0, True),
+        make_env(EnvConfig(game="pong", backend="ale"), 0, True),
     )
     frame = np.zeros(ours.spec.frame_shape, np.uint8)
     ours.reset(frame)
