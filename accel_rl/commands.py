@@ -20,6 +20,9 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Result, Trainer
 
 
+_BEFORE = {"backend": "ale"}  # what runs that do not name a backend were played by
+
+
 def train(argv: list[str]) -> int:
     """accel-rl train ALGORITHM [options]"""
     words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], "accel-rl train")
@@ -85,7 +88,7 @@ def resume(argv: list[str]) -> int:
     config = dataclasses.replace(config, run_dir=str(run.path))
     check(config)
     state = _state(run, chosen.checkpoint)
-    if state is not None and (state["config"]["algorithm"], state["config"]["env"]) != (
+    if state is not None and (state["config"]["algorithm"], {**_BEFORE, **state["config"]["env"]}) != (
         config.algorithm,
         config.env.to_dict(),
     ):

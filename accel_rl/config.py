@@ -205,6 +205,8 @@ class TrainConfig:
         d = dict(d)
         algo = find_algorithm(d.get("algorithm", "a2c")).Config
         d["algo"] = _build(algo, d.get("algo", {}), "algo.")
+        if d.get("env", {}).get("game"):
+            d["env"] = {"backend": "ale", **d["env"]}  # runs from before there was another
         return _build(cls, d)
 
     def checkpoint_interval(self) -> int:
