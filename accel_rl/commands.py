@@ -19,7 +19,6 @@ from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Result, Trainer
 
-
 _BEFORE = {"backend": "ale"}  # what runs that do not name a backend were played by
 
 

@@ -12,7 +12,7 @@ from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.sequential import RESETS
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.hardware import Placement
-from accel_rl.runners.build import build_sampler, resolve_device, stderr_log
+from accel_rl.runners.build import build_sampler, placed, resolve_device, stderr_log
 from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.worker_pool import WorkerPool
@@ -39,7 +39,7 @@ class Setting:
         return EnvConfig(game=self.game, frame=self.frame, backend=self.backend).resolved()
 
     def placement(self) -> Placement:
-        return hardware.plan(workers=self.workers, device=resolve_device(self.device))
+        return placed(hardware.plan(workers=self.workers, device=resolve_device(self.device)), self.env())
 
     def grouping(self) -> Grouping:
         workers = self.placement().workers

@@ -188,9 +188,8 @@ def train_step(o: Options, spec: EnvSpec, replay_device: str, learner: str, N: i
         algo.replay.append(made_up(spec, Ours.T, o.simulators, learner))
 
     def step() -> int:
-        flat.zero_grad()
         loss = algo.loss(algo.replay.sample(N))
-        loss.total.backward()
+        flat.backward(loss.total)
         exchange.apply(1e-4, loss.total.detach())
         return N
 

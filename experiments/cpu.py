@@ -61,8 +61,8 @@ def cartpole_dqn(seed: int = 1) -> TrainConfig:
 
 
 def cartpole_c51(seed: int = 1) -> TrainConfig:
-    """The same over distributions of returns: between 0 and 60, since a discount of 0.98 allows 50; at the edge, where a
-    discount of 0.99 allows 100 and the last atom is 100, good actions and better ones look alike."""
+    """The same over distributions of returns: between 0 and 60, since a discount of 0.98 allows 50; at the edge, where
+    a discount of 0.99 allows 100 and the last atom is 100, good actions and better ones look alike."""
     more = {"double": True, "n_step": 3, "gamma": 0.98, "v_min": 0.0, "v_max": 60.0, "rule_epsilon": 1e-3}
     return _cartpole_q("c51", seed, **more)
 

@@ -18,16 +18,33 @@ class FlatParameters:
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
         self.grad = torch.zeros_like(self.data)
         self.slices: dict[str, slice] = {}
+        self._views: list[Tensor] = []  # of the gradient, one a parameter
         at = 0
         for name, p in self.named:
             n = p.numel()
             p.data = self.data[at : at + n].view_as(p)
             p.grad = self.grad[at : at + n].view_as(p)  # backward adds in place from now on
             self.slices[name] = slice(at, at + n)
+            self._views.append(p.grad)
             at += n
 
     def zero_grad(self) -> None:
         self.grad.zero_()
+
+    def backward(self, loss: Tensor) -> None:
+        """The gradient of a loss [] into `grad`; what was there is gone.
+
+        Into tensors of autograd's own, which are then copied: adding to zeros moves twice as much memory.
+        """
+        for _, p in self.named:
+            p.grad = None
+        loss.backward()
+        for (_, p), view in zip(self.named, self._views, strict=True):
+            if p.grad is None:
+                view.zero_()
+            else:
+                view.copy_(p.grad)
+            p.grad = view
 
     def layers(self) -> Iterator[tuple[str, slice]]:
         """(name, slice of the flat vector) per parameter tensor, in order."""

@@ -39,7 +39,7 @@ def resolve_device(device: str) -> str:
 def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
     """Who runs where, and which environments are whose. ConfigError where B does not divide."""
     s = config.sampler
-    placement = hardware.plan(s.workers, s.cores, device, config.torch_threads)
+    placement = placed(hardware.plan(s.workers, s.cores, device, config.torch_threads), config.env)
     if s.workers is None:
         if s.envs % s.groups:
             raise ConfigError(f"B={s.envs} must divide by {s.groups} groups; use {-(-s.envs // s.groups) * s.groups}")
@@ -51,6 +51,13 @@ def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
             )
         placement = replace(placement, worker_cores=placement.worker_cores[:fitting])
     return placement, Grouping(s.envs, s.groups, placement.workers)
+
+
+def placed(placement: Placement, env: EnvConfig) -> Placement:
+    """With the threads that acting takes: all, beside an emulator so fast that the workers wait for actions."""
+    if placement.device == "cpu" and env.game and env.resolved().backend == "emulator":
+        return replace(placement, act_threads=placement.torch_threads)
+    return placement
 
 
 def build_sampler(

@@ -26,9 +26,8 @@ class Learner:
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Learn from one batch; returns what to report, scalars []."""
-        self.flat.zero_grad()
         loss = self.algo.loss(batch)
-        loss.total.backward()
+        self.flat.backward(loss.total)
         before = self.flat.data.clone() if self.norms else None
         grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach())
         self.algo.after_update(batch, loss)

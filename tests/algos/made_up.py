@@ -47,9 +47,8 @@ def updates(algo, flat, batches):
     """The runner's steps on one batch after another: loss, backward, exchange, after_update. Yields the losses."""
     exchange = Local(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm)
     for batch in batches:
-        flat.zero_grad()
         loss = algo.loss(batch)
-        loss.total.backward()
+        flat.backward(loss.total)
         exchange.apply(algo.learning_rate, loss.total.detach())
         algo.after_update(batch, loss)
         yield loss

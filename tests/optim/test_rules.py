@@ -111,6 +111,20 @@ def test_flat_vectors_are_the_models_own():
     assert all(p.eq(0).all() for p in net.parameters())
 
 
+def test_backward_replaces_what_was_there():
+    net = model()
+    flat = FlatParameters(net)
+    unused = net[2].bias
+    flat.grad.fill_(7.0)
+    x = torch.ones(3, 4)
+    flat.backward(net[1](net[0](x)).sum())
+    got = flat.grad.clone()
+    assert unused.grad.eq(0).all() and unused.grad.data_ptr() == flat.grad[flat.slices["2.bias"]].data_ptr()
+    flat.zero_grad()
+    net[1](net[0](x)).sum().backward()
+    assert torch.equal(got, flat.grad)
+
+
 @pytest.mark.parametrize("size", [0.3, 30.0])
 def test_clip(size):
     grad = torch.full((100,), size / 10)
