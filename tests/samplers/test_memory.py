@@ -31,12 +31,15 @@ def private_bytes(env: EnvConfig, B: int, reset: str) -> int:
         pytest.param("pitfall2", "immediate", "104x80", marks=pytest.mark.slow),  # the largest cartridge
     ],
 )
-def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str) -> None:
-    env = EnvConfig(game=game, frame=frame, noop_max=0)
+@pytest.mark.parametrize("backend", ["ale", "auto"])
+def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str, backend: str) -> None:
+    env = EnvConfig(game=game, frame=frame, noop_max=0, backend=backend)
     few, many = private_bytes(env, 1, reset), private_bytes(env, 9, reset)
     limit = bound(make_spec(env, True), 5, reset)
     assert few <= limit.worker + limit.emulator
-    assert 0.3 * limit.emulator * 8 < many - few <= limit.emulator * 8  # not so wide that it says nothing
+    assert many - few <= limit.emulator * 8
+    if backend == "ale":  # the bound is for ale-py, and not so wide that it says nothing
+        assert 0.3 * limit.emulator * 8 < many - few
 
 
 def test_swap_takes_two_emulators() -> None:
