@@ -55,6 +55,7 @@ Game game_of(const py::dict& d) {
         for (size_t v = 0; v < 256; v++) s.points[v] = values.at(v);
     }
     g.first_bytes = u8(d["first_bytes"].cast<int>());
+    g.per_change = d["per_change"].cast<int>();
     g.unscored = clause_of(d["unscored"].cast<py::list>());
     g.wrap = d["wrap"].cast<int>();
     g.least = d["least"].cast<int>();

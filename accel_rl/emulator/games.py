@@ -75,6 +75,7 @@ def settings(game: str) -> dict[str, Any]:
     return {
         "score": [(byte[0], table(*byte[1:])) for byte in g.get("sets", []) + g.get("score", [])],
         "first_bytes": len(g.get("sets", [])),
+        "per_change": g.get("per_change", 0),
         "unscored": _clause(g.get("unscored", [])),
         "wrap": g.get("wrap", 0),
         "least": g.get("reward_least", -NO_LIMIT),

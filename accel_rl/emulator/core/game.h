@@ -53,6 +53,7 @@ struct Game {
     u8 score_bytes;
     ScoreByte score[6];
     u8 first_bytes;         // of the score's: where they change the reward is theirs alone (games before points in tennis)
+    i32 per_change;         // where not 0: a change of theirs is worth this, whatever it is, beside the rest's change
     Clause unscored;        // while it holds (a title picture in the digits' place) the score counts as 0
     i32 wrap;               // a negative reward gets this much more; 0: it stays
     i32 least, most;        // a reward's limits
