@@ -57,6 +57,9 @@ Game game_of(const py::dict& d) {
     g.first_bytes = u8(d["first_bytes"].cast<int>());
     g.per_change = d["per_change"].cast<int>();
     g.unscored = clause_of(d["unscored"].cast<py::list>());
+    g.scored = clause_of(d["scored"].cast<py::list>());
+    g.restarts = clause_of(d["restarts"].cast<py::list>());
+    g.restart_score = d["restart_score"].cast<int>();
     g.wrap = d["wrap"].cast<int>();
     g.least = d["least"].cast<int>();
     g.most = d["most"].cast<int>();

@@ -55,6 +55,9 @@ struct Game {
     u8 first_bytes;         // of the score's: where they change the reward is theirs alone (games before points in tennis)
     i32 per_change;         // where not 0: a change of theirs is worth this, whatever it is, beside the rest's change
     Clause unscored;        // while it holds (a title picture in the digits' place) the score counts as 0
+    Clause scored;          // where there is such: the score counts only while it holds (a bonus for a win)
+    Clause restarts;        // while it holds a reward counts from `restart_score`, not from the score before
+    i32 restart_score;
     i32 wrap;               // a negative reward gets this much more; 0: it stays
     i32 least, most;        // a reward's limits
     u8 lives_address;
@@ -84,7 +87,7 @@ struct Game {
 };
 
 HD i32 game_score(const Game& g, const u8* ram, u32 from, u32 to) {
-    if (g.unscored.holds(ram)) return 0;
+    if (g.unscored.holds(ram) || (g.scored.count && !g.scored.holds(ram))) return 0;
     i32 score = 0;
     for (u32 i = from; i < to; i++) score += g.score[i].points[ram[g.score[i].address & 0x7F]];
     return score;
