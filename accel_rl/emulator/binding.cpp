@@ -84,6 +84,9 @@ Game game_of(const py::dict& d) {
     g.no_reward_when_over = d["no_reward_when_over"].cast<bool>();
     g.over_after = clause_of(d["over_after"].cast<py::list>());
     for (auto clause : over) g.over[g.clauses++] = clause_of(clause.cast<py::list>());
+    auto full = d["full"].cast<std::pair<int, int>>();
+    g.full_from = u8(full.first);
+    g.full_bytes = u8(full.second);
     set_steps(g, d["steps"].cast<py::list>());
     g.fire_is_noop = d["fire_is_noop"].cast<bool>();
     g.controllers = Controllers(d["controllers"].cast<int>());

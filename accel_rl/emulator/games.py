@@ -96,6 +96,7 @@ def settings(game: str) -> dict[str, Any]:
         "no_reward_when_over": g.get("no_reward_when_over", False),
         "over_after": _clause(g.get("over_after", [])),
         "over": [_clause(clause) for clause in g.get("over", [])],
+        "full": g.get("full", [0x80, 0]),
         "steps": steps(game, default_mode(game)),
         "fire_is_noop": g.get("fire_is_noop", False),
         "controllers": CONTROLLERS.index(g.get("controllers", "joysticks")),

@@ -77,6 +77,7 @@ struct Game {
     Clause over_after;      // the clauses below count only once this has held since the reset
     u8 clauses;
     Clause over[4];
+    u8 full_from, full_bytes;  // ... or once none of these bytes is 0 (a board without a free place), where there are any
     u8 steps;
     Step step[MOST_STEPS];  // of a reset, after its 60 frames: RESET, the mode's SELECTs, the game's start actions
     u8 fire_is_noop;        // actions with the fire button do nothing at all
@@ -102,7 +103,9 @@ HD i32 game_reward(const Game& g, i32 before, i32 now) {
 HD bool game_over(const Game& g, const u8* ram) {
     for (u32 i = 0; i < g.clauses; i++)
         if (g.over[i].holds(ram)) return true;
-    return false;
+    for (u32 i = 0; i < g.full_bytes; i++)
+        if (!ram[(g.full_from + i) & 0x7F]) return false;
+    return g.full_bytes > 0;
 }
 
 HD i32 game_lives(const Game& g, const u8* ram, bool over) {
