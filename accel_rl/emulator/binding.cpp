@@ -56,7 +56,11 @@ Game game_of(const py::dict& d) {
         for (size_t v = 0; v < 256; v++) s.points[v] = values.at(v);
     }
     g.first_bytes = u8(d["first_bytes"].cast<int>());
+    g.per_change = d["per_change"].cast<int>();
     g.unscored = clause_of(d["unscored"].cast<py::list>());
+    g.scored = clause_of(d["scored"].cast<py::list>());
+    g.restarts = clause_of(d["restarts"].cast<py::list>());
+    g.restart_score = d["restart_score"].cast<int>();
     g.wrap = d["wrap"].cast<int>();
     g.least = d["least"].cast<int>();
     g.most = d["most"].cast<int>();
@@ -81,6 +85,9 @@ Game game_of(const py::dict& d) {
     g.no_reward_when_over = d["no_reward_when_over"].cast<bool>();
     g.over_after = clause_of(d["over_after"].cast<py::list>());
     for (auto clause : over) g.over[g.clauses++] = clause_of(clause.cast<py::list>());
+    auto full = d["full"].cast<std::pair<int, int>>();
+    g.full_from = u8(full.first);
+    g.full_bytes = u8(full.second);
     set_steps(g, d["steps"].cast<py::list>());
     g.fire_is_noop = d["fire_is_noop"].cast<bool>();
     g.controllers = Controllers(d["controllers"].cast<int>());

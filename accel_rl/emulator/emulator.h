@@ -83,16 +83,14 @@ class Emulator {
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
-        frame(stuck(action), NO_SWITCH, gray, canvas);
+        frame(played(stuck(action)), NO_SWITCH, gray, canvas);
         snap_.frame++;
         snap_.episode_frame++;
         return advance_progress(game_, snap_.progress, snap_.state.ram);
     }
 
   public:
-
     void frame(u32 action, u8 switches, GrayFrame* gray = nullptr, const FastCanvas* canvas = nullptr) {
-        if (game_.fire_is_noop && action_directions(action) & FIRE) action = 0;
         set_controllers(snap_.state, action, game_.controllers);
         set_switches(snap_.state, switches, snap_.difficulty);
         if (fast_) update(gray, canvas);
@@ -127,8 +125,7 @@ class Emulator {
 
     template <class Before>
     void traced_frame(u32 action, Before before) {
-        if (game_.fire_is_noop && action_directions(action) & FIRE) action = 0;
-        set_controllers(snap_.state, action, game_.controllers);
+        set_controllers(snap_.state, played(action), game_.controllers);
         set_switches(snap_.state, NO_SWITCH, snap_.difficulty);
         for (u32 b = 0; b < 2; b++) catch_up(b);
         console_.run_frame(pixels_.data(), true, before);
@@ -259,6 +256,9 @@ class Emulator {
         if (drawn >= snap_.sticky_probability) snap_.last_action = u8(action);
         return snap_.last_action;
     }
+
+    // What an agent's action does; the presses of a reset do what they say.
+    u32 played(u32 action) const { return game_.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
     void run_step(const Step& step) {
         const u8& moving = snap_.state.ram[step.moves & 0x7F];

@@ -53,7 +53,11 @@ struct Game {
     u8 score_bytes;
     ScoreByte score[6];
     u8 first_bytes;         // of the score's: where they change the reward is theirs alone (games before points in tennis)
+    i32 per_change;         // where not 0: a change of theirs is worth this, whatever it is, beside the rest's change
     Clause unscored;        // while it holds (a title picture in the digits' place) the score counts as 0
+    Clause scored;          // where there is such: the score counts only while it holds (a bonus for a win)
+    Clause restarts;        // while it holds a reward counts from `restart_score`, not from the score before
+    i32 restart_score;
     i32 wrap;               // a negative reward gets this much more; 0: it stays
     i32 least, most;        // a reward's limits
     u8 lives_address;
@@ -73,6 +77,7 @@ struct Game {
     Clause over_after;      // the clauses below count only once this has held since the reset
     u8 clauses;
     Clause over[4];
+    u8 full_from, full_bytes;  // ... or once none of these bytes is 0 (a board without a free place), where there are any
     u8 steps;
     Step step[MOST_STEPS];  // of a reset, after its 60 frames: RESET, the mode's SELECTs, the game's start actions
     u8 fire_is_noop;        // actions with the fire button do nothing at all
@@ -83,7 +88,7 @@ struct Game {
 };
 
 HD i32 game_score(const Game& g, const u8* ram, u32 from, u32 to) {
-    if (g.unscored.holds(ram)) return 0;
+    if (g.unscored.holds(ram) || (g.scored.count && !g.scored.holds(ram))) return 0;
     i32 score = 0;
     for (u32 i = from; i < to; i++) score += g.score[i].points[ram[g.score[i].address & 0x7F]];
     return score;
@@ -98,7 +103,9 @@ HD i32 game_reward(const Game& g, i32 before, i32 now) {
 HD bool game_over(const Game& g, const u8* ram) {
     for (u32 i = 0; i < g.clauses; i++)
         if (g.over[i].holds(ram)) return true;
-    return false;
+    for (u32 i = 0; i < g.full_bytes; i++)
+        if (!ram[(g.full_from + i) & 0x7F]) return false;
+    return g.full_bytes > 0;
 }
 
 HD i32 game_lives(const Game& g, const u8* ram, bool over) {

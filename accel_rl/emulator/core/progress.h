@@ -43,7 +43,8 @@ HD void start_progress(const Game& g, Progress& p, const u8* ram) {
 
 HD i32 advance_progress(const Game& g, Progress& p, const u8* ram) {
     const i32 score = game_score(g, ram, g.first_bytes, g.score_bytes), first = game_score(g, ram, 0, g.first_bytes);
-    const i32 reward = first != p.first_score ? first - p.first_score : game_reward(g, p.score, score);
+    i32 reward = game_reward(g, g.restarts.holds(ram) ? g.restart_score : p.score, score);
+    if (first != p.first_score) reward = g.per_change ? reward + g.per_change : first - p.first_score;
     p.score = score;
     p.first_score = first;
     p.lives_held |= g.lives_when.holds(ram);
