@@ -57,7 +57,9 @@ class EmulatorEnv:
             rules.mode,
             rules.difficulty,
         )
-        codes = range(18) if rules.full_action_set else settings["actions"]
+        codes = settings["actions"]
+        if rules.full_action_set:  # ale-py leaves out FIRE where a game has no use for it (skiing)
+            codes = [a for a in range(18) if not (settings.get("fire_is_noop") and "FIRE" in Action(a).name)]
         self.codes = np.array(codes, np.int32)
         self.sticky = rules.repeat_action_probability > 0
         self.spec = EnvSpec(
