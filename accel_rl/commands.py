@@ -8,7 +8,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.arguments import parse, positionals, stdout
 from accel_rl.config import TrainConfig, default_config
 from accel_rl.counts import Count, OptionalCount
-from accel_rl.envs.make import make_spec
+from accel_rl.envs.make import UNNAMED, make_spec
 from accel_rl.errors import ConfigError
 from accel_rl.hardware import Placement
 from accel_rl.metrics.progress import human_score, human_time
@@ -18,8 +18,6 @@ from accel_rl.runners.build import plan, resolve_device
 from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Result, Trainer
-
-_BEFORE = {"backend": "ale"}  # what runs that do not name a backend were played by
 
 
 def train(argv: list[str]) -> int:
@@ -45,7 +43,7 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Begin a run in a new folder and see it through; returns the exit code. ConfigError, RunError."""
     path = path or RunFolder.default_path(config)
     RunFolder.check_new(path)
-    check(config)
+    check_learning(config)
     sampler = dataclasses.replace(config.sampler, horizon=config.T)
     config = dataclasses.replace(config, run_dir=str(path), sampler=sampler, env=config.env.resolved())
     return _run(config, RunFolder.create(path, config), None)
@@ -56,9 +54,13 @@ def check(config: TrainConfig) -> None:
     config.check()
     if config.log.tensorboard:
         check_tensorboard()
-    device = resolve_device(config.device)
-    plan(config, device)
-    config.algo.check_memory(make_spec(config.env, training=True), device)
+    plan(config, resolve_device(config.device))
+
+
+def check_learning(config: TrainConfig) -> None:
+    """The same for a run that is about to learn: what its learner remembers must fit, too. ConfigError."""
+    check(config)
+    config.algo.check_memory(make_spec(config.env, training=True), resolve_device(config.device))
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,9 @@ def resume(argv: list[str]) -> int:
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
     config = dataclasses.replace(config, run_dir=str(run.path))
-    check(config)
+    check_learning(config)
     state = _state(run, chosen.checkpoint)
-    if state is not None and (state["config"]["algorithm"], {**_BEFORE, **state["config"]["env"]}) != (
+    if state is not None and (state["config"]["algorithm"], {**UNNAMED, **state["config"]["env"]}) != (
         config.algorithm,
         config.env.to_dict(),
     ):

@@ -10,7 +10,7 @@ import tyro
 
 from accel_rl.algos.base import Algorithm, AlgorithmConfig
 from accel_rl.counts import Count, OptionalCount
-from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.errors import ConfigError, nearest
 
 ALGORITHMS = {
@@ -206,7 +206,7 @@ class TrainConfig:
         algo = find_algorithm(d.get("algorithm", "a2c")).Config
         d["algo"] = _build(algo, d.get("algo", {}), "algo.")
         if d.get("env", {}).get("game"):
-            d["env"] = {"backend": "ale", **d["env"]}  # runs from before there was another
+            d["env"] = {**UNNAMED, **d["env"]}
         return _build(cls, d)
 
     def checkpoint_interval(self) -> int:

@@ -99,6 +99,15 @@ def gpu_count() -> int:
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
+def available_device(device: str, flag: str) -> str:
+    """A device that was asked for by name. ConfigError, naming the flag, if it is not there."""
+    n = gpu_count()
+    allowed = ["cpu", *(["cuda"] if n else []), *(f"cuda:{i}" for i in range(n))]
+    if device not in allowed:
+        raise ConfigError(f"{flag} {device}: not available; allowed: auto, {', '.join(allowed)}")
+    return device
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Who runs where, for one rank. A worker a core; both groups on each worker."""

@@ -44,7 +44,7 @@ class Peer:
         self._random = rng.integers(self.n_actions(), size=(256, self.batch))
 
     def make(self) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError("each peer makes its own")
 
     def begin(self) -> None:
         self.obs = self.env.reset()[0]

@@ -52,7 +52,7 @@ class SB3:
         self.buffer.sample(N)
 
     def sample_and_update(self, N: int) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("SB3 has no prioritized replay: `kinds` says so")
 
 
 class Tianshou:

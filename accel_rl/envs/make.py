@@ -14,6 +14,7 @@ from accel_rl.errors import ConfigError, nearest
 from accel_rl.hardware import say_once
 
 BACKENDS = ("auto", "ale", "emulator")
+UNNAMED = {"backend": "ale"}  # what played the runs whose settings do not name a backend
 
 
 @dataclass(frozen=True)

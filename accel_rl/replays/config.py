@@ -56,13 +56,7 @@ class ReplayConfig:
 
     def where(self, learner: str) -> str:
         """The device, resolved. ConfigError for one that is not there."""
-        if self.device == "auto":
-            return learner
-        n = hardware.gpu_count()
-        allowed = ["cpu", *(["cuda"] if n else []), *(f"cuda:{i}" for i in range(n))]
-        if self.device not in allowed:
-            raise ConfigError(f"--replay.device {self.device}: not available; allowed: auto, {', '.join(allowed)}")
-        return self.device
+        return learner if self.device == "auto" else hardware.available_device(self.device, "--replay.device")
 
     def bytes_each(self, spec: EnvSpec) -> float:
         """Memory of one transition."""

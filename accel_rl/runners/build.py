@@ -27,13 +27,9 @@ def stderr_log(line: str) -> None:
 
 def resolve_device(device: str) -> str:
     """`auto` -> cuda if there is a GPU. ConfigError for a device that is not there."""
-    n = hardware.gpu_count()
     if device == "auto":
-        return "cuda:0" if n else "cpu"
-    allowed = ["cpu", *(["cuda"] if n else []), *(f"cuda:{i}" for i in range(n))]
-    if device not in allowed:
-        raise ConfigError(f"--device {device}: not available; allowed: auto, {', '.join(allowed)}")
-    return device
+        return "cuda:0" if hardware.gpu_count() else "cpu"
+    return hardware.available_device(device, "--device")
 
 
 def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
