@@ -1,4 +1,4 @@
-"""The C++ extension only; everything else is in setup.cfg. Where it cannot be built, the install goes on without it."""
+"""The C++ extensions only; all else is in setup.cfg. Where one cannot be built, the install goes on without it."""
 
 from pathlib import Path
 
@@ -15,11 +15,15 @@ class OptionalBuild(build_ext):
             super().build_extension(ext)
         except Exception as error:
             print(
-                f"accel_rl: the emulator was not built ({type(error).__name__}); ale-py is used instead. "
+                f"accel_rl: {ext.name} was not built ({type(error).__name__}); {INSTEAD[ext.name]} instead. "
                 "Install g++ or clang++ (C++17) and reinstall to have it."
             )
 
 
+INSTEAD = {
+    "accel_rl.emulator._core": "ale-py plays",
+    "accel_rl.replays._host": "replays on the host are drawn from by torch",
+}
 emulator = Pybind11Extension(
     "accel_rl.emulator._core",
     ["accel_rl/emulator/binding.cpp"],
@@ -27,6 +31,14 @@ emulator = Pybind11Extension(
     extra_compile_args=["-O3"],
     depends=["accel_rl/emulator/emulator.h", *map(str, Path("accel_rl/emulator/core").glob("*.h"))],
 )
-emulator.optional = True
+# no fused multiply-add: returns equal torch's bit for bit
+replay = Pybind11Extension(
+    "accel_rl.replays._host",
+    ["accel_rl/replays/host.cpp"],
+    cxx_std=17,
+    extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
+    extra_link_args=["-pthread"],
+)
+emulator.optional = replay.optional = True
 
-setup(ext_modules=[emulator], cmdclass={"build_ext": OptionalBuild})
+setup(ext_modules=[emulator, replay], cmdclass={"build_ext": OptionalBuild})

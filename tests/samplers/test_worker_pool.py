@@ -3,7 +3,6 @@
 import gc
 import os
 import signal
-import threading
 import time
 
 import numpy as np
@@ -46,12 +45,19 @@ def test_a_killed_worker_is_replaced_and_its_part_marked():
 def test_a_worker_killed_in_the_middle_of_a_rollout():
     lines = []
     sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, log=lines.append), make_agent(ENV)
+    act, acted = agent.act, 0
+
+    def act_and_kill(*args):
+        nonlocal acted
+        acted += 1
+        if acted == 50:
+            os.kill(sampler.engine.pids()[0], signal.SIGKILL)
+        return act(*args)
+
+    agent.act = act_and_kill
     try:
         sampler.start()
-        timer = threading.Timer(0.3, os.kill, (sampler.engine.pids()[0], signal.SIGKILL))
-        timer.start()
         r = sampler.collect(agent)
-        timer.join()
         assert len(lines) == 1
         assert not r.valid[:, [0, 1, 4, 5]].any() and r.valid[:, [2, 3, 6, 7]].all()
     finally:

@@ -1,0 +1,89 @@
+"""The extension against the same said in torch, which is checked against lists of transitions elsewhere."""
+
+import threading
+
+import pytest
+import torch
+
+from accel_rl import hardware
+from accel_rl.data.replay_batch import ReplayBatch
+from accel_rl.replays import host
+from accel_rl.replays.prioritized import Prioritized
+from accel_rl.replays.replay import Replay
+from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import FrameRing
+from tests.replays.made_up import Simulators
+
+pytestmark = pytest.mark.skipif(host.compiled() is None, reason="no compiler built the extension")
+
+
+def pair(n, rows=40, B=4, T=5, rollouts=30, alpha=0.7, **options):
+    """The same experience in a ring that draws by the extension and in one that does without."""
+    sims = Simulators(B, T, 3, **options)
+    rings = [FrameRing(sims.spec, B, rows * B, NStep(n, 0.97, 1.0)) for _ in range(2)]
+    rings[1].host = None
+    found = [Replay(ring, Prioritized(ring, 1, alpha, 0.5)) for ring in rings]
+    for _ in range(rollouts):
+        rollout = sims.rollout()
+        for replay in found:
+            replay.append(rollout)
+    return found
+
+
+def equal(a: ReplayBatch, b: ReplayBatch) -> None:
+    for name in ("obs_tm1", "a_tm1", "r_t", "discount_t", "obs_t", "cell"):
+        assert torch.equal(getattr(a, name), getattr(b, name)), name
+    torch.testing.assert_close(a.weight, b.weight, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("dies", [0.0, 0.3])
+@pytest.mark.parametrize("stack", [1, 4])
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_batches_priorities_and_weights_are_the_same(n, stack, dies):
+    compiled, plain = pair(n, stack=stack, dies=dies)
+    assert plain.selection._host is None
+    g = torch.Generator().manual_seed(0)
+    for N in (1, 7, 32, 300):
+        a, b = compiled.sample(N), plain.sample(N)
+        equal(a, b)
+        error = torch.randn(N, generator=g)
+        error[0] = torch.nan
+        for replay, batch in ((compiled, a), (plain, b)):
+            replay.update(batch, error[batch.cell % N])  # equal cells, equal errors
+        torch.testing.assert_close(compiled.selection.highest, plain.selection.highest)
+        for x, y in zip(compiled.selection.tree.levels, plain.selection.tree.levels, strict=True):
+            torch.testing.assert_close(x, y)
+
+
+def test_cells_that_are_not_there_cannot_be_drawn():
+    compiled, plain = (replay.ring for replay in pair(3, dies=0.3))
+    cells = torch.arange(-50, (compiled.cursor + 3) * compiled.B)[::2]
+    assert torch.equal(compiled.sampleable(cells), plain.sampleable(cells))
+
+
+def test_two_threads_may_draw_at_once():
+    compiled, _ = pair(1, rows=400, B=8, rollouts=90)
+    low, high = compiled.ring.eligible
+    cells = torch.randint(low * 8, high * 8, (2000,))
+    cells = cells[compiled.ring.sampleable(cells)]
+    expected, wrong = compiled.ring.batch(cells).obs_t.clone(), []
+
+    def draw():
+        for _ in range(30):
+            wrong.append(not torch.equal(compiled.ring.batch(cells).obs_t, expected))
+
+    threads = [threading.Thread(target=draw) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert len(wrong) == 60 and not any(wrong)
+
+
+def test_without_the_extension_one_line_says_so(monkeypatch):
+    monkeypatch.setattr(host.importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
+    monkeypatch.setattr(hardware, "_said", set())
+    sims = Simulators(4, 5, 0)
+    with pytest.warns(UserWarning, match="is not built") as said:
+        rings = [FrameRing(sims.spec, 4, 160, NStep(1)) for _ in range(2)]
+    assert len(said) == 1 and all(ring.host is None for ring in rings)
