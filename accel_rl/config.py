@@ -158,6 +158,10 @@ class TrainConfig:
     """Everything random in the run follows from it."""
     run_dir: str = ""
     """Folder of the run, created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
+    schedule: Literal["lockstep", "concurrent"] = "lockstep"
+    """Sample and learn in turns, or at the same time: the target network plays while the replay, which does not change
+    meanwhile, is learned from; they meet every --algo.target-interval env steps (Daley & Amato 2021). Q-learning
+    alone."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     torch_threads: OptionalCount = None
@@ -184,6 +188,7 @@ class TrainConfig:
         for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo):
             part.check()
         self.secondary.check(self.algo)
+        self._check_schedule()
         self.algo.check_sampling(self.T, self.sampler.envs)
         self.env.check()
         if self.sampler.reset == "cached" and not self.env.game:
@@ -191,10 +196,34 @@ class TrainConfig:
                 f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
             )
 
+    def _check_schedule(self) -> None:
+        if self.schedule == "lockstep":
+            return
+        if not hasattr(self.algo, "replay"):
+            raise ConfigError(
+                f"--schedule {self.schedule}: only dqn, c51 and rainbow have a replay and a target network"
+            )
+        each = self.T * self.sampler.envs
+        if self.period % each:
+            raise ConfigError(
+                f"--algo.target-interval {self.period}: must divide by {self.sampler.envs} environments x {self.T} "
+                f"steps with --schedule concurrent; use {max(1, round(self.period / each)) * each}"
+            )
+
+    @property
+    def period(self) -> int:
+        """Env steps between two meetings of sampling and learning, in the concurrent schedule."""
+        return int(self.algo.target_interval)  # type: ignore[attr-defined]
+
     @property
     def T(self) -> int:
-        """The horizon, resolved."""
-        return self.sampler.horizon or self.algo.horizon(self.sampler.envs)
+        """The horizon, resolved. Where learning does not wait for it, as long as divides the period, up to 32."""
+        if self.sampler.horizon:
+            return self.sampler.horizon
+        B = self.sampler.envs
+        if self.schedule == "concurrent":
+            return next((T for T in range(32, 0, -1) if self.period % (T * B) == 0), 1)
+        return self.algo.horizon(B)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

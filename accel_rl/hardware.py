@@ -117,6 +117,7 @@ class Placement:
     torch_threads: int  # of one operation while learning
     device: str
     act_threads: int = 1  # while acting: half of the cores where they are shared with workers, who do twice the work
+    learner_cores: tuple[int, ...] = ()  # of a trainer that runs beside the sampler; else it runs on server_cores
 
     @property
     def workers(self) -> int:
@@ -128,8 +129,11 @@ def plan(
     cores: Sequence[int] | None = None,
     device: str = "cpu",
     torch_threads: int | None = None,
+    concurrent: bool = False,
 ) -> Placement:
     """A worker per allowed core; with a GPU the first core is kept for the process that drives it.
+
+    `concurrent`: half of the cores learn while the others step and act (with a GPU: two cores drive it).
 
     `workers` and `cores` None: as many as the affinity mask and the cgroup's quota grant. More workers than cores share
     them (a warning). Raises ConfigError for a core that is not allowed.
@@ -148,6 +152,10 @@ def plan(
     if workers is not None and workers < 1:
         raise ConfigError(f"--sampler.workers {workers}: at least 1 is needed")
     on_gpu = device.startswith("cuda")
+    learning: list[int] = []
+    if concurrent and len(usable) > 1 + on_gpu:
+        half = 1 if on_gpu else len(usable) // 2
+        usable, learning = usable[:-half], usable[-half:]
     if on_gpu and len(usable) > 1:
         server, stepping = usable[:1], usable[1:]
     else:
@@ -155,7 +163,7 @@ def plan(
     n = workers if workers is not None else len(stepping)
     if n > len(stepping):
         say_once(f"{n} workers share {len(stepping)} cores: more workers than cores only costs time")
-    threads = torch_threads if torch_threads is not None else len(server)
+    threads = torch_threads if torch_threads is not None else len(learning or server)
     if threads < 1:
         raise ConfigError(f"--torch-threads {threads}: at least 1 is needed")
     pinned = hasattr(os, "sched_setaffinity")
@@ -164,7 +172,9 @@ def plan(
         server_cores=tuple(server),
         torch_threads=threads,
         device=device,
-        act_threads=1 if on_gpu else max(1, threads // 2),
+        # beside a trainer: its number, since the libraries that multiply have one for all threads of a process
+        act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
+        learner_cores=tuple(learning) if pinned else (),
     )
 
 

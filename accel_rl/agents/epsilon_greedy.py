@@ -20,6 +20,7 @@ class EpsilonGreedyAgent:
     def __init__(self, model: QNetwork, epsilon: float | Tensor = 1.0, epsilon_evaluation: float = 0.05):
         self.model, self.epsilon, self.epsilon_evaluation = model, epsilon, epsilon_evaluation
         self.explores = True  # a noisy network acts with its noise, too
+        self.noise: torch.Generator | None = None  # where that is drawn from; None: torch's own generator
 
     @property
     def observes(self) -> bool:
@@ -35,7 +36,7 @@ class EpsilonGreedyAgent:
             return self._any(uniform), {}
         assert obs is not None
         if self.model.noisy and self.explores:
-            self.model.resample()
+            self.model.resample(self.noise)
         best = self.model.q(obs, noise=self.explores).argmax(-1)
         if isinstance(epsilon, float) and epsilon <= 0:
             return best, {}

@@ -167,10 +167,10 @@ class DQN(Algorithm):
         """Whether the random play before the first update is over."""
         return self.env_steps >= self.config.replay.start and len(self.replay) > 0
 
-    def epsilon(self) -> float | Tensor:
-        """At this point of the run: one number, or with a spread one for each environment [B]."""
+    def epsilon(self, ahead: int = 0) -> float | Tensor:
+        """So many env steps from here: one number, or with a spread one for each environment [B]."""
         c = self.config
-        done = self.env_steps - c.replay.start
+        done = self.env_steps + ahead - c.replay.start
         if done < 0:
             return 1.0
         if c.noisy:
@@ -183,15 +183,30 @@ class DQN(Algorithm):
         return torch.full((self.B,), epsilon, device=self.device) ** power
 
     def ingest(self, rollout: Rollout) -> None:
+        before, interval = self.env_steps, self.config.target_interval
+        self.store(rollout)
+        self.owe(self.env_steps - before)
+        if self.env_steps // interval > before // interval:
+            self.update_target()
+
+    def store(self, rollout: Rollout) -> None:
+        """Into the replay; the random play at the beginning, epsilon and beta move on."""
         self.replay.append(rollout)
         self.replay.anneal(self.progress)
-        before, new = self.env_steps, int(rollout.valid.sum())
-        self.env_steps += new
-        if self.learning:
-            self._due += new * self.config.intensity
-        if self.env_steps // self.config.target_interval > before // self.config.target_interval:
-            self.update_target()
+        self.env_steps += int(rollout.valid.sum())
         self.agent.epsilon = self.epsilon()
+
+    def owe(self, env_steps: int) -> None:
+        """So many steps call for updates, at the training intensity."""
+        if self.learning:
+            self._due += env_steps * self.config.intensity
+
+    def behaviour(self, seed: int) -> EpsilonGreedyAgent:
+        """An agent with parameters of its own, at first the target network's, that may play while this learns."""
+        agent = copy.copy(self.agent)
+        agent.model = copy.deepcopy(self.target)
+        agent.noise = torch.Generator().manual_seed(seed)
+        return agent
 
     def batches(self) -> Iterator[ReplayBatch]:
         while self._due >= self.config.batch_size:

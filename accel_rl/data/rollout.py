@@ -1,6 +1,8 @@
 """The rollout: T steps of B environments, time-major, each frame stored once."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -41,6 +43,20 @@ class Rollout:
         names = [n for n in RolloutArrays.__slots__ if n != "stack"]
         return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in names}, stack=arrays.stack)  # type: ignore[arg-type]
 
+    def copy(self) -> "Rollout":
+        """In memory of its own."""
+        return Rollout.from_state({name: _map(getattr(self, name), torch.Tensor.clone) for name in self.__slots__})
+
+    def state_dict(self) -> dict[str, Any]:
+        """On the host, for a checkpoint."""
+        return {name: _map(getattr(self, name), torch.Tensor.cpu) for name in self.__slots__}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], device: torch.device | None = None) -> "Rollout":
+        return cls(
+            **{name: _map(value, lambda x: x if device is None else x.to(device)) for name, value in state.items()}
+        )
+
     @property
     def T(self) -> int:
         return self.action.shape[0]
@@ -75,3 +91,9 @@ class Rollout:
             return newest
         obs[:, -1] = newest
         return obs
+
+
+def _map(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, dict):
+        return {name: change(x) for name, x in value.items()}
+    return change(value) if isinstance(value, Tensor) else value

@@ -24,10 +24,11 @@ class NoisyLinear(nn.Linear):
         self.register_buffer("noise_out", torch.zeros(outputs), persistent=False)
 
     @torch.no_grad()
-    def resample(self) -> None:
+    def resample(self, generator: torch.Generator | None = None) -> None:
+        """generator: on the host; None: torch's own."""
         for noise in (self.noise_in, self.noise_out):
             assert isinstance(noise, Tensor)
-            x = torch.randn(noise.shape)  # drawn on the host: the same numbers on every device
+            x = torch.randn(noise.shape, generator=generator)  # drawn on the host: the same numbers on every device
             noise.copy_(x.sign() * x.abs().sqrt())
 
     def forward(self, x: Tensor, noisy: bool = True) -> Tensor:

@@ -75,11 +75,11 @@ class QNetwork(nn.Module):
 
     forward = q
 
-    def resample(self) -> None:
-        """New noise for every layer that has any."""
+    def resample(self, generator: torch.Generator | None = None) -> None:
+        """New noise for every layer that has any, of a generator on the host (None: torch's own)."""
         for module in self.modules():
             if isinstance(module, NoisyLinear):
-                module.resample()
+                module.resample(generator)
 
 
 class CategoricalQNetwork(QNetwork):

@@ -50,9 +50,9 @@ class FrameRing:
         self._refused = torch.zeros(self.L, dtype=torch.int64)  # how many of each row
         self._lags = torch.arange(spec.stack - 1, -1, -1, device=self.device)  # oldest frame of a stack first
         self.frames.fill_(0)  # takes the pages now, not in the middle of the run
-        self.host = self._compiled() if self.device.type == "cpu" else None
+        self.host: Any = self._compiled() if self.device.type == "cpu" else None
 
-    def _compiled(self) -> Any:
+    def _compiled(self) -> Any | None:
         """The ring as the extension sees it, None where it was not built."""
         if (module := host.compiled()) is None:
             return None

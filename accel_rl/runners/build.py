@@ -35,7 +35,9 @@ def resolve_device(device: str) -> str:
 def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
     """Who runs where, and which environments are whose. ConfigError where B does not divide."""
     s = config.sampler
-    placement = placed(hardware.plan(s.workers, s.cores, device, config.torch_threads), config.env)
+    placement = placed(
+        hardware.plan(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent"), config.env
+    )
     if s.workers is None:
         if s.envs % s.groups:
             raise ConfigError(f"B={s.envs} must divide by {s.groups} groups; use {-(-s.envs // s.groups) * s.groups}")

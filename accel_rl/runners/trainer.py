@@ -20,13 +20,16 @@ from accel_rl.metrics.tensorboard import tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
 from accel_rl.runners.build import build_sampler, plan, resolve_device
 from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.evaluation import Evaluation, evaluate
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.schedule import Lockstep
+from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.signals import StopRequest
 
-_SAMPLER, _MODEL, _EVALUATION, _SECONDARY = range(4)  # streams of randomness that follow from the run's seed
+_SAMPLER, _MODEL, _EVALUATION, _SECONDARY, _BEHAVIOUR = range(
+    5
+)  # streams of randomness that follow from the run's seed
 
 
 def derived_seed(seed: int, stream: int, *index: int) -> int:
@@ -62,7 +65,7 @@ class Trainer:
         self.device = resolve_device(config.device)
         self.placement, self.grouping = plan(config, self.device)
         process.tune_torch(self.placement.torch_threads)
-        if config.sampler.cores is not None:
+        if config.sampler.cores is not None or self.placement.learner_cores:
             hardware.pin(self.placement.server_cores)
         self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
         run.write_json("protocol.json", self.spec.protocol)
@@ -80,7 +83,7 @@ class Trainer:
             training=True,
             log=self._event,
         )
-        self.schedule = Lockstep(self.sampler, self.learner, self.secondary)
+        self.schedule = self._build_schedule()
         self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep)
         self.recorder, self.at = Recorder(), Counters()
         self.evaluation: Evaluation | None = None
@@ -103,18 +106,35 @@ class Trainer:
         secondary.algo.share(self.learner.algo)  # type: ignore[attr-defined]
         return secondary
 
+    def _build_schedule(self) -> Schedule:
+        c = self.config
+        if c.schedule == "lockstep":
+            return Lockstep(self.sampler, self.learner, self.secondary)
+        return Concurrent(
+            self.sampler,
+            self.learner,
+            self.secondary,
+            period=c.period,
+            seed=derived_seed(c.seed, _BEHAVIOUR),
+            threads=self.placement.torch_threads,
+            cores=self.placement.learner_cores,
+            most_skipped=c.max_skipped_updates,
+        )
+
     # -- the run ------------------------------------------------------------
 
     def run(self) -> Result:
         try:
             with StopRequest() as stop:
                 self._open()
+                self.schedule.interrupted = lambda: bool(stop)
+                self.schedule.sampled = self._show_progress
                 while True:
                     self._housekeeping(stop)
                     if stop or self.at.env_steps >= self.config.env_steps:
                         break
                     self._cycle()
-                if self.at.saved_at != self.at.env_steps or not self.checkpoints.steps():
+                if self.at.saved_at != self.at.env_steps or self.schedule.pending or not self.checkpoints.steps():
                     self._save()
                 return self._result(stop)
         finally:
@@ -123,15 +143,19 @@ class Trainer:
     def _cycle(self) -> None:
         for learner in self._learners():
             learner.algo.progress = self.at.env_steps / self.config.env_steps
-        env_steps, metrics = self.schedule.cycle()
+        env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.recorder.add(m)
         self.at.env_steps += env_steps
         for learner in self._learners():
             if learner.exchange.skipped_in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
+        self._show_progress()
+
+    def _show_progress(self, ahead: int = 0) -> None:
+        """ahead: env steps of a cycle that is not over."""
         assert self._progress is not None
-        self._progress.update(self.at.env_steps, self._online()["score"])
+        self._progress.update(self.at.env_steps + ahead, self._online()["score"])
 
     def _learners(self) -> list[Learner]:
         return [self.learner] if self.secondary is None else [self.learner, self.secondary]
@@ -254,6 +278,7 @@ class Trainer:
             "learner": self.learner.state_dict(),
             "secondary": self.secondary.state_dict() if self.secondary is not None else None,
             "sampler": self.sampler.state_dict(),
+            "schedule": self.schedule.state_dict(),
             "torch_rng": torch.get_rng_state(),
         }
 
@@ -266,6 +291,7 @@ class Trainer:
         if self.secondary is not None:
             self.secondary.load_state_dict(state["secondary"])
         self.sampler.load_state_dict(state["sampler"])
+        self.schedule.load_state_dict(state.get("schedule"))
         torch.set_rng_state(state["torch_rng"])
 
     def _open(self) -> None:
@@ -297,6 +323,7 @@ class Trainer:
         return Result(self.at.env_steps, self._online()["score"], self.evaluation, stop.exit_code, wall)
 
     def _close(self) -> None:
+        self.schedule.close()
         self.sampler.close()
         for sink in self._sinks:
             sink.close()

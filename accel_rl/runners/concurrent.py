@@ -1,0 +1,190 @@
+"""Concurrent training (Daley & Amato 2021, section 3): sample and learn at the same time, and meet every C steps.
+
+    sampler   | act C steps with the snapshot, stage them | act C steps ...
+    trainer   | C / F minibatches of the replay as it was | C / F minibatches ...
+              ^                                           ^ meet: staged steps into the replay, target <- learned,
+                                                            snapshot <- target
+
+Between two meetings neither sees what the other does, so how fast they are does not matter: the result is that of the
+same work done one after the other.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from accel_rl.algos.dqn import DQN
+from accel_rl.data.rollout import Rollout
+from accel_rl.hardware import pin
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.schedule import named, with_names
+from accel_rl.samplers.alternating import Sampler
+
+LOOK_S = 0.2  # how often who waits for the trainer looks whether the run is to end
+
+
+class Concurrent:
+    """Q-learning alone: it needs a replay and a target network. A cycle is one period of C env steps.
+
+    The replay does not change while the trainer reads it; every step sampled is in it once after the next meeting.
+    """
+
+    interrupted: Callable[[], bool] = staticmethod(lambda: False)
+    sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        learner: Learner,
+        secondary: Learner | None = None,
+        *,
+        period: int,
+        seed: int,
+        threads: int = 1,
+        cores: tuple[int, ...] = (),
+        most_skipped: int = 2**31,
+    ):
+        """period: C, env steps, a multiple of T x B. threads, cores: of torch in the trainer's thread, and where it
+        runs. most_skipped: updates in a row that were not finite, after which the trainer stops."""
+        self.sampler, self.learners, self.most_skipped = sampler, with_names(learner, secondary), most_skipped
+        self.algo: DQN = learner.algo  # type: ignore[assignment]
+        self.each = sampler.T * sampler.B
+        assert period % self.each == 0
+        self.period = period
+        self.behaviour = self.algo.behaviour(seed)
+        self._rollouts = 0  # of the period that was begun; 0: none is
+        self._staged: list[Rollout] = []
+        self._found: list[tuple[str, dict[str, Tensor]]] = []  # metrics of the period's updates
+        self._pause = threading.Event()
+        self._thread = ThreadPoolExecutor(1, "trainer", self._settle, (threads, cores))
+        self._stream = torch.cuda.Stream() if self.algo.device.type == "cuda" else None
+
+    def _settle(self, threads: int, cores: tuple[int, ...]) -> None:
+        torch.set_num_threads(threads)
+        if cores:
+            pin(cores)
+
+    @property
+    def pending(self) -> bool:
+        return self._rollouts > 0
+
+    def cycle(self, remaining: int) -> tuple[int, list[dict[str, Tensor]]]:
+        """One period, or what is left of one that was interrupted -> (its env steps, the metrics of its updates);
+        (0, nothing) where it is interrupted."""
+        if not self._rollouts:
+            self._begin(remaining)
+        self._pause.clear()
+        training = self._thread.submit(self._train)
+        try:
+            self._sample(training)
+            self._await(training)
+        finally:  # whatever happens to one side, the other stops after its minibatch
+            self._pause.set()
+            training.result()
+        if self._ends_early() or len(self._staged) < self._rollouts:
+            return 0, []
+        return self._meet()
+
+    def _ends_early(self) -> bool:
+        return self.interrupted() or any(x.exchange.skipped_in_a_row >= self.most_skipped for _, x in self.learners)
+
+    # -- a period ------------------------------------------------------------
+
+    def _begin(self, remaining: int) -> None:
+        self._rollouts = -(-min(self.period, max(remaining, 1)) // self.each)
+        for _, learner in self.learners:
+            learner.algo.owe(self._rollouts * self.each)  # type: ignore[attr-defined]
+
+    def _sample(self, training: Future[None]) -> None:
+        staged = sum(int(r.valid.sum()) for r in self._staged)
+        while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
+            self.behaviour.epsilon = self.algo.epsilon(staged)
+            rollout = self.sampler.collect(self.behaviour)
+            self._staged.append(rollout.copy())
+            staged += int(rollout.valid.sum())
+            self.sampled(staged)
+
+    def _await(self, training: Future[None]) -> None:
+        while not training.done() and not self.interrupted():
+            wait([training], LOOK_S)
+            self.sampler.check()
+
+    def _train(self) -> None:
+        """In the trainer's thread: every minibatch that is owed."""
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.default_stream())
+        with torch.cuda.stream(self._stream):  # does nothing without one
+            for prefix, learner in self.learners:
+                for batch in learner.algo.batches():
+                    self._found.append((prefix, learner.update(batch)))
+                    if self._pause.is_set() or learner.exchange.skipped_in_a_row >= self.most_skipped:
+                        break
+
+    def _meet(self) -> tuple[int, list[dict[str, Tensor]]]:
+        if self._stream is not None:
+            torch.cuda.default_stream().wait_stream(self._stream)
+        before = self.algo.env_steps
+        for _, learner in self.learners:
+            for rollout in self._staged:
+                learner.algo.store(rollout)  # type: ignore[attr-defined]
+            learner.algo.update_target()  # type: ignore[attr-defined]
+        self._show()
+        metrics = [named(prefix, found) for prefix, found in self._found]
+        self._rollouts, self._staged, self._found = 0, [], []
+        return self.algo.env_steps - before, metrics
+
+    @torch.no_grad()
+    def _show(self) -> None:
+        """The snapshot: what plays from now on is the target network."""
+        for shown, target in zip(self.behaviour.model.parameters(), self.algo.target.parameters(), strict=True):
+            shown.copy_(target)
+
+    # -- checkpoints ------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """At a meeting, or wherever a period was interrupted."""
+        return {
+            "rollouts": self._rollouts,
+            "staged": [r.state_dict() for r in self._staged],
+            "found": [_stacked([f for p, f in self._found if p == prefix]) for prefix, _ in self.learners],
+            "shown": parameters_to_vector(self.behaviour.model.parameters()),
+            "noise": self.behaviour.noise.get_state() if self.behaviour.noise is not None else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any] | None) -> None:
+        """ValueError for a state of another schedule."""
+        if state is None:
+            raise ValueError("the run was begun with --schedule lockstep, which has no period to go on with")
+        self._rollouts = state["rollouts"]
+        self._staged = [Rollout.from_state(s, self.algo.device) for s in state["staged"]]
+        self._found = [
+            (prefix, metrics)
+            for (prefix, _), found in zip(self.learners, state["found"], strict=True)
+            for metrics in _unstacked(found)
+        ]
+        vector_to_parameters(state["shown"].to(self.algo.device), self.behaviour.model.parameters())
+        if self.behaviour.noise is not None:
+            self.behaviour.noise.set_state(state["noise"])
+
+    def close(self) -> None:
+        self._pause.set()
+        self._thread.shutdown()
+
+
+def _failed(training: Future[None]) -> bool:
+    return training.done() and training.exception() is not None
+
+
+def _stacked(found: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Updates' metrics as one tensor [n] a name."""
+    return {name: torch.stack([f[name] for f in found]) for name in found[0]} if found else {}
+
+
+def _unstacked(found: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+    n = len(next(iter(found.values()))) if found else 0
+    return [{name: values[i] for name, values in found.items()} for i in range(n)]
