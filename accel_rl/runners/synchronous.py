@@ -47,7 +47,7 @@ class Synchronous:
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
 
-    def clock(self, env_steps: int, taken: int) -> int:
+    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + self.peers.count(taken)[0]
 
     def stops(self, asked: bool) -> bool:
