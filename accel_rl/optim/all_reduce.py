@@ -77,7 +77,6 @@ class AllReduce(Local):
         """check_interval: updates between two comparisons; 0: never."""
         super().__init__(flat, rule, max_norm)
         self.peers, self.check_interval = peers, check_interval
-        self._message = torch.zeros(len(flat.grad) + 2, device=flat.grad.device)
         self._updates = 0
         self.times = {"exchange_s": 0.0}
 
@@ -94,12 +93,12 @@ class AllReduce(Local):
     def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         """The gradient and the loss [] become the means of all ranks -> (norm before clipping [], loss []). Nothing
         here waits for the device."""
-        message, P = self._message, len(self.flat.grad)
-        torch.mul(self.flat.grad, samples, out=message[:P])
-        message[P], message[P + 1] = samples, loss * samples
+        message = self.flat.message
+        self.flat.grad.mul_(samples)
+        message[-2], message[-1] = samples, loss * samples
         self.peers.sum_(message)
-        torch.div(message[:P], message[P], out=self.flat.grad)
-        return clip_by_norm_(self.flat.grad, self.max_norm), message[P + 1] / message[P]
+        self.flat.grad.div_(message[-2])
+        return clip_by_norm_(self.flat.grad, self.max_norm), message[-1] / message[-2]
 
     def check(self) -> None:
         """RunError, naming them, where ranks' parameters differ in a bit."""
