@@ -33,6 +33,9 @@ class SamplerConfig:
     """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
     groups: Count = 2
     """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2)."""
+    unsynchronized: bool = False
+    """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
+    section 4: what synchronized execution, --sampler.groups 1, is faster than)."""
     workers: OptionalCount = None
     """Worker processes. Default: one per usable core, as far as envs divide."""
     cores: tuple[int, ...] | None = None
