@@ -53,7 +53,8 @@ GAMES = {
         *("--schedule", "concurrent", "--target-interval", 160, "--horizon", 4, "--groups", 1, "--noisy"),
     ),
 }
-PARAMS = ["breakout", "cartpole", "rainbow", "concurrent", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pong", "dqn"))]
+DEFAULT = ("breakout", "cartpole", "rainbow", "concurrent")
+PARAMS = [n if n in DEFAULT else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
 
 
 @pytest.fixture(scope="module", params=PARAMS)
