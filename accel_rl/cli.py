@@ -51,14 +51,14 @@ def dispatch(argv: list[str]) -> int:
     return int(getattr(commands, argv[0])(argv[1:]))
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"note: {message}", file=sys.stderr, flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n."""
     before_torch()
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    warnings.showwarning = show_warning  # type: ignore[assignment]
     try:
         return dispatch(sys.argv[1:] if argv is None else argv)
     except ConfigError as e:

@@ -44,8 +44,7 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
     path = path or RunFolder.default_path(config)
     RunFolder.check_new(path)
     check_learning(config)
-    sampler = dataclasses.replace(config.sampler, horizon=config.T)
-    config = dataclasses.replace(config, run_dir=str(path), sampler=sampler, env=config.env.resolved())
+    config = dataclasses.replace(config.resolved(), run_dir=str(path))
     return _run(config, RunFolder.create(path, config), None)
 
 
