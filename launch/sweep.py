@@ -22,6 +22,7 @@ from accel_rl.cli import show_warning
 from accel_rl.counts import Count
 from accel_rl.errors import ConfigError, RunError
 from accel_rl.process import before_torch
+from accel_rl.runners.build import plan
 from accel_rl.runners.signals import StopRequest
 from launch import machine, slots
 from launch.feeder import Feeder
@@ -101,7 +102,9 @@ def make_grid(experiment: str, o: Options) -> Grid:
         raise ConfigError("the grid is empty: no run has all of the values that --only names")
     for member in grid.members:
         try:
-            member.config.check()
+            with warnings.catch_warnings(action="ignore"):  # who shares cores is for the slot to say
+                member.config.check()
+                plan(member.config, "cpu")
         except ConfigError as e:
             raise ConfigError(f"run {member.name}: {e}") from e
     return grid
@@ -182,9 +185,9 @@ def sweep(argv: list[str]) -> int:
 def go_on(o: Options) -> int:
     """--resume FOLDER: placed as before, but for what is asked for anew."""
     folder = SweepFolder(Path(o.resume).expanduser())
-    plan = folder.plan
+    placed = folder.plan["placing"]
     changed = {k: v for k, v in placing(o).items() if v != getattr(Placing, k)}
-    o = replace(o, **{**plan["placing"], **changed})
+    o = replace(o, **{**placed, **changed})
     if o.only or o.seeds or o.override or o.scale != 1:
         raise ConfigError("--resume goes on with the runs as they were begun; leave --only, --seeds and the like")
     here, planned = make_slots(o)

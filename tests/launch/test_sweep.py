@@ -79,7 +79,7 @@ def test_a_killed_run_is_retried_and_equals_its_twin(whole, tmp_path):
     victim = folder / NAMES[0]
     wait_for(lambda: progressed(victim, 4))
     os.kill(json.loads((folder / "state.json").read_text())[NAMES[0]]["pid"], signal.SIGKILL)
-    out, err = process.communicate(timeout=250)
+    _, err = process.communicate(timeout=250)
     assert process.returncode == 0, err
     assert f"{NAMES[0]}: killed by SIGKILL; goes on from its last checkpoint (retry 1 of 2)" in err
     assert "killed by SIGKILL" in (folder / "events.log").read_text()
