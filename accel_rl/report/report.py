@@ -100,9 +100,9 @@ def aggregates_table(
     columns = ["setting", "games", "seeds", "median %", "low", "high", "IQM %", "low", "high"]
     note = (
         "Human-normalised, over the games with published scores. Median over games of the mean over seeds; "
-        "interquartile mean over all runs; 95 % intervals of a bootstrap over seeds, stratified by game (rliable): none "
-        "for one seed. The papers' rows: their printed scores, over all games that any setting here has. Rows of other "
-        "games are not comparable."
+        "interquartile mean over all runs; 95 % intervals of a bootstrap over seeds, stratified by game (rliable): "
+        "none for one seed. The papers' rows: their printed scores, over all games that any setting here has. Rows "
+        "of other games are not comparable."
     )
     return Table("aggregates", "Aggregates over games", columns, rows, note)
 

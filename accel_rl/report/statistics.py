@@ -1,8 +1,8 @@
 """Aggregates over games with honest intervals: rliable (Agarwal et al. 2021, arXiv:2108.13264). Extra: report."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,32 +47,36 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
 
 def aggregates(scores: np.ndarray, reps: int) -> dict[str, Interval]:
     """Median over games of the mean over seeds, and interquartile mean over all runs, of scores [seeds, games]."""
-    from rliable import library, metrics
+    from rliable import metrics
 
     def both(x: np.ndarray) -> np.ndarray:
         return np.array([metrics.aggregate_median(x), metrics.aggregate_iqm(x)])
 
-    values = both(scores)
-    low = high = np.full(2, np.nan)
-    if len(scores) > 1:
-        _, intervals = library.get_interval_estimates({"": scores}, both, reps=reps, generator=_random())
-        low, high = intervals[""]
-    return {name: Interval(values[i], low[i], high[i]) for i, name in enumerate(("median", "iqm"))}
+    low, high = _interval(scores, both, reps)
+    return {
+        name: Interval(v, low[i], high[i])
+        for i, (name, v) in enumerate(zip(("median", "iqm"), both(scores), strict=True))
+    }
 
 
 def profile(scores: np.ndarray, reps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Share of runs above each of TAUS, and its interval: (share, low, high), each [TAUS]."""
+
+    def shares(x: np.ndarray) -> np.ndarray:
+        return (x[:, :, None] > TAUS).mean((0, 1))
+
+    return (shares(scores), *_interval(scores, shares, reps))
+
+
+def _interval(scores: np.ndarray, of: Callable[[np.ndarray], np.ndarray], reps: int) -> tuple[np.ndarray, np.ndarray]:
+    """(low, high), each as `of` returns; NaN for one seed. The same every time: the generator has a fixed seed."""
     from rliable import library
 
-    shares = (scores[:, :, None] > TAUS).mean((0, 1))
     if len(scores) < 2:
-        return shares, np.full(len(TAUS), np.nan), np.full(len(TAUS), np.nan)
-    _, intervals = library.get_interval_estimates(
-        {"": scores}, lambda x: (x[:, :, None] > TAUS).mean((0, 1)), reps=reps, generator=_random()
-    )
-    low, high = intervals[""]
-    return shares, low, high
-
-
-def _random() -> Any:
-    return np.random.RandomState(0)  # the same report of the same runs
+        nothing = np.full_like(of(scores), np.nan)
+        return nothing, nothing
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # rliable's own, of how it hands the generator to arch
+        _, found = library.get_interval_estimates({"": scores}, of, reps=reps, random_state=np.random.RandomState(0))
+    low, high = found[""]
+    return low, high
