@@ -1,4 +1,4 @@
-"""The console script: accel-rl train | resume | evaluate | watch | plot | doctor | games."""
+"""The console script: accel-rl train | resume | evaluate | watch | plot | report | doctor | games."""
 
 import errno
 import os
@@ -14,6 +14,7 @@ COMMANDS = {
     "evaluate": "score a run's agent on fresh episodes: accel-rl evaluate RUN",
     "watch": "make a video of a run's agent: accel-rl watch RUN",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
+    "report": "tables and plots beside the papers': accel-rl report RUNS",
     "doctor": "what this machine offers, and what is wrong with it",
     "games": "the games, and their published random and human scores",
 }
@@ -51,14 +52,14 @@ def dispatch(argv: list[str]) -> int:
     return int(getattr(commands, argv[0])(argv[1:]))
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
     print(f"note: {message}", file=sys.stderr, flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n."""
     before_torch()
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    warnings.showwarning = show_warning  # type: ignore[assignment]
     try:
         return dispatch(sys.argv[1:] if argv is None else argv)
     except ConfigError as e:

@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_type_hints
 
 import tyro
@@ -232,6 +232,10 @@ class TrainConfig:
             return next((T for T in range(32, 0, -1) if self.period % (T * B) == 0), 1)
         return self.algo.horizon(B)
 
+    def resolved(self) -> "TrainConfig":
+        """As a run is begun: with the horizon and the backend that the defaults stand for. ConfigError."""
+        return replace(self, sampler=replace(self.sampler, horizon=self.T), env=self.env.resolved())
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -271,7 +275,7 @@ def _build(cls: Any, values: dict[str, Any], prefix: str = "") -> Any:
 
 def find_algorithm(name: str) -> type[Algorithm]:
     """`a2c`, or `module:Class` of the user's own (the current folder is searched too). ConfigError."""
-    found = _find(name)
+    found = find(name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.base.Algorithm")
     return found
@@ -280,7 +284,7 @@ def find_algorithm(name: str) -> type[Algorithm]:
 def default_config(name: str) -> TrainConfig:
     """The defaults of an algorithm (its paper's environments and horizon), or what the function `module:function`
     returns (an experiment). ConfigError."""
-    found = _find(name)
+    found = find(name)
     if not isinstance(found, type) and callable(found):
         config = found()
         if not isinstance(config, TrainConfig):
@@ -291,7 +295,8 @@ def default_config(name: str) -> TrainConfig:
     return TrainConfig(algorithm=name, algo=cls.Config(), sampler=sampler)
 
 
-def _find(name: str) -> Any:
+def find(name: str) -> Any:
+    """What `a2c` or `module:attribute` names (the current folder is searched too). ConfigError."""
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config import TrainConfig, default_config
+from launch.grid import Grid, grid
 
 
 def pong_a2c(seed: int = 1) -> TrainConfig:
@@ -69,6 +70,16 @@ def cartpole_c51(seed: int = 1) -> TrainConfig:
 def cartpole_rainbow(seed: int = 1) -> TrainConfig:
     """The same with all of Rainbow's parts."""
     return _cartpole_q("rainbow", seed, **_RETURNS_TO_60)
+
+
+def step_sizes() -> Grid:
+    """A sweep of minutes: `python -m launch.sweep experiments.cpu:step_sizes`, 2 games x 3 step sizes x 2 seeds."""
+    return grid(
+        replace(default_config("a2c"), env_steps=20_000),
+        {"game": ("pong", "breakout")},
+        {"learning_rate": (3.5e-4, 7e-4, 1.4e-3)},
+        seeds=(0, 1),
+    )
 
 
 _ACTOR_CRITIC = {
