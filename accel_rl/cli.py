@@ -1,4 +1,4 @@
-"""The console script: accel-rl train | resume | evaluate | watch | plot | doctor | games."""
+"""The console script: accel-rl train | resume | evaluate | watch | plot | report | doctor | games."""
 
 import errno
 import os
@@ -14,6 +14,7 @@ COMMANDS = {
     "evaluate": "score a run's agent on fresh episodes: accel-rl evaluate RUN",
     "watch": "make a video of a run's agent: accel-rl watch RUN",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
+    "report": "tables and plots beside the papers': accel-rl report RUNS",
     "doctor": "what this machine offers, and what is wrong with it",
     "games": "the games, and their published random and human scores",
 }

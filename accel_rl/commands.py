@@ -48,8 +48,7 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
     path = path or RunFolder.default_path(config)
     RunFolder.check_new(path)
     check_learning(config)
-    sampler = dataclasses.replace(config.sampler, horizon=config.T)
-    config = dataclasses.replace(config, run_dir=str(path), sampler=sampler, env=config.env.resolved())
+    config = dataclasses.replace(config.resolved(), run_dir=str(path))
     return _run(config, RunFolder.create(path, config), None)
 
 
@@ -300,6 +299,34 @@ def plot(argv: list[str]) -> int:
         raise ConfigError(f"--out {out}: must end in .png, .pdf or .svg")
     draw(curves, out, chosen.x, chosen.y)
     stdout(f"{out}: {', '.join(c.label for c in curves)}")
+    return 0
+
+
+def report(argv: list[str]) -> int:
+    """accel-rl report RUNS [options]"""
+    from accel_rl.report.report import ReportOptions, write_report
+    from accel_rl.report.runs import read_csv, read_runs
+    from accel_rl.report.statistics import check_rliable
+
+    words, options = positionals(argv, [], "accel-rl report", many=True)
+    chosen = parse(
+        ReportOptions,
+        options,
+        "accel-rl report RUNS",
+        "Tables and plots of runs (folders of runs, or of sweeps) beside what is published: one HTML page, and CSV.",
+    )
+    if not words and not chosen.csv:
+        raise ConfigError("accel-rl report: a folder of runs is missing (or --csv FILE)")
+    if chosen.reps < 1:
+        raise ConfigError(f"--reps {chosen.reps}: must be at least 1")
+    out = Path(chosen.out).expanduser()
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out} is a file")
+    check_rliable()
+    runs = read_runs([Path(w).expanduser() for w in words]) if words else []
+    runs += [r for file in chosen.csv for r in read_csv(Path(file).expanduser())]
+    files = write_report(runs, out, chosen)
+    stdout(f"{files[0]}: {len(runs)} runs; {len(files) - 1} tables beside it as CSV")
     return 0
 
 

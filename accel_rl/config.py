@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_type_hints
 
 import tyro
@@ -12,6 +12,7 @@ from accel_rl.algos.base import Algorithm, AlgorithmConfig
 from accel_rl.counts import Count, OptionalCount
 from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.errors import ConfigError, nearest
+from accel_rl.models.precision import Precision
 from accel_rl.optim.group import GroupConfig
 
 ALGORITHMS = {
@@ -34,6 +35,9 @@ class SamplerConfig:
     """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
     groups: Count = 2
     """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2)."""
+    unsynchronized: bool = False
+    """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
+    section 4: what synchronized execution, --sampler.groups 1, is faster than)."""
     workers: OptionalCount = None
     """Worker processes, of each rank. Default: one per usable core, as far as envs divide."""
     cores: tuple[int, ...] | None = None
@@ -166,6 +170,9 @@ class TrainConfig:
     alone."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
+    precision: Precision = "float32"
+    """Of products in the network while it learns. bfloat16: faster where the CPU (AMX, AVX512-BF16) or the GPU has it,
+    and no longer the papers' numbers; parameters, sums, heads, losses, acting and evaluations stay float32."""
     torch_threads: OptionalCount = None
     """Threads of one torch operation. Default: one per usable core on a CPU, one beside a GPU."""
     max_skipped_updates: Count = 20
@@ -249,6 +256,10 @@ class TrainConfig:
             return next((T for T in range(32, 0, -1) if self.period % (T * B) == 0), 1)
         return self.algo.horizon(B)
 
+    def resolved(self) -> "TrainConfig":
+        """As a run is begun: with the horizon and the backend that the defaults stand for. ConfigError."""
+        return replace(self, sampler=replace(self.sampler, horizon=self.T), env=self.env.resolved())
+
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -288,7 +299,7 @@ def _build(cls: Any, values: dict[str, Any], prefix: str = "") -> Any:
 
 def find_algorithm(name: str) -> type[Algorithm]:
     """`a2c`, or `module:Class` of the user's own (the current folder is searched too). ConfigError."""
-    found = _find(name)
+    found = find(name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.base.Algorithm")
     return found
@@ -297,7 +308,7 @@ def find_algorithm(name: str) -> type[Algorithm]:
 def default_config(name: str) -> TrainConfig:
     """The defaults of an algorithm (its paper's environments and horizon), or what the function `module:function`
     returns (an experiment). ConfigError."""
-    found = _find(name)
+    found = find(name)
     if not isinstance(found, type) and callable(found):
         config = found()
         if not isinstance(config, TrainConfig):
@@ -308,7 +319,8 @@ def default_config(name: str) -> TrainConfig:
     return TrainConfig(algorithm=name, algo=cls.Config(), sampler=sampler)
 
 
-def _find(name: str) -> Any:
+def find(name: str) -> Any:
+    """What `a2c` or `module:attribute` names (the current folder is searched too). ConfigError."""
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:

@@ -10,7 +10,7 @@ from accel_rl import hardware
 from accel_rl.errors import ConfigError
 from accel_rl.runners.run_folder import versions
 
-EXTRAS = {"tensorboard": "tensorboard", "video": "imageio-ffmpeg"}
+EXTRAS = {"tensorboard": "tensorboard", "video": "imageio-ffmpeg", "report": "rliable", "slurm": "submitit"}
 
 
 def _roms() -> tuple[int, list[str]]:

@@ -14,7 +14,7 @@ LAYERS = [
     {"agents", "replays"},
     {"samplers", "algos"},
     {"metrics", "config", "arguments"},
-    {"runners"},
+    {"runners", "report"},
     {"commands", "doctor", "cli", "__main__"},
 ]
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -116,7 +116,7 @@ class PPO(PolicyGradient):
 
 
 def normalized(advantage: torch.Tensor, valid: torch.Tensor | None, peers: Peers = ALONE) -> torch.Tensor:
-    """Mean 0, standard deviation 1 over the valid cells of all ranks. advantage, valid [...] -> [...]."""
+    """Mean 0, deviation 1 over the valid cells of all ranks that share them. advantage, valid [...] -> [...]."""
     chosen = advantage if valid is None else advantage[valid]
     if peers.size > 1:
         n, total = peers.sum_(torch.stack([torch.full_like(chosen.sum(), chosen.numel()), chosen.sum()]))

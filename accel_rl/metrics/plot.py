@@ -2,12 +2,15 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from accel_rl.errors import ConfigError, nearest
+
+Column = tuple[np.ndarray, np.ndarray]  # x and y
 
 
 @dataclass(slots=True)
@@ -32,24 +35,37 @@ class Curve:
         return grid, values.mean(0), values.min(0), values.max(0)
 
 
-def read_column(run: Path, x: str, y: str) -> tuple[np.ndarray, np.ndarray]:
-    """Two columns of a run's metrics.csv, where both are given. ConfigError."""
+def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
+    """Columns of a run's metrics.csv against another, where both are given; empty where there is none yet."""
+    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
+    try:
+        with open(run / "metrics.csv", newline="") as f:
+            for row in csv.DictReader(f):
+                for name in names:
+                    if row.get(x) and row.get(name):
+                        pairs[name].append((float(row[x]), float(row[name])))
+    except FileNotFoundError:
+        pass
+    except ValueError as e:
+        raise ConfigError(f"{run / 'metrics.csv'} is damaged: {e}") from e
+    arrays = {name: np.array(p).reshape(-1, 2) for name, p in pairs.items()}
+    return {name: (a[:, 0], a[:, 1]) for name, a in arrays.items()}
+
+
+def read_column(run: Path, x: str, y: str) -> Column:
+    """Two columns of a run's metrics.csv, where both are given. ConfigError where they are not there."""
     file = run / "metrics.csv"
     if not file.exists():
         raise ConfigError(f"{run} holds no run with metrics (no metrics.csv)")
     with open(file, newline="") as f:
-        reader = csv.DictReader(f)
-        columns = list(reader.fieldnames or [])
-        for name in (x, y):
-            if name not in columns:
-                raise ConfigError(
-                    f"{file} has no column {name!r}{nearest(name, columns)}; there are: {', '.join(columns)}"
-                )
-        pairs = [(float(r[x]), float(r[y])) for r in reader if r[x] and r[y]]
-    if not pairs:
+        columns = next(csv.reader(f), [])
+    for name in (x, y):
+        if name not in columns:
+            raise ConfigError(f"{file} has no column {name!r}{nearest(name, columns)}; there are: {', '.join(columns)}")
+    column = read_columns(run, x, [y])[y]
+    if not column[0].size:
         raise ConfigError(f"{file} has no value of {y!r} yet")
-    a = np.array(pairs)
-    return a[:, 0], a[:, 1]
+    return column
 
 
 def _kind(run: Path) -> tuple[str, str]:

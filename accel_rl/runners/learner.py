@@ -9,6 +9,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.precision import learning_in
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.membership import SINGLE, Membership
 
@@ -23,12 +24,13 @@ class Learner:
         self.flat = FlatParameters(self.algo.agent.model)
         self.algo.peers = group.peers
         self.exchange = group.exchange(self.flat, self.algo)
-        self.updates, self.norms = 0, config.log.norms
+        self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Learn from one batch; returns what to report, scalars []."""
         self.exchange.prepare()
-        loss = self.algo.loss(batch)
+        with learning_in(self.precision, self.algo.device):
+            loss = self.algo.loss(batch)
         self.flat.backward(loss.total)
         before = self.flat.data.clone() if self.norms else None
         grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach(), loss.samples)

@@ -1,0 +1,1 @@
+"""What runs have come to, beside what is published."""

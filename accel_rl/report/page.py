@@ -1,0 +1,79 @@
+"""One HTML page that holds everything: no script, no file beside it."""
+
+import base64
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from accel_rl.report.runs import Run
+from accel_rl.report.table import Table
+from accel_rl.version import __version__
+
+STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 1280px; margin: 2em auto; padding: 0 1em; color: #222; }
+h1 { font-size: 1.5em; } h2 { font-size: 1.2em; margin-top: 2em; border-bottom: 1px solid #ddd; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; }
+th, td { padding: 2px 10px; border-bottom: 1px solid #eee; text-align: right; white-space: nowrap; }
+th { background: #f5f5f5; position: sticky; top: 0; } th.text, td.text { text-align: left; }
+p.note, figcaption, ul.notes { color: #666; font-size: 13px; } figure { margin: 1em 0; } img { max-width: 100%; }
+"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    png: bytes
+    caption: str
+
+
+def page(
+    runs: Sequence[Run], tables: Sequence[Table], pictures: Mapping[str, Sequence[Picture]], notes: Sequence[str]
+) -> str:
+    """`tables` and `pictures` in the order shown; a table's pictures (by its name) come before it."""
+    games = {r.game for r in runs}
+    title = f"{len(runs)} runs, {len({r.setting for r in runs})} settings, {len(games)} games"
+    parts = [f"<h1>{title}</h1>", f"<p class=note>accel_rl {__version__}, {time.strftime('%Y-%m-%d %H:%M')}</p>"]
+    if notes:
+        parts.append("<ul class=notes>" + "".join(f"<li>{escape(n)}</li>" for n in notes) + "</ul>")
+    if pictures.get("curves"):
+        parts += ["<h2>Learning curves</h2>", *map(_figure, pictures["curves"])]
+    for table in tables:
+        parts.append(f"<h2>{escape(table.title)}</h2>")
+        parts += map(_figure, pictures.get(table.name, ()))
+        if table.name == "aggregates":
+            parts += map(_figure, pictures.get("profiles", ()))
+        parts.append(_table(table))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
+        f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+def _figure(picture: Picture) -> str:
+    data = base64.b64encode(picture.png).decode()
+    caption = escape(picture.caption, quote=True)
+    return (
+        f'<figure><img alt="{caption}" src="data:image/png;base64,{data}"><figcaption>{caption}</figcaption></figure>'
+    )
+
+
+def _table(table: Table) -> str:
+    if not table.rows:
+        return "<p class=note>Nothing to show.</p>"
+    text = [any(not _is_number(row[i]) for row in table.rows) for i in range(len(table.columns))]
+    kind = ["text" if t else "number" for t in text]
+    head = "".join(f'<th class="{k}">{escape(c)}</th>' for c, k in zip(table.columns, kind, strict=True))
+    body = "\n".join(
+        "<tr>" + "".join(f'<td class="{k}">{escape(c)}</td>' for c, k in zip(row, kind, strict=True)) + "</tr>"
+        for row in table.rows
+    )
+    whole = f'<table id="{table.name}"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
+    return f"<div class=scroll>{whole}</div><p class=note>{escape(table.note)} ({table.name}.csv)</p>"
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return not cell or bool(float(cell) or True)
+    except ValueError:
+        return False

@@ -1,0 +1,223 @@
+"""The report: what each table holds, and the page and files that they become."""
+
+import statistics as stats
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from accel_rl.counts import Count
+from accel_rl.envs.games import ATARI_49
+from accel_rl.report import figures
+from accel_rl.report.curves import Band, band
+from accel_rl.report.page import Picture, page
+from accel_rl.report.papers import percent, published, stooke_hours, table_of_49, tables_of_times
+from accel_rl.report.runs import Run, by_setting
+from accel_rl.report.statistics import TAUS, Interval, aggregates, matrix, profile
+from accel_rl.report.table import Table, number
+
+FULL_LENGTH = 50_000_000  # env steps: the length that the papers' times are for
+PAPERS = {"dqn": "DQN (Mnih et al. 2015)", "gorila": "Gorila (Nair et al. 2015)", "daley": "Daley & Amato 2021"}
+NAMES = {"random": "Random", "human": "Human", "dqn": "DQN", "gorila": "Gorila", "daley": "Daley & Amato"}
+
+Settings = Mapping[str, Mapping[str, Sequence[Run]]]
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    csv: tuple[str, ...] = ()
+    """Results of other tools: CSV files with the columns game, seed, step, score (and tool, wall_s)."""
+    out: str = "report"
+    """Folder to write index.html and the CSVs into."""
+    score: Literal["final", "best", "online"] = "final"
+    """Which score of a run is compared: its last evaluation, its best one (Daley & Amato), or its last training score.
+    Runs without evaluations have their training scores."""
+    curve: Literal["auto", "online", "evaluation"] = "auto"
+    """What learning curves show; auto: evaluations where every run has three, else training scores."""
+    reps: Count = 2_000
+    """Bootstrap samples of an interval."""
+
+
+def scores_table(settings: Settings, which: str) -> Table:
+    """A row a game and setting: score, spread over seeds, human-normalised, beside the published scores."""
+    rows = []
+    games = list(dict.fromkeys(g for found in settings.values() for g in found))
+    for game in sorted(games):
+        row = published(game)
+        for setting, found in settings.items():
+            scored = [r for r in found.get(game, ()) if not np.isnan(r.score(which))]
+            values = [r.score(which) for r in scored]
+            if not values:
+                continue
+            mean = float(np.mean(values))
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+            rows.append(
+                [
+                    game,
+                    setting,
+                    str(len(values)),
+                    number(stats.mean(r.env_steps for r in scored), 0),
+                    "evaluation" if scored[0].evaluated and which != "online" else "training",
+                    number(mean),
+                    number(spread),
+                    number(percent(game, mean), 1) if row else "",
+                    *(number(row.get(name)) for name in NAMES),
+                ]
+            )
+    columns = ["game", "setting", "seeds", "env steps", "played in", "score", "deviation", "%", *NAMES.values()]
+    note = (
+        f"Score: the {which} one of each run, mean over seeds; deviation: of a seed (n - 1). %: 100 (score - random) / "
+        "(human - random). Published: null-op starts, see the last tables."
+    )
+    return Table("scores", "Scores", columns, rows, note)
+
+
+def aggregate_rows(
+    settings: Settings, which: str, reps: int
+) -> tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, dict[str, Interval]]]:
+    """Human-normalised matrices and their aggregates: of each setting, then of the papers over the games they share."""
+    matrices: dict[str, tuple[list[str], np.ndarray]] = {}
+    for setting, found in settings.items():
+        games, scores = matrix(found, which)
+        if scores.size:
+            matrices[setting] = (games, scores)
+    ours = sorted({g for games, _ in matrices.values() for g in games})
+    for name, label in PAPERS.items() if ours else ():
+        matrices[label] = (ours, np.array([[percent(g, published(g)[name]) / 100 for g in ours]]))
+    return matrices, {label: aggregates(scores, reps) for label, (_, scores) in matrices.items()}
+
+
+def aggregates_table(
+    matrices: Mapping[str, tuple[list[str], np.ndarray]], found: Mapping[str, Mapping[str, Interval]]
+) -> Table:
+    rows = []
+    for label, values in found.items():
+        games, scores = matrices[label]
+        cells = [number(100 * x, 1) for v in values.values() for x in (v.value, v.low, v.high)]
+        rows.append([label, str(len(games)), str(len(scores)), *cells])
+    columns = ["setting", "games", "seeds", "median %", "low", "high", "IQM %", "low", "high"]
+    note = (
+        "Human-normalised, over the games with published scores. Median over games of the mean over seeds; "
+        "interquartile mean over all runs; 95 % intervals of a bootstrap over seeds, stratified by game (rliable): "
+        "none for one seed. The papers' rows: their printed scores, over all games that any setting here has. Rows "
+        "of other games are not comparable."
+    )
+    return Table("aggregates", "Aggregates over games", columns, rows, note)
+
+
+def throughput_table(settings: Settings) -> Table:
+    """Steps/s and hours for 50 M env steps, beside the papers' on one GPU."""
+    rows = []
+    for setting, found in settings.items():
+        for game, runs in sorted(found.items()):
+            timed = [r for r in runs if r.wall_s > 0 and r.env_steps]
+            if not timed:
+                continue
+            rates = [r.env_steps / r.wall_s for r in timed]
+            rate = stats.mean(rates)
+            published_hours = stooke_hours(timed[0].algorithm)
+            rows.append(
+                [
+                    setting,
+                    game,
+                    str(len(rates)),
+                    number(rate, 0),
+                    number(stats.stdev(rates), 0) if len(rates) > 1 else "",
+                    number(FULL_LENGTH / rate / 3600, 2),
+                    number(published_hours, 1),
+                ]
+            )
+    columns = [
+        "setting",
+        "game",
+        "runs",
+        "env steps/s",
+        "deviation",
+        "hours for 50 M",
+        "Stooke & Abbeel, 1 GPU, 5 cores",
+    ]
+    note = "Whole runs, with their evaluations and checkpoints, on the cores and GPUs that each had."
+    return Table("throughput", "Throughput", columns, rows, note)
+
+
+def curve_bands(settings: Settings, evaluations: bool) -> dict[str, dict[str, Band]]:
+    """{game: {setting: band}}."""
+    found: dict[str, dict[str, Band]] = {}
+    for game in sorted({g for games in settings.values() for g in games}):
+        for setting, games in settings.items():
+            runs = games.get(game, ())
+            b = band(runs, evaluations)
+            if b is not None:
+                found.setdefault(game, {})[setting] = b
+    return found
+
+
+def curves_table(bands: Mapping[str, Mapping[str, Band]], what: str) -> Table:
+    rows = [
+        [game, setting, str(b.seeds), number(s, 0), number(m), number(low), number(high)]
+        for game, settings in bands.items()
+        for setting, b in settings.items()
+        for s, m, low, high in zip(b.steps, b.mean, b.low, b.high, strict=True)
+    ]
+    return Table(
+        "curves", "Learning curves", ["game", "setting", "seeds", "env steps", "mean", "low", "high"], rows, what
+    )
+
+
+def profiles_table(found: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Table:
+    rows = [
+        [label, number(100 * t, 0), number(s, 4), number(lo, 4), number(hi, 4)]
+        for label, (share, low, high) in found.items()
+        for t, s, lo, hi in zip(TAUS, share, low, high, strict=True)
+    ]
+    return Table("profiles", "Performance profiles", ["setting", "t %", "share above", "low", "high"], rows)
+
+
+def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
+    """index.html and its tables as CSV; returns the files."""
+    settings = by_setting(runs)
+    colour = figures.colours(list(settings))
+    evaluations = o.curve == "evaluation" or (o.curve == "auto" and all(len(r.evaluations[0]) >= 3 for r in runs))
+    what = "evaluation score" if evaluations else "training score, last 100 episodes"
+    bands = curve_bands(settings, evaluations)
+    matrices, found = aggregate_rows(settings, o.score, o.reps)
+    shapes = {label: profile(scores, o.reps) for label, (_, scores) in matrices.items()}
+
+    pictures: dict[str, list[Picture]] = {"curves": [], "aggregates": [], "profiles": []}
+    spread = f"{what}: mean over seeds, band from the least to the greatest."
+    for png in figures.curves(bands, colour, what):
+        pictures["curves"].append(Picture(png, f"Learning curves, {spread}"))
+    if found:
+        pictures["aggregates"].append(Picture(figures.intervals(found, colour), "Aggregates with 95 % intervals."))
+        pictures["profiles"].append(Picture(figures.profiles(shapes, colour), "Performance profiles."))
+    shown = [
+        scores_table(settings, o.score),
+        aggregates_table(matrices, found),
+        throughput_table(settings),
+        table_of_49(),
+        *tables_of_times(),
+    ]
+    hidden = [curves_table(bands, spread), profiles_table(shapes)]
+
+    out.mkdir(parents=True, exist_ok=True)
+    written = [table.write(out) for table in (*shown, *hidden)]
+    index = out / "index.html"
+    index.write_text(page(runs, shown, pictures, notes(runs, matrices)))
+    return [index, *written]
+
+
+def notes(runs: Sequence[Run], matrices: Mapping[str, tuple[list[str], np.ndarray]]) -> list[str]:
+    """What a reader must know of the runs before the numbers."""
+    found = [f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished]
+    found += [f"{r.name}: no score yet" for r in runs if np.isnan(r.score("final"))]
+    without = sorted({r.game for r in runs if not published(r.game)})
+    if without:
+        found.append(f"without published scores, so in no aggregate: {', '.join(without)}")
+    protocols = sorted({r.protocol for r in runs if r.protocol})
+    if len(protocols) > 1:
+        found.append(f"the runs were not played by one protocol: {', '.join(protocols)}")
+    if matrices and any(len(games) < len(ATARI_49) for games, _ in matrices.values()):
+        found.append("aggregates are over fewer than the 49 games: compare rows with the same games alone")
+    return found

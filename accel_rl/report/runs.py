@@ -1,0 +1,189 @@
+"""Runs to be reported: this program's folders, and what other tools wrote as CSV."""
+
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel_rl.errors import ConfigError, nearest
+from accel_rl.metrics.plot import Column, read_columns
+
+DEPTH = 2  # folders below the given one in which runs are looked for: a sweep's, or a folder of sweeps
+APART = ("seed", "run_dir", "wandb", "wandb_project", "env.game", "env.id", "sampler.cores", "strict")
+CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
+
+
+@dataclass
+class Run:
+    """One run. `setting`: what it shares with the runs of other games and seeds. Steps in env steps."""
+
+    name: str
+    game: str
+    seed: int
+    setting: str
+    online: Column
+    evaluations: Column
+    wall_s: float = math.nan
+    algorithm: str = ""
+    protocol: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    unfinished: str = ""
+    """What is missing, if anything is."""
+
+    @property
+    def env_steps(self) -> float:
+        return float(max(self.online[0].max(initial=0), self.evaluations[0].max(initial=0)))
+
+    def score(self, which: str) -> float:
+        """`final`: the last evaluation; `best`: the best one; `online`: the last training score. A run that was never
+        evaluated has its training scores instead. NaN without any."""
+        values = self.online[1] if which == "online" or not self.evaluated else self.evaluations[1]
+        if not values.size:
+            return math.nan
+        return float(values.max() if which == "best" else values[-1])
+
+    @property
+    def evaluated(self) -> bool:
+        return bool(self.evaluations[1].size)
+
+
+def find_runs(folders: Sequence[Path]) -> list[Path]:
+    """The run folders among and in these, in order. ConfigError for a folder that holds none."""
+    found: dict[Path, None] = {}
+    for folder in folders:
+        here = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
+        if not here:
+            raise ConfigError(f"{folder} holds no run (no config.json in it, nor {DEPTH} folders below)")
+        found.update(dict.fromkeys(here))
+    return list(found)
+
+
+def read_runs(folders: Sequence[Path]) -> list[Run]:
+    """ConfigError for a file that is damaged; a run without a row yet has no scores."""
+    runs = [_read(p) for p in find_runs(folders)]
+    labels = _labels(runs)
+    for run, label in zip(runs, labels, strict=True):
+        run.setting = label
+    return runs
+
+
+def _read(path: Path) -> Run:
+    try:
+        config = json.loads((path / "config.json").read_text())
+        settings = dict(_flat(config))
+        protocol = path / "protocol.json"
+        rules = json.loads(protocol.read_text()).get("name", "") if protocol.exists() else ""
+        length, seed = int(config["env_steps"]), int(config["seed"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+        raise ConfigError(f"{path / 'config.json'} is no configuration of a run ({type(e).__name__}: {e})") from e
+    columns = read_columns(path, "env_steps", ("score", "eval_score", "wall_s"))
+    run = Run(
+        name=path.name,
+        game=settings.get("env.game") or settings.get("env.id") or "?",
+        seed=seed,
+        setting="",
+        online=columns["score"],
+        evaluations=columns["eval_score"],
+        wall_s=float(columns["wall_s"][1][-1]) if columns["wall_s"][1].size else math.nan,
+        algorithm=str(settings.get("algorithm", "?")),
+        protocol=rules,
+        settings=settings,
+    )
+    done = float(columns["wall_s"][0].max(initial=0))
+    if done < length:
+        run.unfinished = f"{done:,.0f} of {length:,} env steps"
+    return run
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _labels(runs: Sequence[Run]) -> list[str]:
+    """Of each run: its algorithm, and those of its settings that differ among the runs of that algorithm."""
+    differing: dict[str, list[str]] = {}
+    for algorithm in {r.algorithm for r in runs}:
+        all_settings = [r.settings for r in runs if r.algorithm == algorithm]
+        keys = dict.fromkeys(k for s in all_settings for k in s if k not in APART)
+        differing[algorithm] = [k for k in keys if len({json.dumps(s.get(k)) for s in all_settings}) > 1]
+    return [
+        ", ".join([r.algorithm, *(f"{_short(k)}={r.settings.get(k)}" for k in differing[r.algorithm])]) for r in runs
+    ]
+
+
+def _short(key: str) -> str:
+    """evaluation.steps stays whole: its last word alone would mislead."""
+    group, _, name = key.rpartition(".")
+    return name if group in ("", "algo", "sampler", "env") else key
+
+
+def read_csv(file: Path) -> list[Run]:
+    """Another tool's results: columns game, seed, step, score, and, if it likes, tool and wall_s; a row a measurement.
+    ConfigError, with the line, for what does not fit."""
+    try:
+        with open(file, newline="") as f:
+            reader = csv.DictReader(f)
+            columns = list(reader.fieldnames or [])
+            for column in CSV_COLUMNS[:4]:
+                if column not in columns:
+                    raise ConfigError(
+                        f"{file}: column {column!r} is missing{nearest(column, columns)}; wanted: "
+                        f"{', '.join(CSV_COLUMNS[:4])}, and optionally {', '.join(CSV_COLUMNS[4:])}"
+                    )
+            for column in columns:
+                if column not in CSV_COLUMNS:
+                    raise ConfigError(f"{file}: unknown column {column!r}{nearest(column, CSV_COLUMNS)}")
+            series: dict[tuple[str, str, int], list[tuple[float, float, float]]] = {}
+            for row in reader:
+                key, values = _csv_row(row, file, reader.line_num)
+                series.setdefault(key, []).append(values)
+    except OSError as e:
+        raise ConfigError(f"{file}: {e.strerror}") from e
+    if not series:
+        raise ConfigError(f"{file} has no row")
+    runs = []
+    for (tool, game, seed), measured in series.items():
+        a = np.array(sorted(measured))
+        wall = float(a[-1, 2])
+        empty = np.zeros(0)
+        runs.append(
+            Run(
+                f"{file.name} {game} {seed}", game, seed, tool, (a[:, 0], a[:, 1]), (empty, empty), wall, algorithm=tool
+            )
+        )
+    return runs
+
+
+def _csv_row(
+    row: Mapping[str, str | None], file: Path, line: int
+) -> tuple[tuple[str, str, int], tuple[float, float, float]]:
+    try:
+        if not row["game"] or None in row.values():
+            raise ValueError("a cell is missing")
+        key = (row.get("tool") or file.stem, str(row["game"]), int(row["seed"] or ""))
+        values = (float(row["step"] or ""), float(row["score"] or ""), float(row.get("wall_s") or math.nan))
+        if not (math.isfinite(values[0]) and math.isfinite(values[1])):
+            raise ValueError("step and score must be finite")
+    except ValueError as e:
+        raise ConfigError(f"{file}, line {line}: {e}") from e
+    return key, values
+
+
+def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
+    """{setting: {game: its runs, by seed}}, in the order they come."""
+    found: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        found.setdefault(run.setting, {}).setdefault(run.game, []).append(run)
+    for games in found.values():
+        for same in games.values():
+            same.sort(key=lambda r: r.seed)
+    return found

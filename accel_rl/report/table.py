@@ -1,0 +1,35 @@
+"""A table as it is shown and as it is written: the same text in both, so that they cannot differ."""
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Table:
+    """`name`: of its CSV."""
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def write(self, folder: Path) -> Path:
+        file = folder / f"{self.name}.csv"
+        with open(file, "w", newline="") as f:
+            writer = csv.writer(f, lineterminator="\n")
+            writer.writerow(self.columns)
+            writer.writerows(self.rows)
+        return file
+
+
+def number(value: float | None, digits: int | None = None) -> str:
+    """A cell: as many decimals as asked for, else two at most; empty where there is no value."""
+    if value is None or math.isnan(value):
+        return ""
+    if digits is not None:
+        return f"{value:.{digits}f}"
+    return f"{value:.2f}".rstrip("0").rstrip(".")

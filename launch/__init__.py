@@ -1,0 +1,1 @@
+"""Grids of runs over slots of cores and GPUs."""

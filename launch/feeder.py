@@ -1,0 +1,135 @@
+"""Feeds the slots: a run that waits begins in a slot that is free; one that fails goes on from its checkpoint."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from launch.folder import SweepFolder
+from launch.slots import Slot
+
+PATIENCE_S = 60.0  # for an orderly stop: a checkpoint is written
+BAD_INPUT = 2  # exit code of a run that would fail again
+
+
+@dataclass
+class Running:
+    name: str
+    process: subprocess.Popen[bytes]
+
+
+class Feeder:
+    """`runs`: name -> its length in env steps, in the order they are begun. `say`: where events are told."""
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        slots: Sequence[Slot],
+        runs: dict[str, int],
+        retries: int,
+        say: Callable[[str], None],
+    ):
+        self.folder, self.slots, self.runs, self.retries, self._say = folder, slots, runs, retries, say
+        self.running: dict[int, Running] = {}
+        self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
+        folder.begin(self.waiting)
+
+    @property
+    def over(self) -> bool:
+        return not self.running and not self.waiting
+
+    def step(self) -> None:
+        """See who has ended, and fill the slots that are free."""
+        for slot, running in list(self.running.items()):
+            if (code := running.process.poll()) is not None:
+                del self.running[slot]
+                self._ended(running.name, code)
+        for slot in range(len(self.slots)):
+            if slot not in self.running and self.waiting:
+                self._start(slot, self.waiting.pop(0))
+
+    def _start(self, slot: int, name: str) -> None:
+        place = self.slots[slot]
+        environment = {
+            **os.environ,
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as the slots count them
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, place.gpus)),
+            "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
+        }
+        cores = ",".join(map(str, place.cores))
+        command = [sys.executable, "-m", "launch.child", str(os.getpid()), cores, str(self.folder.run(name))]
+        with open(self.folder.log(name), "ab") as log:
+            # a session of its own: Ctrl-C reaches the sweep alone, which stops its runs
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        self.running[slot] = Running(name, process)
+        attempts = self.folder.records[name].attempts + 1
+        self.folder.note(
+            name, status="running", slot=slot, pid=process.pid, attempts=attempts, started=time.time(), exit_code=None
+        )
+
+    def _ended(self, name: str, code: int) -> None:
+        record = self.folder.records[name]
+        finished = self.folder.finished(name, self.runs[name])
+        ended = {"exit_code": code, "pid": None, "slot": None, "ended": time.time()}
+        if finished:
+            self.folder.note(name, status="done", **ended)
+            return
+        why = f"{name}: {self._reason(name, code)}"
+        if code == BAD_INPUT or record.attempts > self.retries:
+            self.folder.note(name, status="failed", **ended)
+            self.tell(f"{why}; given up after {record.attempts} attempt{'s' * (record.attempts > 1)}")
+        else:
+            self.folder.note(name, status="waiting", **ended)
+            self.waiting.insert(0, name)
+            self.tell(f"{why}; goes on from its last checkpoint (retry {record.attempts} of {self.retries})")
+
+    def _reason(self, name: str, code: int) -> str:
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        try:
+            lines = self.folder.log(name).read_text(errors="replace").split("\n")
+        except OSError:
+            lines = []
+        said = next((line.strip() for line in reversed(lines) if line.strip()), "nothing said")
+        return f"exit code {code}: {said}"
+
+    def tell(self, line: str) -> None:
+        self.folder.event(line)
+        self._say(line)
+
+    def stop(self) -> None:
+        """An orderly end of every run, with a checkpoint each; at once for who does not wait (a second Ctrl-C)."""
+        for running in self.running.values():
+            running.process.terminate()
+        deadline = time.monotonic() + PATIENCE_S
+        for running in self.running.values():
+            try:
+                running.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.tell(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
+                running.process.kill()  # its workers die with it
+            except KeyboardInterrupt:
+                deadline = time.monotonic()
+                running.process.kill()
+            running.process.wait()
+        for running in self.running.values():
+            done = self.folder.finished(running.name, self.runs[running.name])
+            self.folder.note(
+                running.name,
+                status="done" if done else "stopped",
+                exit_code=running.process.returncode,
+                pid=None,
+                slot=None,
+                ended=time.time(),
+            )
+        self.running = {}

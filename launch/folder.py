@@ -1,0 +1,169 @@
+"""A sweep's folder: what is to be run, what has been run, and a lock for who runs it.
+
+sweep.json       the grid, and how it was placed
+state.json       each run: waiting, running, done, failed or stopped; attempts; exit code
+NAME/            a run's folder, as `accel-rl train` leaves it, with its output in log.txt
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from accel_rl.errors import ConfigError
+from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.runners.run_folder import RunFolder
+from launch.grid import Grid
+
+LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of one run beside its own folder. Times in seconds since the epoch."""
+
+    status: str = "waiting"
+    attempts: int = 0
+    slot: int | None = None
+    pid: int | None = None
+    exit_code: int | None = None
+    started: float | None = None
+    ended: float | None = None
+
+
+class SweepFolder:
+    def __init__(self, path: Path):
+        self.path = path
+        self.records: dict[str, Record] = {}
+
+    # -- what there is ------------------------------------------------------------
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """sweep.json. ConfigError where there is none."""
+        try:
+            return dict(json.loads((self.path / "sweep.json").read_text()))
+        except FileNotFoundError as e:
+            raise ConfigError(f"{self.path} holds no sweep (no sweep.json)") from e
+        except (OSError, ValueError) as e:
+            raise ConfigError(f"{self.path / 'sweep.json'} is not readable: {e}") from e
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.plan["runs"])
+
+    def run(self, name: str) -> Path:
+        return self.path / name
+
+    def log(self, name: str) -> Path:
+        return self.path / name / "log.txt"
+
+    def env_steps(self, name: str) -> int:
+        """How long the run is to be."""
+        return RunFolder.open(self.run(name))[1].env_steps
+
+    def finished(self, name: str, env_steps: int) -> bool:
+        """Whether its last checkpoint, which is written after its last row, is there."""
+        steps = Checkpoints(self.run(name) / "checkpoints").steps()
+        return bool(steps) and steps[-1] >= env_steps
+
+    # -- beginning ------------------------------------------------------------
+
+    def check_new(self) -> None:
+        """ConfigError if a sweep cannot be begun here."""
+        self.check_free()
+        self.check_unwritten()
+        RunFolder.check_new(self.path)
+
+    def check_unwritten(self) -> None:
+        """ConfigError if a sweep has been written here."""
+        if (self.path / "sweep.json").exists():
+            raise ConfigError(
+                f"{self.path} already holds a sweep; go on with it: python -m launch.sweep --resume {self.path}, or "
+                "choose another --out"
+            )
+
+    def check_free(self) -> None:
+        """ConfigError if a sweep runs here."""
+        if (holder := self.holder()) is not None:
+            raise ConfigError(f"{self.path} is in use by a running sweep (process {holder})")
+
+    def create(self, grid: Grid, placed: Mapping[str, Any]) -> None:
+        """Write every run's configuration, before anything is started, so that a sweep killed at once can go on."""
+        for member in grid.members:
+            path = self.run(member.name)
+            RunFolder.create(path, replace(member.config.resolved(), run_dir=str(path)))
+        runs = {m.name: dict(m.labels) for m in grid.members}
+        self.write("sweep.json", {**placed, "created": time.time(), "runs": runs})
+
+    def load_records(self) -> dict[str, Record]:
+        try:
+            values = json.loads((self.path / "state.json").read_text())
+        except (OSError, ValueError):
+            values = {}
+        self.records = {name: Record(**values.get(name, {})) for name in self.names}
+        return self.records
+
+    def begin(self, waiting: Sequence[str]) -> None:
+        """Forget the attempts of an earlier sweep: all but these runs are done."""
+        for name, record in self.load_records().items():
+            status = "waiting" if name in waiting else "done"
+            self.records[name] = replace(record, status=status, attempts=0, slot=None, pid=None)
+        self._save()
+
+    def note(self, name: str, **changes: Any) -> None:
+        """Change a run's record, on disk too."""
+        self.records[name] = replace(self.records[name], **changes)
+        self._save()
+
+    def _save(self) -> None:
+        self.write("state.json", {n: asdict(r) for n, r in self.records.items()})
+
+    def write(self, name: str, value: Any) -> None:
+        RunFolder(self.path).write_json(name, value)
+
+    def event(self, line: str) -> None:
+        RunFolder(self.path).event(line)
+
+    # -- the lock ------------------------------------------------------------
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Held as long as a sweep runs here; the kernel lets go of it when the process ends, however it ends.
+        ConfigError if another has it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            deadline = time.monotonic() + LOCK_PATIENCE_S
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        self.check_free()
+                    time.sleep(0.05)
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            os.close(descriptor)
+
+    def holder(self) -> int | None:
+        """The process of the sweep that runs here, if one does."""
+        try:
+            descriptor = os.open(self.path / ".lock", os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return None
+        except BlockingIOError:
+            return int(os.read(descriptor, 32).split()[0] or 0)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,290 @@
+"""A grid: runs that differ in levels, which are crossed. The keys of one level go together (zipped).
+
+    def sizes() -> Grid:
+        return grid(
+            default_config("ppo"),
+            {"game": ("pong", "breakout")},
+            {"envs": (8, 64), "horizon": (256, 32)},
+            seeds=(0, 1),
+        )
+
+Eight runs. The keys are settings of `TrainConfig` as on the command line, or, where the first argument is a function
+that returns one, its parameters. `@levels(...)` says which levels an experiment goes through when it is swept.
+"""
+
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+
+from accel_rl.arguments import complete, flags_of, parse
+from accel_rl.config import TrainConfig, find
+from accel_rl.errors import ConfigError, nearest
+
+Make = Callable[..., TrainConfig]
+M = TypeVar("M", bound=Make)
+PLAIN = ("game", "algorithm")  # a name of a folder says these without their key
+
+
+@dataclass(frozen=True)
+class Level:
+    """Values that a grid goes through: of one key, or of several that go together. `names`: theirs in folders."""
+
+    values: Mapping[str, Sequence[Any]]
+    names: Sequence[str] = ()
+
+    def positions(self) -> list[tuple[dict[str, Any], dict[str, str]]]:
+        """(value of each key, its name) at each position. ConfigError."""
+        lengths = {key: len(values) for key, values in self.values.items()}
+        if not lengths or not all(lengths.values()):
+            empty = next((key for key, n in lengths.items() if not n), "{}")
+            raise ConfigError(f"level {empty!r} is empty: it needs at least one value")
+        if len(set(lengths.values())) > 1:
+            raise ConfigError(f"keys of one level go together, but {_counts(lengths)}; cross them as two levels")
+        n = next(iter(lengths.values()))
+        if self.names and len(self.names) != n:
+            raise ConfigError(f"level {', '.join(lengths)}: {len(self.names)} names for {n} values")
+        keys = list(self.values)
+        found = []
+        for i in range(n):
+            value = {key: self.values[key][i] for key in keys}
+            label = {"+".join(keys): self.names[i]} if self.names else {key: named(v) for key, v in value.items()}
+            found.append((value, label))
+        return found
+
+
+def _counts(lengths: Mapping[str, int]) -> str:
+    return " and ".join(f"{key} has {n} values" for key, n in lengths.items())
+
+
+@dataclass(frozen=True)
+class Member:
+    """One run of a grid. `labels`: what tells it apart, {level: value}."""
+
+    config: TrainConfig
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of its folder: pong,envs=16,seed=0."""
+        parts = [v if k in PLAIN else f"{k.rpartition('.')[2]}={v}" for k, v in self.labels.items()]
+        return ",".join(parts) or "run"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Runs, each with a name of its own. Two grids can be added. ConfigError."""
+
+    members: tuple[Member, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for member in self.members:
+            if member.name in seen:
+                raise ConfigError(f"two runs of the grid are named {member.name!r}: a level holds a value twice")
+            seen.add(member.name)
+
+    def __add__(self, other: "Grid") -> "Grid":
+        return Grid(self.members + other.members)
+
+    def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
+        """The runs whose levels have one of these values. ConfigError for a level or value that is not there."""
+        members = list(self.members)
+        for key, values in chosen.items():
+            there = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
+            if not there:
+                keys = list(dict.fromkeys(k for m in self.members for k in m.labels))
+                raise ConfigError(f"the grid has no level {key!r}; it has: {', '.join(keys)}{nearest(key, keys)}")
+            for value in values:
+                if value not in there:
+                    raise ConfigError(f"level {key} has no value {value!r}; it has: {', '.join(there)}")
+            members = [m for m in members if m.labels.get(key) in values]
+        return Grid(tuple(members))
+
+    def changed(self, change: Callable[[TrainConfig], TrainConfig]) -> "Grid":
+        return Grid(tuple(replace(m, config=change(m.config)) for m in self.members))
+
+
+def named(value: Any) -> str:
+    """A value as a part of a folder's name."""
+    if isinstance(value, float):
+        text = format(value, "g")
+    elif isinstance(value, tuple | list):
+        text = "x".join(named(v) for v in value)
+    else:
+        text = str(value)
+    return "".join("_" if c in "/\\:, \t\n" else c for c in text) or "none"
+
+
+def grid(
+    base: TrainConfig | Make, *crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] | None = None
+) -> Grid:
+    """Every combination of the levels, and of these with the seeds. ConfigError."""
+    stages = [x if isinstance(x, Level) else Level(x) for x in crossed]
+    if seeds is not None:
+        stages.append(Level({"seed": tuple(seeds)}))
+    keys = [key for level in stages for key in level.values]
+    if twice := [k for k in dict.fromkeys(keys) if keys.count(k) > 1]:
+        raise ConfigError(f"{twice[0]!r} is in two levels")
+    set_all = _settings(base, keys) if isinstance(base, TrainConfig) else _parameters(base, keys)
+    members = []
+    for combination in itertools.product(*(level.positions() for level in stages)):
+        values = {k: v for value, _ in combination for k, v in value.items()}
+        members.append(Member(set_all(values), {k: v for _, label in combination for k, v in label.items()}))
+    return Grid(tuple(members))
+
+
+def _settings(base: TrainConfig, keys: Sequence[str]) -> Callable[[dict[str, Any]], TrainConfig]:
+    flags = {key: full_name(base, key) for key in keys}
+
+    def set_all(values: dict[str, Any]) -> TrainConfig:
+        config = base
+        for key, value in values.items():
+            config = with_setting(config, flags[key], value)
+        return config
+
+    return set_all
+
+
+def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], TrainConfig]:
+    known = [*inspect.signature(make).parameters]
+    for key in keys:
+        if key not in known:
+            name = getattr(make, "__name__", "the function")
+            raise ConfigError(f"{name} has no parameter {key!r}{nearest(key, known)}; it has: {', '.join(known)}")
+
+    def set_all(values: dict[str, Any]) -> TrainConfig:
+        return make(**values)
+
+    return set_all
+
+
+def full_name(config: TrainConfig, key: str) -> str:
+    """A setting's whole name: game -> env.game. ConfigError, with the nearest, for one that does not exist."""
+    flags = flags_of(TrainConfig, config)
+    del flags["--algorithm"]  # another algorithm has other settings: a function makes the configuration
+    try:
+        return complete(["--" + key], flags)[0][2:].replace("-", "_")
+    except ConfigError as e:
+        raise ConfigError(f"key {key!r} of the grid: {e}") from e
+
+
+def with_setting(config: TrainConfig, name: str, value: Any) -> TrainConfig:
+    """The configuration with one setting changed, named in full: env.game. ConfigError for a value of another type."""
+    return cast(TrainConfig, _with(config, name, name.split("."), value))
+
+
+def _with(part: Any, name: str, path: list[str], value: Any) -> Any:
+    first, *rest = path
+    if rest:
+        return replace(part, **{first: _with(getattr(part, first), name, rest, value)})
+    hint = get_type_hints(type(part))[first]
+    if not _fits(hint, value):
+        allowed = getattr(hint, "__name__", str(hint).replace("typing.", ""))
+        raise ConfigError(f"{name}={value!r}: must be {allowed}")
+    return replace(part, **{first: list_to_tuple(value)})
+
+
+def list_to_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in args
+    if origin is tuple:
+        return isinstance(value, tuple | list) and all(_fits(args[0], v) for v in value)
+    if args and origin is not None:  # a union
+        return any(_fits(a, value) for a in args)
+    if hint is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint) if isinstance(hint, type) else True
+
+
+def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
+    """Decorates a function that returns one run's configuration with the levels that a sweep of it goes through."""
+
+    def mark(make: M) -> M:
+        make.levels, make.seeds = crossed, seeds  # type: ignore[attr-defined]
+        return make
+
+    return mark
+
+
+def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
+    """What `module:function` stands for: the grid that it returns, or the levels it is decorated with, or its one run;
+    `seeds` in place of the decorated ones. ConfigError."""
+    make = find(name)
+    if not callable(make) or isinstance(make, type):
+        raise ConfigError(f"{name!r} is no function that returns a grid, such as experiments.stooke:a2c_scaling")
+    try:
+        if hasattr(make, "levels"):
+            return grid(make, *make.levels, seeds=seeds or make.seeds)
+        found = make()
+        if isinstance(found, TrainConfig):
+            return grid(found, seeds=seeds or (found.seed,))
+    except ConfigError:
+        raise
+    except ValueError as e:
+        raise ConfigError(f"{name}: {e}") from e
+    if not isinstance(found, Grid):
+        raise ConfigError(f"{name!r} returns {type(found).__name__}, not a grid (launch.grid.grid)")
+    if seeds:
+        raise ConfigError(f"--seeds: the grid {name} sets its seeds itself; choose among them with --only seed=...")
+    return found
+
+
+def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
+    """Every run with these settings, written as on the command line. ConfigError."""
+    parsed: dict[tuple[type, str], tuple[str, Any]] = {}  # a text is parsed once for each kind of algorithm
+
+    def change(config: TrainConfig) -> TrainConfig:
+        for key, text in changes.items():
+            at = (type(config.algo), key)
+            if at not in parsed:
+                parsed[at] = _parsed(config, key, text)
+            config = with_setting(config, *parsed[at])
+        return config
+
+    return grid.changed(change)
+
+
+def _parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
+    name = full_name(config, key.replace("_", "-"))
+    if text in ("True", "False"):
+        head, _, tail = name.rpartition(".")
+        flag = f"{head}.{'' if text == 'True' else 'no-'}{tail}" if head else ("" if text == "True" else "no-") + tail
+        words = ["--" + flag]
+    else:
+        words = ["--" + name, *text.split()]
+    value: Any = parse(TrainConfig, words, "launch.sweep", "", config)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return name, value
+
+
+def scaled(config: TrainConfig, scale: float) -> TrainConfig:
+    """The same experiment, `scale` times as long, for a small machine: the run, the time between and in evaluations,
+    what a replay holds and how epsilon descends. Networks, batches, step sizes and targets stay."""
+    evaluation = config.evaluation
+
+    def share(n: int) -> int:
+        return max(1, round(n * scale)) if n else 0
+
+    algo: Any = config.algo
+    if hasattr(algo, "replay"):
+        replay = replace(
+            algo.replay, size=max(share(algo.replay.size), 2 * algo.batch_size), start=share(algo.replay.start)
+        )
+        algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
+    assert is_dataclass(algo)
+    return replace(
+        config,
+        algo=cast(Any, algo),
+        env_steps=share(config.env_steps),
+        evaluation=replace(evaluation, interval=share(evaluation.interval), steps=share(evaluation.steps)),
+    )

@@ -1,0 +1,188 @@
+"""What a sweep can place runs on: cores with their hyperthreads, and GPUs, by NUMA node. Read here, or from a file."""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accel_rl import hardware
+from accel_rl.errors import ConfigError, nearest
+
+SYS = "/sys/devices/system"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A NUMA node, mostly a socket. `cores`: of each core its logical processors (hyperthreads); `gpus`: indices."""
+
+    cores: tuple[tuple[int, ...], ...]
+    gpus: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Machine:
+    nodes: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        for what, ids in (("core", [t for n in self.nodes for c in n.cores for t in c]), ("GPU", list(self.gpus))):
+            if len(set(ids)) < len(ids):
+                twice = next(i for i in ids if ids.count(i) > 1)
+                raise ConfigError(f"machine: {what} {twice} is there twice")
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        return tuple(g for n in self.nodes for g in n.gpus)
+
+    @property
+    def cores(self) -> int:
+        return sum(len(n.cores) for n in self.nodes)
+
+    def restricted(self, processors: Sequence[int]) -> "Machine":
+        """Only these logical processors. ConfigError for one that is not there."""
+        there = sorted(t for n in self.nodes for c in n.cores for t in c)
+        if outside := sorted(set(processors) - set(there)):
+            raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(there)}")
+        nodes = []
+        for node in self.nodes:
+            cores = (tuple(t for t in c if t in processors) for c in node.cores)
+            nodes.append(Node(tuple(c for c in cores if c), node.gpus))
+        return Machine(tuple(nodes))
+
+
+def read(sys_folder: str = SYS) -> Machine:
+    """This machine: the cores of the affinity mask, as many as the cgroup grants, and the GPUs that CUDA shows."""
+    allowed = hardware.allowed_cores()
+    quota = hardware.cgroup_cpus()
+    if quota is not None and quota < len(allowed):
+        hardware.say_once(f"the cgroup grants {quota:g} of {len(allowed)} cores")
+        allowed = allowed[: max(1, int(quota + 0.5))]
+    nodes: dict[int, list[tuple[int, ...]]] = {}
+    for siblings, node in sorted({_place(sys_folder, c) for c in allowed}):
+        nodes.setdefault(node, []).append(tuple(t for t in siblings if t in allowed))
+    gpus = _gpus()
+    if outside := {n for n in gpus.values() if n not in nodes}:
+        hardware.say_once(f"GPUs of NUMA node {sorted(outside)}, which has no core here, use cores of another")
+    at = min(nodes)
+    return Machine(
+        tuple(
+            Node(tuple(cores), tuple(g for g, n in gpus.items() if n == node or (node == at and n not in nodes)))
+            for node, cores in sorted(nodes.items())
+        )
+    )
+
+
+def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
+    """(the hyperthreads of the core, its NUMA node); a system that does not say: the core alone, node 0."""
+    folder = Path(sys_folder) / "cpu" / f"cpu{core}"
+    try:
+        siblings = tuple(numbers((folder / "topology" / "thread_siblings_list").read_text().strip()))
+    except (OSError, ConfigError):
+        siblings = (core,)
+    node = next((int(p.name[4:]) for p in folder.glob("node[0-9]*")), 0)
+    return siblings, node
+
+
+def _gpus() -> dict[int, int]:
+    """{GPU, as CUDA counts them by bus: NUMA node}."""
+    try:
+        query = ["nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"]
+        lines = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    found = {}
+    for line in lines:
+        index, _, bus = line.partition(",")
+        domain, _, rest = bus.strip().lower().partition(":")
+        try:
+            node = int(Path(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node").read_text())
+        except (OSError, ValueError):
+            node = 0
+        found[int(index)] = max(node, 0)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return found
+    shown = [int(v) for v in visible.split(",") if v.strip().isdigit()]
+    return {g: found[g] for g in shown if g in found}
+
+
+def load(file: Path) -> Machine:
+    """From JSON: {"nodes": [{"cores": [[0, 40], [1, 41]], "gpus": [0]}, ...]}, or even nodes, numbered as Linux does,
+    {"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}. ConfigError."""
+    try:
+        values = json.loads(file.read_text())
+    except OSError as e:
+        raise ConfigError(f"--machine {file}: {e.strerror}") from e
+    except ValueError as e:
+        raise ConfigError(f"--machine {file}: no JSON ({e})") from e
+    try:
+        return _even(values) if isinstance(values["nodes"], int) else _listed(values["nodes"])
+    except (KeyError, TypeError, ValueError) as e:
+        if isinstance(e, ConfigError):
+            raise ConfigError(f"--machine {file}: {e}") from e
+        raise ConfigError(
+            f'--machine {file}: wanted {{"nodes": [{{"cores": [[0], ...], "gpus": [...]}}, ...]}} or '
+            f'{{"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}} ({e!r})'
+        ) from e
+
+
+def _even(values: dict[str, int]) -> Machine:
+    allowed = ("nodes", "cores_per_node", "threads_per_core", "gpus_per_node")
+    for key, value in values.items():
+        if key not in allowed:
+            raise ConfigError(f"unknown key {key!r}{nearest(key, allowed)}; allowed: {', '.join(allowed)}")
+        if not isinstance(value, int) or value < (key != "gpus_per_node"):
+            raise ConfigError(f"{key}={value!r}: must be a whole number, at least {int(key != 'gpus_per_node')}")
+    n, cores = values["nodes"], values["cores_per_node"]
+    threads, gpus = values.get("threads_per_core", 1), values.get("gpus_per_node", 0)
+
+    def core(i: int) -> tuple[int, ...]:
+        return tuple(i + t * n * cores for t in range(threads))
+
+    return Machine(
+        tuple(
+            Node(
+                tuple(core(i) for i in range(node * cores, (node + 1) * cores)),
+                tuple(range(node * gpus, (node + 1) * gpus)),
+            )
+            for node in range(n)
+        )
+    )
+
+
+def _listed(nodes: list[dict[str, Any]]) -> Machine:
+    made = []
+    for node in nodes:
+        if unknown := [k for k in node if k not in ("cores", "gpus")]:
+            raise ConfigError(f"unknown key {unknown[0]!r}; allowed: cores, gpus")
+        cores = tuple(tuple(int(t) for t in c) for c in node["cores"])
+        made.append(Node(cores, tuple(int(g) for g in node.get("gpus", ()))))
+    if not any(n.cores for n in made):
+        raise ConfigError("there is no core")
+    return Machine(tuple(made))
+
+
+def numbers(text: str) -> list[int]:
+    """0-3,8 -> [0, 1, 2, 3, 8]. ConfigError."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) < int(low)):
+            raise ConfigError(f"{text!r} is no list of numbers such as 0-3,8")
+        found += range(int(low), int(high or low) + 1)
+    if len(set(found)) < len(found):
+        raise ConfigError(f"{text!r} holds a number twice")
+    return found
+
+
+def ranges(values: Sequence[int]) -> str:
+    """[0, 1, 2, 8] -> 0-2,8."""
+    parts: list[list[int]] = []
+    for v in sorted(values):
+        if parts and v == parts[-1][-1] + 1:
+            parts[-1].append(v)
+        else:
+            parts.append([v])
+    return ",".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts) or "-"

@@ -1,0 +1,124 @@
+"""Slots: what one run gets. Each core is in one slot only; a GPU in as many as runs share it.
+
+A GPU is served by cores of its own NUMA node, evenly shared between the node's GPUs; of each share the first core is
+kept for the process that drives the GPU (Stooke & Abbeel 2018, section 4.1). The hyperthreads of a core stay together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from accel_rl.errors import ConfigError
+from launch.machine import Machine, ranges
+
+X = TypeVar("X")
+Core = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """`cores`: logical processors that the run may use; the first of each GPU's share is in `reserved`, and the other
+    hyperthreads of that core are left `idle`, so that nothing slows the process that drives the GPU."""
+
+    cores: tuple[int, ...]
+    gpus: tuple[int, ...] = ()
+    reserved: tuple[int, ...] = ()
+    idle: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = (0,)
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Every logical processor that no other slot may have."""
+        return self.cores + self.idle
+
+    def to_dict(self) -> dict[str, list[int]]:
+        return {"cores": list(self.cores), "gpus": list(self.gpus)}
+
+
+def plan(
+    machine: Machine,
+    gpus: Sequence[int] | None = None,
+    gpus_per_run: int = 1,
+    runs_per_gpu: int = 1,
+    cores_per_run: int = 1,
+) -> list[Slot]:
+    """gpus: None: all there are; empty: cores alone. cores_per_run counts where there is no GPU. All slots are of one
+    size. ConfigError for what is not there."""
+    for flag, value in (
+        ("--gpus-per-run", gpus_per_run),
+        ("--runs-per-gpu", runs_per_gpu),
+        ("--cores-per-run", cores_per_run),
+    ):
+        if value < 1:
+            raise ConfigError(f"{flag} {value}: must be at least 1")
+    there = machine.gpus
+    chosen = list(there if gpus is None else gpus)
+    if outside := [g for g in chosen if g not in there]:
+        has = f"GPUs {ranges(there)}" if there else "no GPU"
+        raise ConfigError(f"--gpus {ranges(chosen)}: GPU {ranges(outside)} is not there; the machine has {has}")
+    if not chosen:
+        return _of_cores(machine, cores_per_run)
+    if gpus_per_run > len(chosen):
+        raise ConfigError(f"--gpus-per-run {gpus_per_run}: there are {len(chosen)} (GPUs {ranges(chosen)})")
+    return _of_gpus(machine, chosen, gpus_per_run, runs_per_gpu)
+
+
+def _of_cores(machine: Machine, n: int) -> list[Slot]:
+    if n > machine.cores:
+        raise ConfigError(f"--cores-per-run {n}: there are {machine.cores}")
+    slots = []
+    for group in _groups([[(i, c) for c in node.cores] for i, node in enumerate(machine.nodes)], n):
+        cores = tuple(sorted(t for _, c in group for t in c))
+        slots.append(Slot(cores, nodes=tuple(sorted({i for i, _ in group}))))
+    return slots
+
+
+def _of_gpus(machine: Machine, chosen: Sequence[int], gpus_per_run: int, runs_per_gpu: int) -> list[Slot]:
+    shares: dict[int, tuple[int, tuple[Core, ...]]] = {}  # GPU -> (node, its cores)
+    by_node: list[list[int]] = []
+    for i, node in enumerate(machine.nodes):
+        mine = [g for g in node.gpus if g in chosen]
+        by_node.append(mine)
+        each = len(node.cores) // len(mine) if mine else 0
+        for k, gpu in enumerate(mine):
+            shares[gpu] = (i, node.cores[k * each : (k + 1) * each])
+    each = min(len(cores) for _, cores in shares.values()) // runs_per_gpu
+    threads = each * min((len(c) for _, cores in shares.values() for c in cores), default=0)
+    if threads < 2:
+        least = min(len(cores) for _, cores in shares.values())
+        raise ConfigError(
+            f"--runs-per-gpu {runs_per_gpu}: a GPU's share of its node is {least} cores, and each run needs two "
+            "processors of each of its GPUs, one to drive it and one to step"
+        )
+    slots = []
+    for group in _groups(by_node, gpus_per_run):
+        for run in range(runs_per_gpu):
+            parts = [shares[g][1][run * each : (run + 1) * each] for g in group]
+            reserved = tuple(part[0][0] for part in parts)
+            idle = tuple(t for part in parts for t in part[0][1:]) if each > 1 else ()
+            cores = tuple(sorted(t for part in parts for c in part for t in c if t not in idle))
+            slots.append(Slot(cores, tuple(group), reserved, idle, tuple(sorted({shares[g][0] for g in group}))))
+    return slots
+
+
+def _groups(by_node: Sequence[Sequence[X]], n: int) -> list[list[X]]:
+    """Groups of n within a node; across nodes only where no node has n. What is left over stays free."""
+    if all(len(things) < n for things in by_node):
+        by_node = [[x for things in by_node for x in things]]
+    return [list(things[i : i + n]) for things in by_node for i in range(0, len(things) // n * n, n)]
+
+
+def describe(machine: Machine, slots: Sequence[Slot]) -> list[str]:
+    """The plan, a line a slot, and what no slot uses."""
+    lines = [f"{'slot':>4}  {'GPUs':<8} {'node':<5} {'drive GPUs':<12} cores"]
+    for i, s in enumerate(slots):
+        others = ranges([c for c in s.cores if c not in s.reserved])
+        idle = f" (idle beside the reserved: {ranges(s.idle)})" if s.idle else ""
+        lines.append(f"{i:>4}  {ranges(s.gpus):<8} {ranges(s.nodes):<5} {ranges(s.reserved):<12} {others}{idle}")
+    used = {t for s in slots for t in s.held}
+    unused = [t for n in machine.nodes for c in n.cores for t in c if t not in used]
+    if unused:
+        lines.append(f"in no slot: cores {ranges(unused)}")
+    if free := [g for g in machine.gpus if not any(g in s.gpus for s in slots)]:
+        lines.append(f"in no slot: GPUs {ranges(free)}")
+    return lines

@@ -1,0 +1,62 @@
+"""What a sweep is doing, from another terminal: python -m launch.status FOLDER [--watch]"""
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from accel_rl.arguments import parse, positionals
+from accel_rl.errors import ConfigError
+from launch.folder import Record, SweepFolder
+from launch.table import View
+
+
+@dataclass(frozen=True)
+class Options:
+    watch: bool = False
+    """Again every two seconds, until Ctrl-C."""
+
+
+def records(folder: SweepFolder, view: View) -> dict[str, Record]:
+    """As the sweep noted them; a run that it left as running, when it was killed, is stopped. Runs elsewhere (Slurm)
+    leave only their own folders: they are done, or have begun, or wait."""
+    found = folder.load_records()
+    alive = folder.holder() is not None
+    for name, record in found.items():
+        if record.status == "done" or (alive and record.status != "waiting"):
+            continue
+        if folder.finished(name, view.lengths[name]):
+            found[name] = Record("done", record.attempts)
+        elif record.status == "running":
+            found[name] = Record("stopped", record.attempts)
+    return found
+
+
+def status(argv: list[str]) -> int:
+    words, options = positionals(argv, ["the sweep's folder"], "python -m launch.status")
+    o = parse(Options, options, "python -m launch.status FOLDER", "What a sweep is doing.")
+    folder = SweepFolder(Path(words[0]).expanduser())
+    view, console = View(folder), Console()
+    while True:
+        holder = folder.holder()
+        console.print(view.table(records(folder, view)))
+        console.print(f"running: process {holder}" if holder else "no sweep is running here", highlight=False)
+        if not (o.watch and holder):
+            return 0
+        time.sleep(2.0)
+
+
+def main(argv: list[str]) -> int:
+    try:
+        return status(argv)
+    except ConfigError as e:
+        print(f"launch.status: {e}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

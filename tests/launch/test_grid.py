@@ -1,0 +1,110 @@
+"""Levels crossed and zipped, strict keys, names of folders."""
+
+import pytest
+
+from accel_rl.config import TrainConfig, default_config
+from accel_rl.errors import ConfigError
+from launch.grid import Grid, Level, find_grid, grid, overridden, scaled
+from tests.launch import grids
+
+PPO = default_config("ppo")
+
+
+def test_levels_are_crossed_and_keys_of_one_are_zipped():
+    g = grid(PPO, {"game": ("pong", "breakout")}, {"envs": (8, 64), "horizon": (256, 32)}, seeds=(0, 1))
+    found = [(m.config.env.game, m.config.sampler.envs, m.config.sampler.horizon, m.config.seed) for m in g.members]
+    assert found == [(g, b, t, s) for g in ("pong", "breakout") for b, t in ((8, 256), (64, 32)) for s in (0, 1)]
+    assert g.members[0].name == "pong,envs=8,horizon=256,seed=0"
+    assert g.members[0].labels == {"game": "pong", "envs": "8", "horizon": "256", "seed": "0"}
+
+
+def test_a_level_can_name_its_folders():
+    g = grid(PPO, Level({"envs": (8, 64), "horizon": (256, 32)}, names=("few", "many")))
+    assert [m.name for m in g.members] == ["envs+horizon=few", "envs+horizon=many"]
+
+
+def test_a_function_takes_its_levels_as_arguments():
+    g = find_grid("tests.launch.grids:swept")
+    assert [m.name for m in g.members] == ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]
+    assert [m.config.seed for m in find_grid("tests.launch.grids:swept", seeds=(7,)).members] == [7, 7]
+
+
+def test_a_function_of_one_run_is_a_grid_of_one():
+    assert [m.config for m in find_grid("tests.launch.grids:cartpole").members] == [grids.cartpole()]
+
+
+def test_grids_are_added_and_chosen_from():
+    both = grid(PPO, {"game": ("pong",)}) + grid(PPO, {"game": ("breakout", "qbert")})
+    assert [m.name for m in both.only({"game": ["qbert", "pong"]}).members] == ["pong", "qbert"]
+    with pytest.raises(ConfigError, match="two runs"):
+        both + grid(PPO, {"game": ("pong",)})
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: grid(PPO, {"learning_rte": (1,)}), ["learning_rte", "nearest", "learning-rate"]),
+        (lambda: grid(PPO, {"interval": (1,)}), ["interval", "ambiguous"]),
+        (lambda: grid(PPO, {"algorithm": ("dqn",)}), ["algorithm"]),
+        (lambda: grid(PPO, {"envs": ()}), ["'envs' is empty"]),
+        (lambda: grid(PPO, {}), ["empty"]),
+        (lambda: grid(PPO, {"envs": (1, 2), "horizon": (3,)}), ["envs has 2 values and horizon has 1"]),
+        (lambda: grid(PPO, {"envs": (8, 8)}), ["two runs", "envs=8", "twice"]),
+        (lambda: grid(PPO, {"seed": (1,)}, seeds=(0,)), ["'seed' is in two levels"]),
+        (lambda: grid(PPO, {"envs": ("many",)}), ["sampler.envs='many'", "int"]),
+        (lambda: grid(PPO, {"horizon": (1.5,)}), ["sampler.horizon=1.5"]),
+        (lambda: grid(PPO, {"reset": ("waitt",)}), ["'waitt'", "wait"]),
+        (lambda: grid(PPO, {"strict": (1,)}), ["strict=1", "bool"]),
+        (lambda: grid(PPO, Level({"envs": (1, 2)}, names=("a",))), ["1 names for 2 values"]),
+        (lambda: grid(grids.swept, {"env": (4,)}), ["swept", "'env'", "nearest: envs"]),
+        (lambda: find_grid("tests.launch.grids:no_grid"), ["int", "not a grid"]),
+        (lambda: find_grid("tests.launch.grids:smal"), ["smal", "small"]),
+        (lambda: find_grid("a2c"), ["no function"]),
+        (lambda: find_grid("tests.launch.grids:small", seeds=(1,)), ["--seeds", "--only"]),
+        (lambda: find_grid("tests.launch.grids:small").only({"env": ["4"]}), ["'env'", "nearest: envs"]),
+        (lambda: find_grid("tests.launch.grids:small").only({"envs": ["5"]}), ["'5'", "4, 8"]),
+        (lambda: overridden(find_grid("tests.launch.grids:small"), {"env-stps": "1"}), ["env-stps", "env-steps"]),
+        (lambda: overridden(find_grid("tests.launch.grids:small"), {"seed": "x"}), ["--seed", "x"]),
+    ],
+)
+def test_what_does_not_fit_is_one_line(make, words):
+    with pytest.raises(ConfigError) as e:
+        make()
+    assert all(w in str(e.value) for w in words) and "\n" not in str(e.value), str(e.value)
+
+
+def test_values_may_be_lists_none_and_whole_numbers_for_floats():
+    g = grid(PPO, {"cores": ([0, 1],)}, {"horizon": (None,)}, {"learning_rate": (1,)})
+    config = g.members[0].config
+    assert config.sampler.cores == (0, 1) and config.sampler.horizon is None and config.algo.learning_rate == 1
+    assert g.members[0].name == "cores=0x1,horizon=None,learning_rate=1"
+
+
+def test_overrides_are_written_as_on_the_command_line():
+    g = overridden(find_grid("tests.launch.grids:small"), {"env-steps": "2e3", "strict": "True", "cores": "0 1"})
+    assert all((m.config.env_steps, m.config.strict, m.config.sampler.cores) == (2000, True, (0, 1)) for m in g.members)
+    assert [m.config.sampler.envs for m in g.members] == [4, 4, 8, 8]
+
+
+@pytest.mark.parametrize("name", ["a2c", "rainbow"])
+def test_a_scaled_run_is_shorter_and_can_be_begun(name):
+    from dataclasses import replace
+
+    base = default_config(name)
+    base = replace(base, env=replace(base.env, game="pong"), env_steps=50_000_000)
+    small = scaled(base, 1e-3)
+    assert (
+        small.env_steps == 50_000
+        and small.evaluation.interval == 1_000
+        and small.algo.learning_rate == (base.algo.learning_rate)
+    )
+    if name == "rainbow":
+        assert (small.algo.replay.size, small.algo.replay.start) == (1_000, base.algo.replay.start // 1000)
+    small.check()
+
+
+def test_every_member_is_a_whole_configuration():
+    g = find_grid("tests.launch.grids:small")
+    assert isinstance(g, Grid)
+    for m in g.members:
+        assert TrainConfig.from_dict(m.config.to_dict()) == m.config

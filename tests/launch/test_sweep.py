@@ -1,0 +1,210 @@
+"""Sweeps of real runs, as a user starts them: finished, killed, stopped, gone on with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from accel_rl import hardware
+from launch import sweep
+from launch.child import main as child
+from launch.folder import SweepFolder
+from launch.progress import read_progress
+from launch.status import main as status
+from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
+
+SMALL, LONG = "tests.launch.grids:small", "tests.launch.grids:long"
+NAMES = ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]
+
+
+def command(*args: object) -> list[str]:
+    return [sys.executable, "-m", "launch.sweep", *map(str, args)]
+
+
+def start(*args: object) -> subprocess.Popen:
+    return subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(*args: object) -> subprocess.CompletedProcess:
+    return subprocess.run(command(*args), capture_output=True, text=True, timeout=280)
+
+
+def states(folder: Path) -> dict[str, str]:
+    return {n: r["status"] for n, r in json.loads((folder / "state.json").read_text()).items()}
+
+
+def assert_equal(a: Path, b: Path, names: list[str]) -> None:
+    for name in names:
+        assert rows(a / name) == rows(b / name)
+        assert checkpoint_bytes(a / name) == checkpoint_bytes(b / name)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The uninterrupted sweep of `long`, which the interrupted ones must equal."""
+    folder = tmp_path_factory.mktemp("sweeps") / "whole"
+    done = run(LONG, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    assert set(states(folder).values()) == {"done"} and "4 runs: 4 done" in done.stdout
+    return folder
+
+
+def test_no_core_is_shared_and_each_run_is_pinned_to_its_slot(tmp_path):
+    folder = tmp_path / "sweep"
+    process = start(LONG, "--out", folder)
+    seen: dict[int, list[int]] = {}
+
+    def two_are_pinned() -> bool:
+        for p in psutil.Process(process.pid).children():
+            if "resume" in p.cmdline():
+                seen[p.pid] = p.cpu_affinity()
+        return len(seen) == len(sweep.make_slots(sweep.Options())[1]) or process.poll() is not None
+
+    wait_for(two_are_pinned)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=100)
+    cores = [c for a in seen.values() for c in a]
+    assert sorted(cores) == hardware.allowed_cores() and len(set(cores)) == len(cores)
+    assert not any(psutil.pid_exists(pid) for pid in seen)
+
+
+def test_a_killed_run_is_retried_and_equals_its_twin(whole, tmp_path):
+    folder = tmp_path / "sweep"
+    process = start(LONG, "--out", folder)
+    victim = folder / NAMES[0]
+    wait_for(lambda: progressed(victim, 4))
+    os.kill(json.loads((folder / "state.json").read_text())[NAMES[0]]["pid"], signal.SIGKILL)
+    _, err = process.communicate(timeout=250)
+    assert process.returncode == 0, err
+    assert f"{NAMES[0]}: killed by SIGKILL; goes on from its last checkpoint (retry 1 of 2)" in err
+    assert "killed by SIGKILL" in (folder / "events.log").read_text()
+    assert json.loads((folder / "state.json").read_text())[NAMES[0]]["attempts"] == 2
+    assert_equal(whole, folder, NAMES)
+
+
+def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    process = start(LONG, "--out", folder)
+    wait_for(lambda: progressed(folder / NAMES[0], 4))
+    assert sweep.main([LONG, "--out", str(folder)]) == 2
+    assert f"in use by a running sweep (process {process.pid})" in capsys.readouterr().err
+    assert sweep.main(["--resume", str(folder)]) == 2
+    assert "in use" in capsys.readouterr().err
+    assert status([str(folder)]) == 0
+    assert f"running: process {process.pid}" in capsys.readouterr().out
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=100)
+    assert process.returncode == 130 and f"--resume {folder}" in out
+    assert "stopped" in states(folder).values() and set(states(folder).values()) <= {"stopped", "waiting", "done"}
+    assert sweep.main([LONG, "--out", str(folder)]) == 2
+    assert "--resume" in capsys.readouterr().err
+    done = run("--resume", folder)
+    assert done.returncode == 0, done.stderr
+    assert_equal(whole, folder, NAMES)
+    assert status([str(folder)]) == 0 and "no sweep is running" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path):
+    folder = tmp_path / "sweep"
+    process = start(LONG, "--out", folder)
+    wait_for(lambda: progressed(folder / NAMES[0], 4))
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not any(c.is_running() and c.status() != "zombie" for c in children), 60, "their ends")
+    assert run("--resume", folder).returncode == 0
+    assert_equal(whole, folder, NAMES)
+
+
+def test_a_run_that_goes_on_failing_is_reported(tmp_path):
+    folder = tmp_path / "sweep"
+    done = run("tests.launch.grids:failing", "--out", folder, "--retries", 1)
+    assert done.returncode == 1, done.stderr
+    bad = next(n for n in states(folder) if "1e+38" in n.partition("max")[0])
+    assert states(folder)[bad] == "failed" and sorted(states(folder).values()) == ["done", "failed"]
+    assert f"{bad} failed:" in done.stdout
+    assert "not finite" in done.stderr and "given up after 2 attempts" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["tests.launch.grids:unknown"], ["learning_rte", "learning-rate"]),
+        (["tests.launch.grids:empty"], ["'envs' is empty"]),
+        (["tests.launch.grids:twice"], ["two runs", "envs=4"]),
+        (["tests.launch.grids:impossible"], ["run envs=5", "2 groups"]),
+        ([SMALL, "--gpus", "0-7"], ["--gpus 0-7", "not there"]),
+        ([SMALL, "--cores", "0,4096"], ["4096", "allowed"]),
+        ([SMALL, "--cores-per-run", "4096"], ["4096"]),
+        ([SMALL, "--gpu", "0"], ["--gpu", "--gpus"]),
+        ([SMALL, "--only", "envs"], ["--only envs", "KEY=VALUE"]),
+        ([SMALL, "--only", "envs=4", "envs=8"], ["twice"]),
+        ([SMALL, "--override", "envs=7"], ["B=7"]),
+        ([SMALL, "--scale", "0"], ["--scale 0"]),
+        ([SMALL, "--machine", "x.json"], ["--dry-run"]),
+        ([SMALL, "--machine", "x.json", "--dry-run"], ["x.json", "No such file"]),
+        ([], ["experiment"]),
+        (["tests.launch.grids:nothing"], ["nothing"]),
+        (["--resume", "nowhere"], ["nowhere", "no sweep"]),
+        ([SMALL, "--slurm"], ["--slurm"]),
+    ],
+)
+def test_bad_input_is_one_line_and_starts_nothing(argv, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(os.getcwd())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("launch.feeder.Feeder._start", lambda *a: pytest.fail("a process was started"))
+    assert sweep.main(argv) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
+    assert len(lines) == 1 and all(w in lines[0] for w in words), lines
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(Path(__file__).parent.parent.parent)
+    out = tmp_path / "out"
+    file = tmp_path / "dgx1.json"
+    file.write_text('{"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}')
+    argv = [SMALL, "--dry-run", "--machine", str(file), "--gpus", "0-7", "--gpus-per-run", "2", "--out", str(out)]
+    assert sweep.main(argv) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "   0  0-1      0     0,5          1-4,6-9,41-44,46-49 (idle beside the reserved: 40,45)" in lines
+    assert "4 runs on 4 slots:" in lines and not out.exists()
+    assert sum(n in line for n in NAMES for line in lines) == 4
+
+
+def test_a_child_of_another_parent_leaves_at_once():
+    with pytest.raises(SystemExit) as e:
+        child([str(os.getpid()), "", "nowhere"])  # its parent is the shell, not this process
+    assert e.value.code == 128 + signal.SIGTERM
+
+
+def test_progress_is_the_last_whole_row(tmp_path):
+    assert read_progress(tmp_path).env_steps == 0
+    file = tmp_path / "metrics.csv"
+    file.write_text("env_steps,score,steps_per_s\n")
+    assert read_progress(tmp_path).env_steps == 0
+    file.write_text("env_steps,score,steps_per_s\n100,,5\n200,1.5,50\n30")
+    p = read_progress(tmp_path)
+    assert (p.env_steps, p.score, p.steps_per_s) == (200, 1.5, 50)
+
+
+def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
+    """By submitit's executor for this process: all but Slurm itself."""
+    pytest.importorskip("submitit")
+    from launch import slurm
+    from launch.grid import find_grid
+
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.path.mkdir()
+    grid = find_grid(SMALL).only({"envs": ["4"], "seed": ["0"]})
+    folder.create(grid, {"placing": {}, "retries": 0})
+    assert slurm.submit(folder, sweep.Options(), cluster="local") == 0
+    wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
+    assert "1 jobs" in capsys.readouterr().out
