@@ -50,14 +50,15 @@ class RobustLocks:
 
     def acquire(self, i: int, timeout_s: float) -> None:
         """RunError where a living owner keeps it for longer."""
-        deadline = time.monotonic() + timeout_s
+        left = timeout_s
         while True:
-            wait = min(1.0, deadline - time.monotonic())  # in slices: the clock that pthread waits by may be set
-            until = time.time_ns() + int(max(wait, 0.0) * 1e9)
+            wait = min(1.0, left)  # in slices: the clock that pthread waits by may be set, and processes stopped
+            until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
             if self._taken(i, self._libc.pthread_mutex_timedlock(self._at[i], ctypes.byref(limit))):
                 return
-            if time.monotonic() >= deadline:
+            left -= wait
+            if left <= 0:
                 raise RunError(f"the lock of chunk {i} was not free within {timeout_s:g} s: its owner lives but hangs")
 
     def _taken(self, i: int, code: int) -> bool:
