@@ -16,7 +16,7 @@ def pong_a2c(seed: int = 1) -> TrainConfig:
 
 
 def pong_a3c(seed: int = 1) -> TrainConfig:
-    """The same by two asynchronous learners of 16 environments, a core each: A3C (Stooke & Abbeel 2018, section 5.3)."""
+    """The same by two asynchronous learners of 16 environments, a core each: A3C (Stooke & Abbeel 2018, 5.3)."""
     base = _pong("a2c", 4_000_000, seed)
     return replace(base, group=replace(base.group, ranks=2, update="async"))
 

@@ -27,7 +27,7 @@ class Synchronous:
     longer than a collective may."""
 
     def __init__(self, store: Any, answer_s: float, hash_interval: int):
-        self.peers = Collective()
+        self.peers = Collective(store)
         self.rank, self.size = self.peers.rank, self.peers.size
         self._store, self._answer_s, self._hash_interval = store, answer_s, hash_interval
         self._turns = 0  # waits so far: the same on every rank

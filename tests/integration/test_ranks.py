@@ -80,6 +80,17 @@ def test_a_killed_rank_stops_a_synchronous_run_and_is_named(tmp_path):
     assert "Traceback" not in err and gone(children)
 
 
+def test_a_rank_that_hangs_is_named(tmp_path):
+    folder = tmp_path / "run"
+    process = start("train", "a2c", *LONG, "--ranks", 2, "--answer-s", 3, "--run-dir", folder)
+    wait_for(lambda: progressed(folder, 2), 60)
+    children = descendants(process.pid)
+    os.kill(ranks_of(process.pid)[1].pid, signal.SIGSTOP)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "rank 1 is gone or hangs" in err, err
+    assert gone(children)
+
+
 def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
     folder = tmp_path / "run"
     args = ("train", "a2c", *CARTPOLE, "--env-steps", 40_000, "--checkpoint.interval", 2_000, "--ranks", 2)
@@ -198,7 +209,7 @@ def test_two_torchrun_agents_train(tmp_path):
 @pytest.mark.parametrize("victim", ["rank", "agent", "store"])
 def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victim):
     """A rank of the second agent, the second agent, or the first, which hosts the store."""
-    agents = two_agents(tmp_path / "run", *LONG)
+    agents = two_agents(tmp_path / "run", *LONG, "--answer-s", 20)
     try:
         wait_for(lambda: progressed(tmp_path / "run", 2), 120)
         children = descendants(*(a.pid for a in agents))
@@ -207,7 +218,8 @@ def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victi
         ends = [a.communicate(timeout=150) for a in agents]
         assert all(a.returncode != 0 for a in agents) and gone(children)
         if victim != "store":
-            assert "another rank is gone" in ends[0][1], ends[0][1]
+            missing = "rank 2 is" if victim == "rank" else "rank 2, 3 is"
+            assert f"{missing} gone or hangs" in ends[0][1], ends[0][1]
     finally:
         end(agents)
 

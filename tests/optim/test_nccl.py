@@ -32,10 +32,11 @@ def test_all_reduce_of_one_rank_is_captured_with_the_update():
     fd = os.memfd_create("store")
     name = backend("cuda:0", torch.cuda.device_count(), 1)
     assert "nccl" in name
-    with process_group(file_store(fd, 1), 0, 1, name, "cuda:0", 60.0):
+    store = file_store(fd, 1)
+    with process_group(store, 0, 1, name, "cuda:0", 60.0):
         net, x = model(), torch.randn(32, 8, device="cuda")
         flat = FlatParameters(net)
-        exchange = AllReduce(flat, Adam(len(flat.data), device="cuda"), 0.5, Collective())
+        exchange = AllReduce(flat, Adam(len(flat.data), device="cuda"), 0.5, Collective(store))
         expected_norm = updated(exchange, net, x).clone()
         expected = flat.grad.clone()
         side = torch.cuda.Stream()
