@@ -6,7 +6,7 @@ import sys
 import warnings
 
 from accel_rl.errors import ConfigError, RunError, nearest
-from accel_rl.process import before_torch
+from accel_rl.process import before_torch, show_warning
 
 COMMANDS = {
     "train": "train an agent: accel-rl train a2c --game pong",
@@ -50,10 +50,6 @@ def dispatch(argv: list[str]) -> int:
     from accel_rl import commands
 
     return int(getattr(commands, argv[0])(argv[1:]))
-
-
-def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"note: {message}", file=sys.stderr, flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from accel_rl.process import before_torch, die_with_parent
+from accel_rl.process import before_torch, die_with_parent, show_warning
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
@@ -47,8 +47,6 @@ def main() -> None:
     if setup["rank"]:
         warnings.simplefilter("ignore")  # rank 0 says it
     else:
-        from accel_rl.cli import show_warning
-
         warnings.showwarning = show_warning  # type: ignore[assignment]
     from accel_rl.errors import ConfigError, RunError
 
