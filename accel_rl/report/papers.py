@@ -49,14 +49,16 @@ def table_of_49() -> Table:
     rows = []
     for game in ATARI_49:
         row = published(game)
-        rows.append([game, *(number(row[n]) for n in names), *(number(percent(game, row[n]), 1) for n in names[2:])])
+        printed = papers()["daley2021"]["table_4"]["games"][game][7]
+        percents = [percent(game, row["dqn"]), percent(game, row["gorila"]), printed]
+        rows.append([game, *(number(row[n]) for n in names), *(number(p, 1) for p in percents)])
     return Table(
         "published_49",
         "Published scores in the 49 games",
         ["game", "Random", "Human", "DQN", "Gorila", "Daley & Amato", "DQN %", "Gorila %", "Daley & Amato %"],
         rows,
         "Null-op starts. Random, Human, DQN (Mnih et al. 2015) and Gorila: Nair et al. 2015, table 4; Daley & Amato: "
-        "their table 4. Percent: 100 (score - random) / (human - random).",
+        "their table 4, percent as printed there. Percent: 100 (score - random) / (human - random).",
     )
 
 
@@ -85,7 +87,7 @@ def tables_of_times() -> list[Table]:
         found.append(Table(f"daley_table_{i}", f"Daley & Amato 2021, table {i}", names, rows, t["unit"]))
     for i, by in ((1, "simulators"), (2, "algorithms"), (3, "algorithms")):
         t = stooke[f"table_{i}"]
-        rows = [[name, *("-" if c is None else format(c, "g") for c in cells)] for name, cells in t[by].items()]
+        rows = [[name, *("-" if c is None else str(c) for c in cells)] for name, cells in t[by].items()]
         title = f"Stooke & Abbeel 2018, table {i}"
         found.append(Table(f"stooke_table_{i}", title, [by, *t["columns"]], rows, f"{t['unit']}; {stooke['machine']}"))
     return found
