@@ -22,7 +22,7 @@ class OptionalBuild(build_ext):
 
 INSTEAD = {
     "accel_rl.emulator._core": "ale-py plays",
-    "accel_rl.replays._host": "replays on the host are drawn from by torch",
+    "accel_rl.ops._host": "torch draws from replays on the host and orders pictures",
 }
 emulator = Pybind11Extension(
     "accel_rl.emulator._core",
@@ -32,13 +32,14 @@ emulator = Pybind11Extension(
     depends=["accel_rl/emulator/emulator.h", *map(str, Path("accel_rl/emulator/core").glob("*.h"))],
 )
 # no fused multiply-add: returns equal torch's bit for bit
-replay = Pybind11Extension(
-    "accel_rl.replays._host",
-    ["accel_rl/replays/host.cpp"],
+host = Pybind11Extension(
+    "accel_rl.ops._host",
+    ["accel_rl/ops/host.cpp"],
     cxx_std=17,
+    depends=["accel_rl/ops/interleave.h", "accel_rl/ops/second.h"],
     extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
     extra_link_args=["-pthread"],
 )
-emulator.optional = replay.optional = True
+emulator.optional = host.optional = True
 
-setup(ext_modules=[emulator, replay], cmdclass={"build_ext": OptionalBuild})
+setup(ext_modules=[emulator, host], cmdclass={"build_ext": OptionalBuild})

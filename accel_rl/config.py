@@ -12,6 +12,7 @@ from accel_rl.algos.base import Algorithm, AlgorithmConfig
 from accel_rl.counts import Count, OptionalCount
 from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.errors import ConfigError, nearest
+from accel_rl.models.precision import Precision
 
 ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",
@@ -33,6 +34,9 @@ class SamplerConfig:
     """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
     groups: Count = 2
     """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2)."""
+    unsynchronized: bool = False
+    """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
+    section 4: what synchronized execution, --sampler.groups 1, is faster than)."""
     workers: OptionalCount = None
     """Worker processes. Default: one per usable core, as far as envs divide."""
     cores: tuple[int, ...] | None = None
@@ -164,6 +168,9 @@ class TrainConfig:
     alone."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
+    precision: Precision = "float32"
+    """Of products in the network while it learns. bfloat16: faster where the CPU (AMX, AVX512-BF16) or the GPU has it,
+    and no longer the papers' numbers; parameters, sums, heads, losses, acting and evaluations stay float32."""
     torch_threads: OptionalCount = None
     """Threads of one torch operation. Default: one per usable core on a CPU, one beside a GPU."""
     max_skipped_updates: Count = 20

@@ -38,6 +38,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from accel_rl.config import TrainConfig, default_config  # noqa: E402
 from accel_rl.counts import Count  # noqa: E402
+from accel_rl.models.precision import Precision  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from benchmarks import breakdown, sb3  # noqa: E402
@@ -63,6 +64,8 @@ class Options:
     """Of ppo, a2c, dqn and c51."""
     backend: str = "auto"
     """What plays for us: auto, ale or emulator."""
+    precision: Precision = "float32"
+    """Of our learning (bfloat16: a labelled option; peers stay at float32)."""
     seconds: float = 10.0
     """Least length of one measurement; whole iterations are measured."""
     repeats: Count = 5
@@ -80,7 +83,9 @@ class Ours:
 
     name = "accel_rl"
 
-    def __init__(self, algorithm: str, game: str, folder: Path, backend: str = "auto"):
+    def __init__(
+        self, algorithm: str, game: str, folder: Path, backend: str = "auto", precision: Precision = "float32"
+    ):
         base = default_config(algorithm)
         algo: Any = replace(base.algo, **SETTINGS[algorithm])
         if hasattr(algo, "replay"):
@@ -92,6 +97,7 @@ class Ours:
             sampler=replace(base.sampler, **SAMPLING[algorithm]),
             evaluation=replace(base.evaluation, interval=0),
             env_steps=10**9,
+            precision=precision,
         )
         config.check()
         self.config = config
@@ -194,7 +200,7 @@ def scripts_for(o: Options, algorithm: str) -> list[Path]:
 
 def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
-        ours = Ours(algorithm, o.game, folder, o.backend)
+        ours = Ours(algorithm, o.game, folder, o.backend, o.precision)
         stack.callback(ours.close)
         bare = Bare(asdict(ours.config.env), cores_of(ours.trainer.placement))
         stack.callback(bare.close)
@@ -217,6 +223,7 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
     return {
         "algorithm": algorithm,
         "game": o.game,
+        "precision": o.precision,
         "uses": ours.uses,
         "measurements": found,
         "median": {**m, "bound": statistics.median(bounds)},
@@ -230,7 +237,7 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
 def report(r: dict[str, Any]) -> list[str]:
     m, u = r["median"], r["update"]
     lines = [
-        f"{r['algorithm']}, {r['game']}: {m['S']:,.0f} env steps/s of training",
+        f"{r['algorithm']}, {r['game']}, {r['precision']}: {m['S']:,.0f} env steps/s of training",
         f"  E {m['E']:,.0f}  I {m['I']:,.0f}  U {m['U']:,.0f} samples/s, each used {r['uses']:g} times  "
         f"bound {m['bound']:,.0f}",
         f"  an update runs at {u['gflops']:,.0f} GFLOP/s, {100 * u['share_of_peak']:.0f} % of a matrix product's "

@@ -64,13 +64,12 @@ def cartpole_dqn(seed: int = 1) -> TrainConfig:
 def cartpole_c51(seed: int = 1) -> TrainConfig:
     """The same over distributions of returns: between 0 and 60, since a discount of 0.98 allows 50; at the edge, where
     a discount of 0.99 allows 100 and the last atom is 100, good actions and better ones look alike."""
-    more = {"double": True, "n_step": 3, "gamma": 0.98, "v_min": 0.0, "v_max": 60.0, "rule_epsilon": 1e-3}
-    return _cartpole_q("c51", seed, **more)
+    return _cartpole_q("c51", seed, double=True, n_step=3, **_RETURNS_TO_60)
 
 
 def cartpole_rainbow(seed: int = 1) -> TrainConfig:
     """The same with all of Rainbow's parts."""
-    return _cartpole_q("rainbow", seed, v_min=0.0, v_max=100.0, rule_epsilon=1e-3)
+    return _cartpole_q("rainbow", seed, **_RETURNS_TO_60)
 
 
 def step_sizes() -> Grid:
@@ -91,6 +90,7 @@ _ACTOR_CRITIC = {
 }
 
 
+_RETURNS_TO_60 = {"gamma": 0.98, "v_min": 0.0, "v_max": 60.0, "rule_epsilon": 1e-3}
 _Q_LEARNING = {
     "batch_size": 64,
     "intensity": 32.0,

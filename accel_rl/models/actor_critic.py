@@ -9,6 +9,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.mlp import MLP
+from accel_rl.models.precision import in_full
 
 
 def body(spec: EnvSpec, network: str = "a3c") -> tuple[nn.Module, int]:
@@ -29,7 +30,7 @@ class Heads(nn.Module):
         self.value = orthogonal_(nn.Linear(features, 1), 1.0)
 
     def forward(self, x: Tensor, value_x: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        return self.policy(x), self.value(x if value_x is None else value_x).squeeze(-1)
+        return in_full(self.policy, x), in_full(self.value, x if value_x is None else value_x).squeeze(-1)
 
 
 class ActorCritic(nn.Module):

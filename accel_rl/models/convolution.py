@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accel_rl.models.initialize import orthogonal_
+from accel_rl.models.precision import input_dtype, wide
+from accel_rl.ops.host import channels_last
 
 
 class ScaledConv2d(nn.Conv2d):
@@ -15,7 +17,7 @@ class ScaledConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype == torch.uint8:  # frames for learning: convolutions train 1.4 times faster on channels-last
-            x = x.to(self.weight.dtype, memory_format=torch.channels_last)
+            x = channels_last(x, input_dtype(self.weight))
         return F.conv2d(x, self.weight / 255, self.bias, self.stride, self.padding)
 
 
@@ -56,7 +58,7 @@ class ConvNet(nn.Module):
             x = torch.relu_(convolution(x))
         # in the order of channels-last memory, so that nothing is moved, forward or backward
         x = x.permute(0, 2, 3, 1).flatten(1)
-        return x if self.fc_0 is None else torch.relu_(self.fc_0(x))
+        return x if self.fc_0 is None else torch.relu_(wide(self.fc_0, x))
 
 
 class A3CNet(ConvNet):

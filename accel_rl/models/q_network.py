@@ -10,6 +10,7 @@ from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.mlp import MLP
 from accel_rl.models.noisy import NoisyLinear
+from accel_rl.models.precision import in_full, wide
 from accel_rl.ops.categorical import expectation
 from accel_rl.ops.q_learning import dueling
 
@@ -41,8 +42,8 @@ class Stream(nn.Module):
 
     def forward(self, x: Tensor, noise: bool) -> Tensor:
         if self.noisy:
-            return self.out(torch.relu(self.hidden(x, noise)), noise)
-        return self.out(torch.relu_(self.hidden(x)))
+            return in_full(lambda y: self.out(y, noise), torch.relu(wide(lambda y: self.hidden(y, noise), x)))
+        return in_full(self.out, torch.relu_(wide(self.hidden, x)))
 
 
 class QNetwork(nn.Module):

@@ -28,13 +28,18 @@ class RecurrentActorCritic(nn.Module):
         obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> (logits [T * n, A], value [T * n], the state after
         each step [T, n, 2 units]).
         """
-        x = self.body(obs).view(*first.shape, -1)
+        x = self.body(obs).float().view(*first.shape, -1)
+        with torch.autocast(x.device.type, enabled=False):  # what is remembered stays exact
+            after = self._remember(x, first, state)
+        logits, value = self.heads(after[..., : after.shape[-1] // 2].flatten(0, 1))
+        return logits, value, after
+
+    def _remember(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
+        """x [T, n, features] -> the state after each step [T, n, 2 units]."""
         goes_on = (~first).to(x.dtype).unsqueeze(-1)
         h, c = state.chunk(2, -1)
         states = []
         for t in range(first.shape[0]):
             h, c = self.lstm(x[t], (h * goes_on[t], c * goes_on[t]))
             states.append(torch.cat([h, c], -1))
-        after = torch.stack(states)
-        logits, value = self.heads(after[..., : h.shape[-1]].flatten(0, 1))
-        return logits, value, after
+        return torch.stack(states)

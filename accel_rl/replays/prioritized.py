@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.replays import host
+from accel_rl.ops import host
 from accel_rl.replays.ring import FrameRing
 from accel_rl.replays.sum_tree import SumTree
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.replays import host
+from accel_rl.ops import host
 from accel_rl.replays.final_frames import NONE, FinalFrames
 from accel_rl.replays.returns import NStep
 

@@ -38,16 +38,19 @@ def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
     placement = placed(
         hardware.plan(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent"), config.env
     )
+    groups = 1 if s.unsynchronized else s.groups  # that a worker has a part of
     if s.workers is None:
-        if s.envs % s.groups:
-            raise ConfigError(f"B={s.envs} must divide by {s.groups} groups; use {-(-s.envs // s.groups) * s.groups}")
-        fitting = most_workers(s.envs, s.groups, placement.workers)
+        if s.envs % groups:
+            raise ConfigError(f"B={s.envs} must divide by {groups} groups; use {-(-s.envs // groups) * groups}")
+        fitting = most_workers(s.envs, groups, placement.workers)
         if fitting < placement.workers:
             hardware.say_once(
-                f"{s.envs} environments in {s.groups} groups keep {fitting} of {placement.workers} cores busy; "
-                f"a multiple of {s.groups * placement.workers} (--sampler.envs) would use all"
+                f"{s.envs} environments in {groups} groups keep {fitting} of {placement.workers} cores busy; "
+                f"a multiple of {groups * placement.workers} (--sampler.envs) would use all"
             )
         placement = replace(placement, worker_cores=placement.worker_cores[:fitting])
+    if s.unsynchronized:
+        return placement, Grouping(s.envs, placement.workers, placement.workers, own=True)
     return placement, Grouping(s.envs, s.groups, placement.workers)
 
 

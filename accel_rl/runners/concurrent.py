@@ -61,7 +61,7 @@ class Concurrent:
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, dict[str, Tensor]]] = []  # metrics of the period's updates
         self._pause = threading.Event()
-        self._thread = ThreadPoolExecutor(1, "trainer", self._settle, (threads, cores))
+        self.thread = ThreadPoolExecutor(1, "trainer", self._settle, (threads, cores))
         self._stream = torch.cuda.Stream() if self.algo.device.type == "cuda" else None
 
     def _settle(self, threads: int, cores: tuple[int, ...]) -> None:
@@ -79,7 +79,7 @@ class Concurrent:
         if not self._rollouts:
             self._begin(remaining)
         self._pause.clear()
-        training = self._thread.submit(self._train)
+        training = self.thread.submit(self._train)
         try:
             self._sample(training)
             self._await(training)
@@ -173,7 +173,7 @@ class Concurrent:
 
     def close(self) -> None:
         self._pause.set()
-        self._thread.shutdown()
+        self.thread.shutdown()
 
 
 def _failed(training: Future[None]) -> bool:

@@ -9,6 +9,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.precision import learning_in
 from accel_rl.optim.exchange import Local
 from accel_rl.optim.flat import FlatParameters
 
@@ -22,11 +23,12 @@ class Learner:
         self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
         self.flat = FlatParameters(self.algo.agent.model)
         self.exchange = Local(self.flat, self.algo.build_rule(len(self.flat.data)), self.algo.max_grad_norm)
-        self.updates, self.norms = 0, config.log.norms
+        self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Learn from one batch; returns what to report, scalars []."""
-        loss = self.algo.loss(batch)
+        with learning_in(self.precision, self.algo.device):
+            loss = self.algo.loss(batch)
         self.flat.backward(loss.total)
         before = self.flat.data.clone() if self.norms else None
         grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach())

@@ -1,5 +1,6 @@
 """The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,7 +27,7 @@ class Engine(Protocol):
     def absent(self) -> list[slice]: ...
     def check(self) -> None: ...
     def release(self, group: int, slot: int, workers: list[int] | None = None) -> None: ...
-    def wait(self, group: int) -> None: ...
+    def wait(self, groups: Sequence[int]) -> int: ...
     def late_resets(self) -> int: ...
     def get_state(self) -> list[bytes]: ...
     def set_state(self, states: list[bytes]) -> None: ...
@@ -36,7 +37,8 @@ class Engine(Protocol):
 class Sampler:
     """`collect(agent)` -> Rollout [T, B]. Two rollouts' buffers take turns: one stays whole until the next but one.
 
-    The result depends on seed, B, groups and the agent alone, not on the engine or the number of workers.
+    The result depends on seed, B, groups and the agent alone, not on the engine or the number of workers. (Where each
+    worker is a group by itself, in order of arrival, an agent that draws noise as it acts draws it in that order.)
     """
 
     def __init__(
@@ -78,19 +80,17 @@ class Sampler:
     def collect(self, agent: Agent) -> Rollout:
         """Play T steps in each environment. Cells of a worker that died are not valid."""
         self.start()
-        engine, groups, buffer = self.engine, range(self.grouping.groups), self._buffer
+        engine, buffer = self.engine, self._buffer
         self._open(buffer)
         uniform = torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
         self.server.begin(agent, buffer)
-        for t in range(self.T):
-            for g in groups:
-                engine.wait(g)
-                self.server.serve(agent, buffer, t, g, uniform[t])
-                if self.idle is not None:
-                    engine.buffers[buffer].action[t][self.idle] = SENTINEL_ACTION  # nothing is done with it
-                engine.release(g, buffer * self.T + t)
-        for g in groups:
-            engine.wait(g)
+        for t, g in self._turns():
+            self.server.serve(agent, buffer, t, g, uniform[t])
+            if self.idle is not None:
+                engine.buffers[buffer].action[t][self.idle] = SENTINEL_ACTION  # nothing is done with it
+            engine.release(g, buffer * self.T + t)
+        for g in range(self.grouping.groups):
+            engine.wait((g,))
         arrays = engine.buffers[buffer]
         for b in engine.absent():
             self._drop(arrays, b)
@@ -99,16 +99,32 @@ class Sampler:
         self._close_rollout(arrays)
         return rollout
 
+    def _turns(self) -> Iterator[tuple[int, int]]:
+        """(t, group), each as soon as the group's observations of step t are there: in turn, or as they come."""
+        if not self.grouping.own:
+            for t in range(self.T):
+                for g in range(self.grouping.groups):
+                    yield t, self.engine.wait((g,))
+            return
+        done, playing = [0] * self.grouping.groups, list(range(self.grouping.groups))
+        while playing:
+            g = self.engine.wait(playing)
+            yield done[g], g
+            done[g] += 1
+            playing.remove(g)
+            if done[g] < self.T:
+                playing.append(g)  # the others first: none is kept waiting
+
     def _open(self, buffer: int) -> None:
         """The first observations: resets from the pause, and whoever has just joined."""
         joined = self.engine.join()
         for g in range(self.grouping.groups):
             if self._pending_heads:
-                self.engine.wait(g)
+                self.engine.wait((g,))
             if joined:
                 self.engine.release(g, BUFFERS * self.T + buffer, joined)
         for g in range(self.grouping.groups) if joined else ():
-            self.engine.wait(g)
+            self.engine.wait((g,))
         self._pending_heads = False
 
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:

@@ -20,6 +20,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -171,6 +172,7 @@ class ServerSide:
         self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
         self._slot = [_cells(arrays["slot"][w]) for w in range(self.workers)]
+        self._cells = list(zip(self._answer, self._request, strict=True))
         self._bell, self._spins = bell, spins
         self._bells: dict[int, Bell] = {}
         self._controls: dict[int, int] = {}  # file descriptor -> worker
@@ -200,25 +202,35 @@ class ServerSide:
         self._request[worker][at] += 1
         self._bells[worker].ring()
 
-    def owing(self, group: int) -> list[int]:
-        at = group * _LINE
-        return [w for w in range(self.workers) if self._answer[w][at] != self._request[w][at]]
+    def owing(self, groups: Sequence[int]) -> list[int]:
+        """Workers that owe an answer for one of the groups."""
+        cells = [g * _LINE for g in groups]
+        return [w for w in range(self.workers) if any(self._answer[w][c] != self._request[w][c] for c in cells)]
 
-    def wait(self, group: int, timeout_s: float) -> list[int]:
-        """Block until no worker owes an answer for the group ([]), or until workers have something to say or are gone.
+    def ready(self, groups: Sequence[int]) -> int | None:
+        """The first of the groups that nobody owes an answer for."""
+        for g in groups:
+            at = g * _LINE
+            if all(answer[at] == request[at] for answer, request in self._cells):
+                return g
+        return None
+
+    def wait(self, groups: Sequence[int], timeout_s: float) -> list[int]:
+        """Block until one of the groups is ready ([]), or until workers have something to say or are gone.
 
         Returns those workers. Raises TimeoutError after timeout_s, naming who is waited for.
         """
         for _ in range(self._spins):
-            if not self.owing(group):
+            if self.ready(groups) is not None:
                 return []
             os.sched_yield()
         deadline = None
-        while owing := self.owing(group):
+        while self.ready(groups) is None:
             now = time.monotonic()
             deadline = deadline if deadline is not None else now + timeout_s
             if now >= deadline:
-                raise TimeoutError(f"no answer from worker {', '.join(map(str, owing))} within {timeout_s:g} s")
+                owing = ", ".join(map(str, self.owing(groups)))
+                raise TimeoutError(f"no answer from worker {owing} within {timeout_s:g} s")
             talking = self._listen(deadline - now)
             if talking:
                 return talking

@@ -9,31 +9,44 @@ from accel_rl.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """B environments in `groups` x `workers` equal slices. Environment b is the same one whatever the worker count."""
+    """B environments in `groups` x `workers` equal slices. Environment b is the same one whatever the worker count.
+
+    own: each worker is a group by itself, and they are served as they come.
+    """
 
     B: int
     groups: int
     workers: int
+    own: bool = False
 
     def __post_init__(self) -> None:
         if self.B < 1 or self.groups < 1 or self.workers < 1:
             raise ConfigError(f"B={self.B}, groups={self.groups}, workers={self.workers}: each must be at least 1")
-        parts = self.groups * self.workers
+        assert not self.own or self.groups == self.workers
+        parts = self.groups * (1 if self.own else self.workers)
         if self.B % parts:
             use = max(1, round(self.B / parts)) * parts
-            raise ConfigError(f"B={self.B} must divide by {self.groups} groups x {self.workers} workers; use {use}")
+            by = f"{self.workers} workers" if self.own else f"{self.groups} groups x {self.workers} workers"
+            raise ConfigError(f"B={self.B} must divide by {by}; use {use}")
 
     @property
     def n(self) -> int:
         """Environments per worker and group."""
-        return self.B // (self.groups * self.workers)
+        return self.B // (self.groups * (1 if self.own else self.workers))
+
+    def groups_of(self, worker: int) -> range:
+        """The groups that a worker steps a part of."""
+        return range(worker, worker + 1) if self.own else range(self.groups)
+
+    def workers_of(self, group: int) -> range:
+        return range(group, group + 1) if self.own else range(self.workers)
 
     def group(self, g: int) -> slice:
         size = self.B // self.groups
         return slice(g * size, (g + 1) * size)
 
     def part(self, worker: int, g: int) -> slice:
-        start = self.group(g).start + worker * self.n
+        start = self.group(g).start + self.workers_of(g).index(worker) * self.n
         return slice(start, start + self.n)
 
 

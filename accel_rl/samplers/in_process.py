@@ -1,5 +1,7 @@
 """The serial reference: environments stepped in this process, one group after the other. No signal, no sharing."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
@@ -56,8 +58,8 @@ class InProcessEngine:
     def release(self, group: int, slot: int, workers: list[int] | None = None) -> None:
         self._steppers[group].do(slot)
 
-    def wait(self, group: int) -> None:
-        pass
+    def wait(self, groups: Sequence[int]) -> int:
+        return groups[0]
 
     def late_resets(self) -> int:
         return sum(stepper.env.late_resets for stepper in self._steppers)

@@ -43,7 +43,7 @@ def run(control: Control) -> None:
     memory = SharedArrays.attach(setup["counters_layout"], setup["counters_fd"])
     bell, server = Bell(tuple(setup["bell"])), Bell(tuple(setup["server_bell"]))
     channel = WorkerSide(memory.arrays, setup["worker"], bell, server, control, setup["spins"])
-    for stepper in steppers if setup["start"] else ():
+    for stepper in steppers.values() if setup["start"] else ():
         stepper.start()
     control.send({"ready": True, "pid": os.getpid()})
     env_ns = memory["env_ns"][setup["worker"]]
@@ -51,7 +51,7 @@ def run(control: Control) -> None:
     while True:
         asked = channel.next()
         if asked is None:
-            if not _converse(control, steppers):
+            if not _converse(control, list(steppers.values())):
                 return
             continue
         group, slot = asked
@@ -61,16 +61,17 @@ def run(control: Control) -> None:
         channel.post(group)
 
 
-def _build(setup: dict[str, Any]) -> list[GroupStepper]:
+def _build(setup: dict[str, Any]) -> dict[int, GroupStepper]:
+    """By group."""
     from accel_rl.envs.make import EnvConfig, make_batch
 
     memory = SharedArrays.attach(setup["rollout_layout"], setup["rollout_fd"])
     buffers = [RolloutArrays.of(memory.arrays, setup["stack"], prefix=f"{i}/") for i in range(BUFFERS)]
     config = EnvConfig(**setup["env"])
-    steppers = []
-    for (start, stop), seeds in zip(setup["slices"], setup["seeds"], strict=True):
+    steppers = {}
+    for group, (start, stop), seeds in zip(setup["groups"], setup["slices"], setup["seeds"], strict=True):
         env = make_batch(config, seeds, setup["training"], setup["reset"], setup["decorrelation_steps"])
-        steppers.append(GroupStepper(env, buffers, slice(start, stop)))
+        steppers[group] = GroupStepper(env, buffers, slice(start, stop))
     return steppers
 
 

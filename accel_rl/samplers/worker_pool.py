@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
@@ -105,7 +105,8 @@ class WorkerPool:
         self._workers[w] = _Worker(w, process, control, bell)
         self._side.attach(w, bell, control)
         generation = self._history[w].generation
-        slices = [self.grouping.part(w, g) for g in range(self.grouping.groups)]
+        groups = self.grouping.groups_of(w)
+        slices = [self.grouping.part(w, g) for g in groups]
         first = self.config.first_index
         # A worker that died already is noticed by the one that listens next.
         with contextlib.suppress(Disconnected):
@@ -122,6 +123,7 @@ class WorkerPool:
                     "reset": self.config.reset,
                     "decorrelation_steps": self.config.decorrelation_steps,
                     "start": start,
+                    "groups": list(groups),
                     "slices": [[b.start, b.stop] for b in slices],
                     "seeds": [
                         [env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices
@@ -212,23 +214,24 @@ class WorkerPool:
     def absent(self) -> list[slice]:
         """The environments that took no part in the whole rollout."""
         gone = [w for w, x in enumerate(self._workers) if x is None or not x.joined]
-        return [self.grouping.part(w, g) for w in gone for g in range(self.grouping.groups)]
+        return [self.grouping.part(w, g) for w in gone for g in self.grouping.groups_of(w)]
 
     def release(self, group: int, slot: int, workers: list[int] | None = None) -> None:
-        for w, x in enumerate(self._workers):
+        for w in self.grouping.workers_of(group):
+            x = self._workers[w]
             if x is not None and x.joined and (workers is None or w in workers):
                 self._side.release(w, group, slot)
 
-    def wait(self, group: int) -> None:
-        """Until every worker that takes part has done what the group was asked."""
+    def wait(self, groups: Sequence[int]) -> int:
+        """Until every worker that takes part has done what one of the groups was asked -> that group."""
         while True:
             try:
-                talking = self._side.wait(group, self.config.timeout_s)
+                talking = self._side.wait(groups, self.config.timeout_s)
             except TimeoutError as e:
-                self._give_up_on(self._side.owing(group), str(e))
+                self._give_up_on(self._side.owing(groups), str(e))
                 continue
-            if not talking:
-                return
+            if not talking and (ready := self._side.ready(groups)) is not None:
+                return ready
             for w in talking:
                 self._hear(w)
 
@@ -255,7 +258,7 @@ class WorkerPool:
         for w in range(self.grouping.workers):
             message, blob = self._ask(w, {"kind": "get_state"})
             at = 0
-            for g, sizes in enumerate(message["sizes"]):
+            for g, sizes in zip(self.grouping.groups_of(w), message["sizes"], strict=True):
                 for i, size in enumerate(sizes):
                     states[self.grouping.part(w, g).start + i] = blob[at : at + size]
                     at += size
@@ -264,7 +267,7 @@ class WorkerPool:
     def set_state(self, states: list[bytes]) -> None:
         self._until_ready()
         for w in range(self.grouping.workers):
-            groups = [states[self.grouping.part(w, g)] for g in range(self.grouping.groups)]
+            groups = [states[self.grouping.part(w, g)] for g in self.grouping.groups_of(w)]
             sizes = [[len(s) for s in group] for group in groups]
             self._ask(w, {"kind": "set_state", "sizes": sizes}, b"".join(s for group in groups for s in group))
 

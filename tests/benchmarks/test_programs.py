@@ -1,13 +1,15 @@
 """The benchmark programs: bad arguments are one line and exit code 2; short runs end and say what they should."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from benchmarks import peers, replay, sampler, soak, train
+from benchmarks import concurrent, peers, replay, sampler, soak, train
 
 MAINS = {
+    "concurrent": concurrent.main,
     "peers": peers.main,
     "replay": replay.main,
     "sampler": sampler.main,
@@ -38,6 +40,9 @@ MAINS = {
         ("replay", ["--batch", "0"], ["at least 1"]),
         ("train", ["--algorithms", "dqm"], ["dqm", "nearest: dqn"]),
         ("train", ["--cleanrl", "/nonexistent.py"], ["/nonexistent.py", "no such file"]),
+        ("concurrent", ["--samplers", "0"], ["--samplers [0]", "at least 1"]),
+        ("concurrent", ["--samplers", "8", "--period", "100"], ["target-interval 100", "use 96"]),
+        ("concurrent", ["--network", "natur"], ["natur", "nature"]),
         ("soak", ["--net", "resnet"], ["resnet", "dqn"]),
         ("soak", ["--minutes", "0"], ["--minutes 0", "above 0"]),
         ("soak", ["--minuts", "1"], ["--minuts", "--minutes"]),
@@ -60,6 +65,18 @@ def test_a_peer_that_is_not_installed_is_named_once(capsys, monkeypatch) -> None
     assert missing == dict.fromkeys(("EnvPool", "EnvPool async"), "pip install envpool")
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "left out: EnvPool, EnvPool async, not installed (pip install envpool)"
+
+
+def test_concurrent_runs(tmp_path: Path, capsys) -> None:
+    file, allowed = tmp_path / "out.json", os.sched_getaffinity(0)
+    short = ("--network", "a3c", "--samplers", "1", "2", "--period", "40", "--seconds", "0.05", "--repeats", "1")
+    assert concurrent.main([*short, "--json", str(file)]) == 0
+    results = json.loads(file.read_text())["results"]
+    names = ["1 standard", "1 concurrent", "2 standard", "2 concurrent", "2 synchronized", "2 both"]
+    assert [r["name"] for r in results] == names
+    assert all(r["median"]["S"] > 0 and min(r["stages_us"].values()) > 0 for r in results)
+    assert len(capsys.readouterr().out.splitlines()) == 8 and os.sched_getaffinity(0) == allowed
+    assert len(concurrent.variants((1, 2, 4, 8))) == len(concurrent.PAPER_HOURS) == 14
 
 
 SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")

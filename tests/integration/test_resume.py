@@ -47,8 +47,14 @@ GAMES = {
         *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--reset", "wait", "--epsilon-steps", 900),
         *("--secondary.batch", 16),
     ),
+    "concurrent": (
+        *("c51", "--game", "pong", "--max-episode-steps", 90, "--network", "a3c", "--batch-size", 8, "--envs", 8),
+        *("--replay.size", 600, "--replay.start", 200, "--intensity", 0.5, "--reset", "wait", "--epsilon-steps", 900),
+        *("--schedule", "concurrent", "--target-interval", 160, "--horizon", 4, "--groups", 1, "--noisy"),
+    ),
 }
-PARAMS = ["breakout", "cartpole", "rainbow", *(pytest.param(n, marks=pytest.mark.slow) for n in ("pong", "dqn"))]
+DEFAULT = ("breakout", "cartpole", "rainbow", "concurrent")
+PARAMS = [n if n in DEFAULT else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
 
 
 @pytest.fixture(scope="module", params=PARAMS)

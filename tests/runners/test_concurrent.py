@@ -129,6 +129,36 @@ def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
     assert torch.equal(ring.frames[: len(frames)], frames) and torch.equal(ring.action[: len(actions)].long(), actions)
 
 
+def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
+    c = config()
+    c = replace(c, env_steps=6 * C, evaluation=replace(c.evaluation, interval=2 * C, steps=200, parallel=2))
+    folder, seen = RunFolder.create(tmp_path / "run", c), []
+
+    def play(state, stop_at):
+        t = Trainer(c, folder, state)
+        collect = t.sampler.collect
+
+        def noted(agent):
+            rollout = collect(agent)
+            seen.append((rollout.frames[0:T].clone(), rollout.action.clone()))
+            if len(seen) == stop_at:
+                os.kill(os.getpid(), signal.SIGINT)
+            return rollout
+
+        t.sampler.collect = noted
+        return t, t.run()
+
+    t, first = play(None, stop_at=3 * C // (T * B) + 1)  # one rollout into the fourth period
+    assert first.exit_code == 130 and t.schedule.pending and first.env_steps == 3 * C == len(seen) * T * B - T * B
+    t, second = play(t.checkpoints.load_latest()[1], stop_at=-1)
+    ring, (frames, actions) = t.learner.algo.replay.ring, (torch.cat(x) for x in zip(*seen, strict=True))
+    assert second.exit_code == 0 and second.env_steps == 6 * C and len(seen) == 6 * C // (T * B)
+    assert ring.cursor == 6 * C // B and len(list(folder.path.glob("evaluations/*"))) == 3
+    for row in range(ring.cursor - ring.L, ring.cursor):  # the ring has wrapped
+        cells = slice(row % ring.L * B, row % ring.L * B + B)
+        assert torch.equal(ring.frames[cells], frames[row]) and torch.equal(ring.action[cells].long(), actions[row])
+
+
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_an_interrupted_period_goes_on_where_it_was(trainer, at):
     whole, first, second = (

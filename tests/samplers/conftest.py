@@ -29,9 +29,11 @@ def make_agent(env: EnvConfig):
     return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True)))
 
 
-def make_sampler(env, B, groups, workers, T=5, seed=1, reset="immediate", decorrelation_steps=0, log=None, **pool):
+def make_sampler(
+    env, B, groups, workers, T=5, seed=1, reset="immediate", decorrelation_steps=0, log=None, own=False, **pool
+):
     """workers 0: the serial engine."""
-    spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1))
+    spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1), own)
     if workers:
         cores = allowed_cores()
         config = PoolConfig(

@@ -1,11 +1,16 @@
 """The alternating sampler over processes equals the serial one, bit for bit."""
 
+import os
+import time
+
+import gymnasium
 import numpy as np
 import pytest
 import torch
 
 from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
+from accel_rl.hardware import allowed_cores
 from accel_rl.samplers.grouping import env_seed
 from tests.samplers.conftest import digest, make_agent, make_sampler
 
@@ -41,6 +46,58 @@ def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
             sampler.close()
         assert ended > 10
     assert len(set(got.values())) == 1, got
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_workers_served_as_they_come_equal_the_serial_sampler(reset):
+    agent, got = make_agent(GAMES[0]), {}
+    for workers in (0, 3):
+        sampler = make_sampler(GAMES[0], 12, 3, workers, own=workers > 0, reset=reset, decorrelation_steps=10)
+        try:
+            got[workers], ended = digest(sampler, agent, 40)
+            state = sampler.state_dict()
+        finally:
+            sampler.close()
+        assert ended > 10
+    again = make_sampler(GAMES[0], 12, 3, 3, own=True, reset=reset)
+    try:
+        again.load_state_dict(state)
+        restored = again.state_dict()
+    finally:
+        again.close()
+    assert got[0] == got[3]
+    assert restored["envs"] == state["envs"] and (restored["frames"] == state["frames"]).all()
+
+
+class SlowOnOneCore(gymnasium.Wrapper):
+    def step(self, action):
+        if os.sched_getaffinity(0) == {int(os.environ["SLOW_CORE"])}:
+            time.sleep(0.03)
+        return super().step(action)
+
+
+def slow_on_one_core():
+    return SlowOnOneCore(gymnasium.make("CartPole-v1"))
+
+
+@pytest.mark.skipif(len(allowed_cores()) < 2, reason="the cores tell the workers apart")
+def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
+    monkeypatch.setenv("SLOW_CORE", str(allowed_cores()[0]))
+    env = EnvConfig(id="tests.samplers.test_alternating:slow_on_one_core")
+    sampler, order = make_sampler(env, 2, 2, 2, T=8, own=True), []
+    agent, serve = make_agent(env), sampler.server.serve
+
+    def noted(agent, buffer, t, group, uniform):
+        order.append(group)
+        serve(agent, buffer, t, group, uniform)
+
+    sampler.server.serve = noted
+    try:
+        sampler.collect(agent)
+    finally:
+        sampler.close()
+    assert sorted(order) == [0] * 8 + [1] * 8
+    assert order[-6:] == [0] * 6, order  # the fast one was done long before
 
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])

@@ -23,6 +23,18 @@ def test_a_group_is_the_same_whatever_the_worker_count():
         assert [Grouping(16, 2, workers).group(g) for g in range(2)] == [slice(0, 8), slice(8, 16)]
 
 
+def test_workers_that_are_groups_by_themselves():
+    grouping = Grouping(12, 3, 3, own=True)
+    assert [grouping.part(w, g) for w in range(3) for g in grouping.groups_of(w)] == [
+        slice(0, 4),
+        slice(4, 8),
+        slice(8, 12),
+    ]
+    assert grouping.n == 4 and [list(grouping.workers_of(g)) for g in range(3)] == [[0], [1], [2]]
+    with pytest.raises(ConfigError, match=r"^B=7 must divide by 3 workers; use 6$"):
+        Grouping(7, 3, 3, own=True)
+
+
 @pytest.mark.parametrize(
     ("size", "use"), [((5, 2, 1), 4), ((7, 2, 2), 8), ((16, 3, 1), 15), ((1, 2, 3), 6), ((17, 4, 4), 16)]
 )

@@ -132,6 +132,7 @@ def failing():
 
 def test_nothing_is_left_behind():
     me = psutil.Process()
+    gc.collect()  # what earlier tests left
     before = me.num_fds(), set(os.listdir("/dev/shm"))
     for _ in range(3):
         sampler, agent = make_sampler(ENV, 4, 2, 2), make_agent(ENV)

@@ -7,7 +7,7 @@ import torch
 
 from accel_rl import hardware
 from accel_rl.data.replay_batch import ReplayBatch
-from accel_rl.replays import host
+from accel_rl.ops import host
 from accel_rl.replays.prioritized import Prioritized
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.returns import NStep
@@ -87,3 +87,19 @@ def test_without_the_extension_one_line_says_so(monkeypatch):
     with pytest.warns(UserWarning, match="is not built") as said:
         rings = [FrameRing(sims.spec, 4, 160, NStep(1)) for _ in range(2)]
     assert len(said) == 1 and all(ring.host is None for ring in rings)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize(("stack", "size"), [(4, (84, 84)), (4, (5, 3)), (3, (7, 9)), (1, (8, 8)), (5, (104, 80))])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_pictures_in_channels_last_order(stack, size, dtype, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        window = torch.randint(0, 256, (9, stack + 1, *size), dtype=torch.uint8)
+        whole, shuffled = window[:, 1:].contiguous(), window[:, 1:].contiguous(memory_format=torch.channels_last)
+        for pictures in (window[:, 1:], whole, shuffled, whole[::2], whole[:0]):
+            got, want = host.channels_last(pictures, dtype), pictures.to(dtype, memory_format=torch.channels_last)
+            assert torch.equal(got, want) and got.stride() == want.stride() and got.dtype == dtype
+    finally:
+        torch.set_num_threads(before)

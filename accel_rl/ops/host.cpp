@@ -5,27 +5,28 @@
 //     gather   cells -> ReplayBatch         the memory's speed is the limit, so two threads share it
 //     update   cells, errors -> sums        up again
 //
+// and, for the first layer of a network, pictures -> numbers in channels-last order.
+//
 // Arrays come as addresses of contiguous tensors, whose owner is Python; the GIL is released while they are read.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <mutex>
-#include <thread>
 #include <vector>
+
+#include "interleave.h"
+#include "second.h"
 
 namespace py = pybind11;
 
 namespace {
 
-using i64 = std::int64_t;
+using accel::i64;
+using accel::Second;
 using address = std::uintptr_t;
 
 constexpr int TERMINATED = 1, ENDED = 2, SAMPLEABLE = 8;  // ring.py's bits
@@ -35,74 +36,6 @@ template <class T>
 T* at(address a) {
     return reinterpret_cast<T*>(a);
 }
-
-// One more thread that takes a share of a batch. It looks out for work for a while after each, then sleeps; where it comes
-// late, there is nothing left for it to do and nobody waits for it.
-class Second {
-public:
-    ~Second() {
-        if (!thread.joinable()) return;
-        {
-            std::lock_guard<std::mutex> hold(mutex);
-            ends = true;
-        }
-        wakes.notify_one();
-        thread.join();
-    }
-
-    // part(from, to) for all of [0, N), on both threads; on the caller's alone while it helps another one.
-    void run(i64 N, const std::function<void(i64, i64)>& part) {
-        std::unique_lock<std::mutex> mine(caller, std::try_to_lock);
-        if (!mine) return part(0, N);
-        if (!thread.joinable()) thread = std::thread([this] { serve(); });
-        work = &part, end = N, next = 0;
-        open = true;
-        posted++;
-        if (asleep) {
-            std::lock_guard<std::mutex> hold(mutex);
-            wakes.notify_one();
-        }
-        share();
-        open = false;
-        while (inside) continue;
-    }
-
-private:
-    static constexpr i64 CHUNK = 4;
-    static constexpr auto LOOK_OUT = std::chrono::microseconds(200);
-
-    void share() {
-        for (i64 i; (i = next.fetch_add(CHUNK)) < end;) (*work)(i, std::min(i + CHUNK, end));
-    }
-
-    void serve() {
-        for (unsigned seen = 0;;) {
-            const auto since = std::chrono::steady_clock::now();
-            // no pause instruction: a virtual machine's host takes many of them for idling, and the core away
-            while (posted == seen && std::chrono::steady_clock::now() - since < LOOK_OUT) continue;
-            if (posted == seen) {
-                std::unique_lock<std::mutex> hold(mutex);
-                asleep = true;
-                wakes.wait(hold, [&] { return posted != seen || ends; });
-                asleep = false;
-            }
-            if (ends) return;
-            seen = posted;
-            inside = true;  // before it looks: whoever closes then either is seen here or sees us
-            if (open) share();
-            inside = false;
-        }
-    }
-
-    std::thread thread;
-    std::mutex caller, mutex;
-    std::condition_variable wakes;
-    std::atomic<unsigned> posted{0};
-    std::atomic<bool> open{false}, inside{false}, asleep{false}, ends{false};
-    std::atomic<i64> next{0};
-    i64 end = 0;
-    const std::function<void(i64, i64)>* work = nullptr;
-};
 
 class HostRing {
 public:
@@ -286,9 +219,28 @@ private:
     std::vector<double*> sums;
 };
 
+// pictures [N, S, pixels] uint8, `stride` bytes apart, to [N, pixels, S] of float32 or bfloat16.
+void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, address out, bool bfloat16, int threads) {
+    static Second second;
+    py::gil_scoped_release nogil;
+    const size_t size = size_t(S * pixels);
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        for (i64 i = from; i < to; i++) {
+            const std::uint8_t* in = at<const std::uint8_t>(pictures) + i * stride;
+            if (bfloat16)
+                accel::interleave(in, S, pixels, at<accel::BFloat16>(out) + size_t(i) * size);
+            else
+                accel::interleave(in, S, pixels, at<float>(out) + size_t(i) * size);
+        }
+    };
+    if (threads < 2 || N < 2) return part(0, N);
+    second.run(N, part);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_host, m) {
+    m.def("channels_last", &channels_last);
     py::class_<HostRing>(m, "HostRing")
         .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())
         .def("sampleable", &HostRing::sampleables)

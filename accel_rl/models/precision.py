@@ -1,0 +1,53 @@
+"""The arithmetic of a network while it learns: float32, or bfloat16 where that is faster."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from accel_rl.hardware import say_once
+
+Precision = Literal["float32", "bfloat16"]
+CPUINFO = Path("/proc/cpuinfo")
+WORTH_CONVERTING = 128  # observations: 1.6 M weights took 1 ms to convert, each way, their product at 32 took 0.6
+
+
+def learning_in(precision: Precision, device: torch.device) -> torch.autocast:
+    """A context in which convolutions and wide layers multiply in that precision and add in float32.
+
+    Parameters, gradients, the heads' outputs and whatever is done with them stay float32.
+    """
+    if precision == "bfloat16" and device.type == "cpu" and not _multiplies_bfloat16():
+        say_once(
+            "--precision bfloat16: this CPU has no instructions for it (AMX or AVX512-BF16); float32 is faster here"
+        )
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+
+
+def _multiplies_bfloat16() -> bool:
+    try:
+        flags = CPUINFO.read_text().split()
+    except OSError:
+        return False
+    return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(flags)
+
+
+def input_dtype(weight: Tensor) -> torch.dtype:
+    """What a first layer's pictures become: 0 to 255 are exact in bfloat16, too."""
+    kind = weight.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+
+
+def in_full(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A head's output, in float32 whatever its features are: values differ by less than bfloat16 can tell."""
+    if not torch.is_autocast_enabled(x.device.type):
+        return layer(x)
+    with torch.autocast(x.device.type, enabled=False):
+        return layer(x.float())
+
+
+def wide(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A wide layer's output: in float32 on a CPU where the batch is so small that converting its weights costs more."""
+    return layer(x) if len(x) >= WORTH_CONVERTING or x.is_cuda else in_full(layer, x)

@@ -1,0 +1,36 @@
+"""What is compiled for the host: draws from a replay in one call instead of a hundred operations; pictures in order."""
+
+import importlib
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from accel_rl.hardware import say_once
+
+
+def compiled() -> ModuleType | None:
+    """The extension; None, which is said once, where it was not built."""
+    try:
+        return importlib.import_module("accel_rl.ops._host")
+    except ImportError:
+        say_once(
+            "the extension for the host is not built (install g++ or clang++ and reinstall); torch draws from replays, "
+            "small batches several times slower, and orders pictures"
+        )
+        return None
+
+
+def channels_last(pictures: Tensor, dtype: torch.dtype) -> Tensor:
+    """pictures [N, S, H, W] uint8 -> the same numbers as dtype, channels-last in memory. In one pass where they are on
+    the host, a plane each, and the dtype is float32 or bfloat16."""
+    n, stack, height, width = pictures.shape
+    planes = pictures.stride()[1:] == (height * width, width, 1) and stack > 1
+    known = pictures.device.type == "cpu" and dtype in (torch.float32, torch.bfloat16)
+    module = compiled() if planes and known else None
+    if module is None:
+        return pictures.to(dtype, memory_format=torch.channels_last)
+    out = torch.empty(pictures.shape, dtype=dtype, memory_format=torch.channels_last)
+    source, size, bfloat16 = pictures.data_ptr(), (n, stack, height * width), dtype == torch.bfloat16
+    module.channels_last(*size, source, pictures.stride(0), out.data_ptr(), bfloat16, torch.get_num_threads())
+    return out
