@@ -1,22 +1,49 @@
 """Stooke & Abbeel 2018 (arXiv:1803.02811): many simulators (section 5.3) and large batches (section 5.4).
 
-`accel-rl train experiments.stooke:a2c_scaling --game pong --envs 64`
+| in the paper | here |
+|---|---|
+| Figure 2, Table 1: sampling | `experiments.sampling` |
+| Figure 3: A2C, PPO | `a2c_scaling`, `ppo_scaling` |
+| Figure 4: DQN, Categorical DQN | `dqn_scaling`, `c51_scaling` |
+| Figure 5: a whole machine for one run | `figure_5` |
+| Figures 6 to 8: secondary learner | `secondary_learner`, drawn by `experiments.norms` |
+| Figure 9: update rules | `update_rules`, drawn by `experiments.norms` |
+| Figures 10, 11, 12: more games | `figure_10`, `figure_11`, `figure_12` |
+| Tables 2, 3: hours | `table_2`, `table_3` (the report's throughput table) |
+
+Not here: what takes several learners (A3C and APPO in Figures 3, 5, 10, 11; more than one GPU in Tables 1 to 3).
+
+One run: `accel-rl train experiments.stooke:a2c_scaling --game pong --envs 64`
+All of a figure's: `python -m launch.sweep experiments.stooke:a2c_scaling --gpus 0-7 --scale 0.02`
 """
 
 from dataclasses import replace
 from typing import Any
 
 from accel_rl.config import SecondaryConfig, TrainConfig, default_config
+from accel_rl.envs.games import ATARI_49, ATARI_57
+from launch.grid import Grid, Level, grid, levels
 
 STEPS = 50_000_000
 """Env steps of a learning curve (section 5.3: 200 M frames)."""
 
+TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")
+"""For Figures 3 to 5. The paper's text names three of their panels (Breakout, Pong, Seaquest); the others are ours."""
 
+POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
+"""Figures 10 and 11: those of Schulman et al. 2017, as in the paper's published code."""
+
+Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
+"""Figure 12: the 57 without surround, as in the paper's published code."""
+
+
+@levels({"game": TEST_GAMES}, {"envs": (16, 32, 64, 128, 256, 512)})
 def a2c_scaling(game: str = "pong", envs: int = 16, seed: int = 0) -> TrainConfig:
     """Figure 3, top: 16 ... 512 environments, horizon 5, step size with the root of the batch."""
     return _curve("a2c", game, envs, 5, seed)
 
 
+@levels({"game": TEST_GAMES}, {"envs": (8, 16, 32, 64, 128, 256, 512)})
 def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig:
     """Figure 3, third row: 8 ... 512 environments with horizons of 256 ... 4, so that a batch stays 2,048."""
     if envs < 1 or 2_048 % envs:
@@ -24,21 +51,25 @@ def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig
     return _curve("ppo", game, envs, 2_048 // envs, seed)
 
 
+@levels({"game": TEST_GAMES}, {"batch_size": (32, 512, 1_024)})
 def dqn_scaling(game: str = "breakout", batch_size: int = 512, seed: int = 0) -> TrainConfig:
     """Figure 4, top: batches of 32, 512 and 1,024 at training intensity 8."""
     return _q_curve("dqn", game, batch_size, _DQN_STEP_SIZES, seed)
 
 
+@levels({"game": TEST_GAMES}, {"batch_size": (32, 256, 512, 1_024, 2_048)})
 def c51_scaling(game: str = "breakout", batch_size: int = 2_048, seed: int = 0) -> TrainConfig:
     """Figure 4, bottom: batches of 32 to 2,048; one step size from 256 on."""
     return _q_curve("c51", game, batch_size, _C51_STEP_SIZES, seed)
 
 
+@levels({"game": Q_LEARNING_GAMES})
 def rainbow_512(game: str = "breakout", seed: int = 0) -> TrainConfig:
     """Figure 12: epsilon-Rainbow at a batch of 512, with the published step size."""
-    return _q_curve("rainbow", game, 512, {512: 6.25e-5}, seed)
+    return _q_curve("rainbow", game, 512, _RAINBOW_STEP_SIZES, seed)
 
 
+@levels(Level({"batch_size": (2_048, 64, 256), "secondary": (64, 2_048, 256)}))
 def secondary_learner(
     game: str = "breakout", batch_size: int = 2_048, secondary: int = 64, seed: int = 0
 ) -> TrainConfig:
@@ -49,6 +80,17 @@ def secondary_learner(
     return replace(config, secondary=SecondaryConfig(secondary, rate), log=replace(config.log, norms=True))
 
 
+@levels(
+    # RMSProp: 20 times the step size from 64 to 1,024, and two that are too low and too high (appendix C, i and ii);
+    # those at 64 and 256 are in the figure alone: 2.5e-4 is DQN's, 1.25e-3 lies between
+    Level(
+        {
+            "rule": ("adam",) * 3 + ("rmsprop",) * 5,
+            "batch_size": (64, 256, 1_024, 64, 256, 1_024, 64, 64),
+            "learning_rate": (4.2e-4,) * 3 + (2.5e-4, 1.25e-3, 5e-3, 1e-4, 5e-4),
+        }
+    )
+)
 def update_rules(
     game: str = "qbert", rule: str = "adam", batch_size: int = 64, learning_rate: float = 4.2e-4, seed: int = 0
 ) -> TrainConfig:
@@ -59,8 +101,49 @@ def update_rules(
     return replace(config, algo=algo, log=replace(config.log, norms=True))
 
 
+def figure_5() -> Grid:
+    """A2C with 256 environments (section 5.5), and PPO with 64: 8 for each of 8 GPUs, here on what one run has."""
+    return grid(_named, {"game": TEST_GAMES}, {"algorithm": ("a2c-256env", "ppo-64env")}, seeds=(0, 1))
+
+
+def figure_10() -> Grid:
+    """A2C: the baseline of 16 environments and the scaled one of 256 (section 5.5)."""
+    return grid(a2c_scaling, {"game": POLICY_GRADIENT_GAMES}, {"envs": (16, 256)}, seeds=(0, 1))
+
+
+def figure_11() -> Grid:
+    """PPO: the baseline of 8 environments and the scaled one of 64."""
+    return grid(ppo_scaling, {"game": POLICY_GRADIENT_GAMES}, {"envs": (8, 64)}, seeds=(0, 1))
+
+
+def figure_12() -> Grid:
+    """DQN at a batch of 512, Categorical DQN at 2,048, epsilon-Rainbow at 512."""
+    return grid(_named, {"game": Q_LEARNING_GAMES}, {"algorithm": tuple(_SCALED_Q)}, seeds=(0, 1))
+
+
+def table_2() -> Grid:
+    """Hours for 50 M env steps, policy gradients: A2C with 16 environments and PPO with 8, on one GPU. The game is not
+    named; Breakout is that of section 5.2."""
+    return grid(_named, {"game": ("breakout",)}, {"algorithm": ("a2c-16env", "ppo-8env")}, seeds=(0,))
+
+
+def table_3() -> Grid:
+    """Hours for 50 M env steps, Q-learning, on one GPU."""
+    return grid(_named, {"game": ("breakout",)}, {"algorithm": tuple(_SCALED_Q)}, seeds=(0,))
+
+
+def _named(game: str, algorithm: str, seed: int) -> TrainConfig:
+    """A configuration by the name that the paper's figures have for it."""
+    name, _, size = algorithm.partition("-")
+    if size.endswith("env"):
+        return {"a2c": a2c_scaling, "ppo": ppo_scaling}[name](game, int(size.removesuffix("env")), seed)
+    return _q_curve(name, game, int(size), _SCALED_Q[algorithm], seed)
+
+
 _DQN_STEP_SIZES = {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4}  # section 5.4.1
 _C51_STEP_SIZES = {32: 2.5e-4, 256: 4.2e-4}  # section 5.4.1; Bellemare et al. 2017 at 32
+_RAINBOW_STEP_SIZES = {512: 6.25e-5}  # section 5.4.1: the published one
+_SCALED_Q = {"dqn-512": _DQN_STEP_SIZES, "c51-2048": _C51_STEP_SIZES, "rainbow-512": _RAINBOW_STEP_SIZES}
 
 
 def _step_size(known: dict[int, float], batch_size: int) -> float:

@@ -1,6 +1,7 @@
 """Published results: scores in 49 games, and times."""
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 from accel_rl.envs.games import ATARI_49, scores
 from accel_rl.report.table import Table, number
 
-HOURS_ON_ONE_GPU = {"a2c": ("2", "A2C"), "ppo": ("2", "PPO"), "dqn": ("3", "DQN-512")} | {
-    "rainbow": ("3", "epsilon-Rainbow-512"),
-    "c51": ("3", "Categorical-DQN-2048"),
+# of one GPU and 5 cores: (algorithm, batch) -> table and row; any batch for the policy gradients
+STOOKE_ROWS = {("a2c", None): ("2", "A2C"), ("ppo", None): ("2", "PPO"), ("dqn", 512): ("3", "DQN-512")} | {
+    ("rainbow", 512): ("3", "epsilon-Rainbow-512"),
+    ("c51", 2_048): ("3", "Categorical-DQN-2048"),
 }
 
 
@@ -35,12 +37,23 @@ def percent(game: str, score: float) -> float:
     return 100 * (score - row["random"]) / (row["human"] - row["random"])
 
 
-def stooke_hours(algorithm: str) -> float | None:
-    """Hours for 50 M env steps with one GPU and 5 cores (Stooke & Abbeel 2018, tables 2 and 3)."""
-    if algorithm not in HOURS_ON_ONE_GPU:
+def stooke_hours(settings: Mapping[str, Any]) -> float | None:
+    """Hours for 50 M env steps with one GPU and 5 cores (Stooke & Abbeel 2018, tables 2 and 3) of a run's settings,
+    {"algo.batch_size": 512, ...}; None for others than theirs."""
+    row = STOOKE_ROWS.get((settings.get("algorithm", ""), settings.get("algo.batch_size")))
+    return float(papers()["stooke2018"][f"table_{row[0]}"]["algorithms"][row[1]][0]) if row else None
+
+
+def daley_hours(settings: Mapping[str, Any]) -> float | None:
+    """Hours for 50 M env steps on a desktop (Daley & Amato 2021, table 1) of a run's settings; None for others."""
+    unsynchronized = bool(settings.get("sampler.unsynchronized"))
+    theirs = settings.get("algorithm") == "dqn" and settings.get("algo.batch_size") == 32
+    cells = papers()["daley2021"]["table_1"]["threads"].get(str(settings.get("sampler.envs")))
+    if not theirs or cells is None or not (unsynchronized or settings.get("sampler.groups") == 1):
         return None
-    table, row = HOURS_ON_ONE_GPU[algorithm]
-    return float(papers()["stooke2018"][f"table_{table}"]["algorithms"][row][0])
+    alone = len([c for c in cells if c is not None]) == 2  # one environment: synchronized or not is the same
+    column = (settings.get("schedule") == "concurrent") + 2 * (not unsynchronized and not alone)
+    return float(cells[column][0])
 
 
 def table_of_49() -> Table:

@@ -13,7 +13,7 @@ from accel_rl.envs.games import ATARI_49
 from accel_rl.report import figures
 from accel_rl.report.curves import Band, band, shows_evaluations
 from accel_rl.report.page import Picture, page
-from accel_rl.report.papers import percent, published, stooke_hours, table_of_49, tables_of_times
+from accel_rl.report.papers import daley_hours, percent, published, stooke_hours, table_of_49, tables_of_times
 from accel_rl.report.runs import Run, by_setting
 from accel_rl.report.statistics import TAUS, Summary, matrix, summarise
 from accel_rl.report.table import Table, number
@@ -116,7 +116,6 @@ def throughput_table(settings: Settings) -> Table:
                 continue
             rates = [r.env_steps / r.wall_s for r in timed]
             rate = stats.mean(rates)
-            published_hours = stooke_hours(timed[0].algorithm)
             rows.append(
                 [
                     setting,
@@ -125,7 +124,8 @@ def throughput_table(settings: Settings) -> Table:
                     number(rate, 0),
                     number(stats.stdev(rates), 0) if len(rates) > 1 else "",
                     number(FULL_LENGTH / rate / 3600, 2),
-                    number(published_hours, 1),
+                    number(stooke_hours(timed[0].settings)),
+                    number(daley_hours(timed[0].settings)),
                 ]
             )
     columns = [
@@ -135,9 +135,13 @@ def throughput_table(settings: Settings) -> Table:
         "env steps/s",
         "deviation",
         "hours for 50 M",
-        "Stooke & Abbeel, 1 GPU, 5 cores",
+        "Stooke & Abbeel",
+        "Daley & Amato",
     ]
-    note = "Whole runs, with their evaluations and checkpoints, on the cores and GPUs that each had."
+    note = (
+        "Whole runs, with their evaluations and checkpoints, on the cores and GPUs that each had; beside them the "
+        "papers' hours of the same settings: one P100 and 5 cores; one GTX 1080 and 8 threads."
+    )
     return Table("throughput", "Throughput", columns, rows, note)
 
 

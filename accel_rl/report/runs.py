@@ -75,7 +75,7 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 def _read(path: Path) -> Run:
     try:
         config = json.loads((path / "config.json").read_text())
-        settings = dict(_flat(config))
+        settings = dict(flat(config))
         protocol = path / "protocol.json"
         rules = json.loads(protocol.read_text()).get("name", "") if protocol.exists() else ""
         length, seed = int(config["env_steps"]), int(config["seed"])
@@ -100,10 +100,11 @@ def _read(path: Path) -> Run:
     return run
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """(env.game, pong) ... of nested settings."""
     for key, value in config.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from flat(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
 

@@ -4,8 +4,11 @@ import statistics
 
 import pytest
 
+from accel_rl.config import default_config
 from accel_rl.envs.games import ATARI_49, scores
-from accel_rl.report.papers import papers, percent, published, stooke_hours, table_of_49, tables_of_times
+from accel_rl.report.papers import daley_hours, papers, percent, published, stooke_hours, table_of_49, tables_of_times
+from accel_rl.report.runs import flat
+from launch.grid import find_grid
 
 DALEY = papers()["daley2021"]["table_4"]["games"]
 
@@ -73,7 +76,18 @@ def test_stookes_speedups_are_those_of_the_text():
     a2c = papers()["stooke2018"]["table_2"]["algorithms"]["A2C"]
     c51 = papers()["stooke2018"]["table_3"]["algorithms"]["Categorical-DQN-2048"]
     assert a2c[0] / a2c[3] > 6 and c51[0] / c51[3] == pytest.approx(5.94, abs=0.01)
-    assert stooke_hours("a2c") == 3.8 and stooke_hours("rainbow") == 14.1 and stooke_hours("impala") is None
+
+
+def test_published_hours_are_those_of_the_same_settings():
+    assert stooke_hours({"algorithm": "a2c"}) == 3.8 and stooke_hours({"algorithm": "impala"}) is None
+    assert stooke_hours({"algorithm": "rainbow", "algo.batch_size": 512}) == 14.1
+    assert stooke_hours({"algorithm": "rainbow", "algo.batch_size": 32}) is None
+    for member in find_grid("experiments.daley:speed_test").members:
+        threads, variant = member.labels["threads"], member.labels["variant"]
+        printed = papers()["daley2021"]["table_1"]
+        hours = printed["threads"][threads][printed["columns"].index(variant)][0]
+        assert daley_hours(dict(flat(member.config.to_dict()))) == hours
+    assert daley_hours(dict(flat(default_config("dqn").to_dict()))) is None
 
 
 def test_the_table_shows_the_papers_numbers():
