@@ -70,7 +70,8 @@ class Options(Placing):
     machine: str = ""
     """Place on the machine that this JSON file describes (with --dry-run)."""
     slurm: bool = False
-    """Submit each run to Slurm instead (needs the extra: slurm)."""
+    """Submit each run to Slurm instead, asking for --cores-per-run cores and --gpus-per-run GPUs (none with --gpus
+    none); needs the extra slurm."""
     slurm_partition: str = ""
     """Partition to submit to."""
     slurm_hours: float = 24.0
@@ -174,22 +175,29 @@ def sweep(argv: list[str]) -> int:
             show(grid, here, planned)
     if o.dry_run:
         return 0
-    with folder.locked():
+    with folder.locked() as lock:
         folder.check_unwritten()
-        folder.create(grid, {"experiment": words[0], "placing": placing(o), "retries": o.retries})
+        folder.create(grid, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
         if o.slurm:
             return slurm.submit(folder, o)
-        return run(folder, planned, o.retries)
+        return run(folder, planned, o.retries, lock)
 
 
 def go_on(o: Options) -> int:
     """--resume FOLDER: placed as before, but for what is asked for anew."""
     folder = SweepFolder(Path(o.resume).expanduser())
     placed = folder.plan["placing"]
+    if folder.plan["slurm"] and not o.slurm:
+        raise ConfigError(f"{folder.path}: its runs are Slurm's; submit what is left again with --slurm, jobs ended")
     changed = {k: v for k, v in placing(o).items() if v != getattr(Placing, k)}
     o = replace(o, **{**placed, **changed})
     if o.only or o.seeds or o.override or o.scale != 1:
         raise ConfigError("--resume goes on with the runs as they were begun; leave --only, --seeds and the like")
+    if o.slurm:
+        from launch import slurm
+
+        slurm.check()
+        return slurm.submit(folder, o)
     here, planned = make_slots(o)
     folder.check_free()
     if o.dry_run:
@@ -197,15 +205,15 @@ def go_on(o: Options) -> int:
         for line in [*slots.describe(here, planned), f"{len(left)} runs are left:", *left]:
             stdout(line)
         return 0
-    with folder.locked():
-        return run(folder, planned, o.retries)
+    with folder.locked() as lock:
+        return run(folder, planned, o.retries, lock)
 
 
-def run(folder: SweepFolder, planned: Sequence[slots.Slot], retries: int) -> int:
+def run(folder: SweepFolder, planned: Sequence[slots.Slot], retries: int, lock: int) -> int:
     """See all runs of a folder through; returns the exit code."""
     view = View(folder)
     with Display(view) as display, StopRequest() as stop:
-        feeder = Feeder(folder, planned, view.lengths, retries, display.say)
+        feeder = Feeder(folder, planned, view.lengths, retries, display.say, lock)
         try:
             while not feeder.over and not stop:
                 feeder.step()

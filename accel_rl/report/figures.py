@@ -10,7 +10,7 @@ from accel_rl.report.papers import published
 from accel_rl.report.statistics import TAUS, Summary
 
 COLUMNS, PANELS = 3, 12  # panels of one picture
-REFERENCES = (("random", "0.6", ":"), ("human", "0.3", "--"), ("dqn", "tab:gray", "-."))
+REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
 
 
 def _pyplot() -> object:
@@ -82,11 +82,11 @@ def _references(panel: object, game: str) -> None:
     if not row:
         return
     low, high = panel.get_ylim()  # type: ignore[attr-defined]
-    for name, colour, style in REFERENCES:
+    for name, label, colour, style in REFERENCES:
         if low <= row[name] <= high:
             panel.axhline(row[name], color=colour, linestyle=style, linewidth=1)  # type: ignore[attr-defined]
             panel.annotate(  # type: ignore[attr-defined]
-                name, (0.01, row[name]), xycoords=("axes fraction", "data"), fontsize=7, color="0.4", va="bottom"
+                label, (0.01, row[name]), xycoords=("axes fraction", "data"), fontsize=7, color="0.4", va="bottom"
             )
 
 

@@ -110,7 +110,7 @@ def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path):
+def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path, capsys):
     folder = tmp_path / "sweep"
     process = start(LONG, "--out", folder)
     wait_for(lambda: progressed(folder / NAMES[0], 4))
@@ -118,6 +118,8 @@ def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path):
     assert children
     process.kill()
     process.communicate()
+    assert sweep.main(["--resume", str(folder)]) == 2  # two processes never write one run
+    assert "about to stop" in capsys.readouterr().err
     wait_for(lambda: not any(c.is_running() and c.status() != "zombie" for c in children), 60, "their ends")
     assert run("--resume", folder).returncode == 0
     assert_equal(whole, folder, NAMES)
@@ -204,7 +206,8 @@ def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
     grid = find_grid(SMALL).only({"envs": ["4"], "seed": ["0"]})
-    folder.create(grid, {"placing": {}, "retries": 0})
+    folder.create(grid, {"placing": {}, "slurm": True})
     assert slurm.submit(folder, sweep.Options(), cluster="local") == 0
     wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
     assert "1 jobs" in capsys.readouterr().out
+    assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err

@@ -41,7 +41,7 @@ def test_runs_of_a_sweep_are_grouped_by_its_name(tmp_path, monkeypatch):
     folder = SweepFolder(tmp_path / "my_sweep")
     (folder.path / "a").mkdir(parents=True)
     folder.write("sweep.json", {"runs": {"a": {}}})
-    f = feeder.Feeder(folder, [Slot((3, 4), (0, 2))], {"a": 100}, 0, print)
+    f = feeder.Feeder(folder, [Slot((3, 4), (0, 2))], {"a": 100}, 0, print, lock=0)
     f.step()
     assert folder.records["a"] == Record("running", 1, 0, 1, None, folder.records["a"].started)
     assert started["env"]["WANDB_RUN_GROUP"] == "my_sweep"
