@@ -101,6 +101,18 @@ def test_aggregates_are_those_of_the_definition(runs, tmp_path):
     assert {r["t %"]: r["share above"] for r in shares}["130"] == "0.7500"  # 129, 132.3, 200, 200
 
 
+def test_a_run_whose_first_episode_has_not_ended_has_a_speed(tmp_path):
+    run = dummy(tmp_path / "runs" / "a")
+    lines = (run / "metrics.csv").read_text().splitlines()
+    cells = [line.split(",") for line in lines]
+    (run / "metrics.csv").write_text(
+        "\n".join(",".join([c[0], "" if i else c[1], *c[2:]]) for i, c in enumerate(cells))
+    )
+    write_report(read_runs([tmp_path / "runs"]), tmp_path / "out", ReportOptions(reps=50))
+    assert [r["env steps/s"] for r in table(tmp_path / "out", "throughput")] == ["500"]
+    assert table(tmp_path / "out", "scores") == []
+
+
 def test_best_and_online_scores(runs, tmp_path):
     dummy(tmp_path / "up" / "run", evaluations={0: 19.0, 2: 3.0})
     found = {}
