@@ -13,7 +13,7 @@ from accel_rl.errors import ConfigError
 from accel_rl.hardware import Placement
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.metrics.tensorboard import check_tensorboard
-from accel_rl.runners import checkpoint
+from accel_rl.runners import checkpoint, ranks, torchrun
 from accel_rl.runners.build import plan, resolve_device
 from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.run_folder import RunFolder
@@ -41,6 +41,10 @@ def train(argv: list[str]) -> int:
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Begin a run in a new folder and see it through; returns the exit code. ConfigError, RunError."""
+    if (place := torchrun.place()) is not None:
+        config = place.fit(config)
+        check_learning(config)
+        return _reported(*torchrun.train(place, config, path))
     path = path or RunFolder.default_path(config)
     RunFolder.check_new(path)
     check_learning(config)
@@ -53,13 +57,15 @@ def check(config: TrainConfig) -> None:
     config.check()
     if config.log.tensorboard:
         check_tensorboard()
-    plan(config, resolve_device(config.device))
+    for of_rank in ranks.configs(config):
+        plan(of_rank, resolve_device(of_rank.device))
 
 
 def check_learning(config: TrainConfig) -> None:
     """The same for a run that is about to learn: what its learner remembers must fit, too. ConfigError."""
     check(config)
-    config.algo.check_memory(make_spec(config.env, training=True), resolve_device(config.device))
+    of_rank = ranks.config_of(config, 0)
+    config.algo.check_memory(make_spec(config.env, training=True), resolve_device(of_rank.device))
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,8 @@ def resume(argv: list[str]) -> int:
     config = dataclasses.replace(config, run_dir=str(run.path))
     check_learning(config)
     state = _state(run, chosen.checkpoint)
+    if torchrun.place() is not None:
+        raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
     if state is not None and (state["config"]["algorithm"], {**UNNAMED, **state["config"]["env"]}) != (
         config.algorithm,
         config.env.to_dict(),
@@ -115,6 +123,12 @@ def _state(run: RunFolder, chosen: str = "") -> dict | None:
 
 
 def _run(config: TrainConfig, run: RunFolder, state: dict | None) -> int:
+    if config.group.several:
+        stdout(
+            f"{config.algorithm} on {config.env.game or config.env.id}: {config.env_steps:,} env steps on "
+            f"{config.group.size} ranks, {config.group.update} -> {run.path}"
+        )
+        return _reported(config, run, ranks.train(config, run, state["env_steps"] if state else None))
     trainer = Trainer(config, run, state)
     p = trainer.placement
     stdout(
@@ -122,7 +136,13 @@ def _run(config: TrainConfig, run: RunFolder, state: dict | None) -> int:
         f"{config.sampler.envs} environments in {trainer.grouping.groups} groups on "
         f"{trainer.grouping.workers} workers -> {run.path}"
     )
-    result = trainer.run()
+    return _reported(config, run, trainer.run())
+
+
+def _reported(config: TrainConfig, run: RunFolder, result: Result | None) -> int:
+    """The exit code; `result` None: another rank reports."""
+    if result is None:
+        return 0
     _report(config, run, result)
     return result.exit_code
 

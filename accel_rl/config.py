@@ -13,6 +13,7 @@ from accel_rl.counts import Count, OptionalCount
 from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.models.precision import Precision
+from accel_rl.optim.group import GroupConfig
 
 ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",
@@ -29,7 +30,7 @@ class SamplerConfig:
     """Who steps the environments, how many, and for how long between updates."""
 
     envs: Count = 16
-    """B, environments in all; divides by groups x workers."""
+    """B, environments in all (with --update async: of each rank); divides by ranks x groups x workers."""
     horizon: OptionalCount = None
     """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
     groups: Count = 2
@@ -38,7 +39,7 @@ class SamplerConfig:
     """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
     section 4: what synchronized execution, --sampler.groups 1, is faster than)."""
     workers: OptionalCount = None
-    """Worker processes. Default: one per usable core, as far as envs divide."""
+    """Worker processes, of each rank. Default: one per usable core, as far as envs divide."""
     cores: tuple[int, ...] | None = None
     """Cores to use, such as 0 1 2. Default: those that the affinity mask and the cgroup grant."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
@@ -156,6 +157,7 @@ class TrainConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
     secondary: SecondaryConfig = field(default_factory=SecondaryConfig)
+    group: GroupConfig = field(default_factory=GroupConfig)
     env_steps: Count = 1_000_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0
@@ -196,7 +198,8 @@ class TrainConfig:
             part.check()
         self.secondary.check(self.algo)
         self._check_schedule()
-        self.algo.check_sampling(self.T, self.sampler.envs)
+        self._check_group()
+        self.algo.of_rank(self.group.size).check_sampling(self.T, self.rank_envs)
         self.env.check()
         if self.sampler.reset == "cached" and not self.env.game:
             raise ConfigError(
@@ -216,6 +219,27 @@ class TrainConfig:
                 f"--algo.target-interval {self.period}: must divide by {self.sampler.envs} environments x {self.T} "
                 f"steps with --schedule concurrent; use {max(1, round(self.period / each)) * each}"
             )
+
+    def _check_group(self) -> None:
+        g, ranks = self.group, self.group.size
+        g.check()
+        if not g.several:
+            return
+        if self.schedule != "lockstep" or self.secondary.batch:
+            what = "--secondary.batch" if self.secondary.batch else f"--schedule {self.schedule}"
+            raise ConfigError(f"{what} is for one rank; got --ranks {ranks} --update {g.update}")
+        if g.local_updates > 1 and (rule := getattr(self.algo, "rule", "adam")) != "adam":
+            raise ConfigError(f"--group.local-updates {g.local_updates}: needs --algo.rule adam, not {rule}")
+        if g.update == "async":
+            return
+        for flag, n in (("--envs", self.sampler.envs), ("--batch-size", getattr(self.algo, "batch_size", ranks))):
+            if n % ranks:
+                raise ConfigError(f"{flag} {n}: must divide by {ranks} ranks; use {-(-n // ranks) * ranks}")
+
+    @property
+    def rank_envs(self) -> int:
+        """B of one rank."""
+        return self.sampler.envs // (self.group.size if self.group.update == "all-reduce" else 1)
 
     @property
     def period(self) -> int:

@@ -138,17 +138,7 @@ def plan(
     `workers` and `cores` None: as many as the affinity mask and the cgroup's quota grant. More workers than cores share
     them (a warning). Raises ConfigError for a core that is not allowed.
     """
-    allowed = allowed_cores()
-    if cores is not None:
-        outside = sorted(set(cores) - set(allowed))
-        if outside or not cores:
-            raise ConfigError(f"--sampler.cores {list(cores)}: core {outside} is not allowed; allowed: {allowed}")
-        usable = list(dict.fromkeys(cores))
-    else:
-        usable = allowed
-        quota = cgroup_cpus()
-        if quota is not None and quota < len(usable):
-            usable = usable[: max(1, int(quota + 0.5))]
+    usable = usable_cores(cores)
     if workers is not None and workers < 1:
         raise ConfigError(f"--sampler.workers {workers}: at least 1 is needed")
     on_gpu = device.startswith("cuda")
@@ -176,6 +166,29 @@ def plan(
         act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
         learner_cores=tuple(learning) if pinned else (),
     )
+
+
+def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
+    """Those that were asked for, or as many as the affinity mask and the cgroup's quota grant. ConfigError for one that
+    is not allowed."""
+    allowed = allowed_cores()
+    if cores is not None:
+        outside = sorted(set(cores) - set(allowed))
+        if outside or not cores:
+            raise ConfigError(f"--sampler.cores {list(cores)}: core {outside} is not allowed; allowed: {allowed}")
+        return list(dict.fromkeys(cores))
+    quota = cgroup_cpus()
+    if quota is not None and quota < len(allowed):
+        return allowed[: max(1, int(quota + 0.5))]
+    return allowed
+
+
+def share_of_cores(cores: Sequence[int], ranks: int, rank: int) -> tuple[int, ...]:
+    """A rank's even share, neighbouring cores; where there are more ranks than cores they take turns."""
+    n = len(cores)
+    if ranks > n:
+        return (cores[rank % n],)
+    return tuple(cores[rank * n // ranks : (rank + 1) * n // ranks])
 
 
 def pin(cores: Sequence[int]) -> list[int]:

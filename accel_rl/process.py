@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import signal
 import sys
 
+_PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 
 
@@ -26,6 +28,14 @@ def before_torch() -> None:
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_M_TOP_PAD, 64 * 2**20)
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """The kernel kills this process when its parent dies; if that has happened already, leave now."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:
+        os._exit(0)
 
 
 def tune_torch(threads: int) -> None:

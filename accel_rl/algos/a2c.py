@@ -53,8 +53,8 @@ class A2C(PolicyGradient):
 
     @property
     def update_batch(self) -> int:
-        """Samples of one update."""
-        return self.T * self.B
+        """Samples of one update, of all ranks that share it."""
+        return self.T * self.B * self.peers.size
 
     @property
     def learning_rate(self) -> float:
@@ -74,4 +74,4 @@ class A2C(PolicyGradient):
         value_loss = masked_mean((batch.target - value).square(), batch.valid)
         policy_entropy = masked_mean(entropy(logits), batch.valid)
         mean_value = masked_mean(value, batch.valid)
-        return self.weigh(policy_loss, value_loss, policy_entropy, value=mean_value)
+        return self.weigh(policy_loss, value_loss, policy_entropy, batch.samples, value=mean_value)

@@ -12,6 +12,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.errors import ConfigError
+from accel_rl.optim.peers import ALONE, Peers
 from accel_rl.optim.rules import Rule
 
 
@@ -28,6 +29,10 @@ class AlgorithmConfig:
     def check_memory(self, spec: EnvSpec, device: str) -> None:
         """ConfigError where the learner's memory (a replay) does not fit on its device, by how much."""
 
+    def of_rank(self, ranks: int) -> "AlgorithmConfig":
+        """The settings of one of so many ranks: what is remembered is divided among them, nothing else."""
+        return self
+
     def horizon(self, B: int) -> int:
         """Steps between optimisations where none are asked for."""
         return 5
@@ -38,11 +43,13 @@ class Loss:
     """What an update minimises, and what to report: scalars [] that stay tensors until a row is written.
 
     error [N]: how wrong each sample of a replay's batch was found to be; its new priority.
+    samples []: of how many `total` is the mean, where ranks that share a batch may have other numbers.
     """
 
     total: Tensor
     metrics: dict[str, Tensor] = field(default_factory=dict)
     error: Tensor | None = None
+    samples: Tensor | float = 1.0
 
 
 class Algorithm(ABC):
@@ -59,6 +66,7 @@ class Algorithm(ABC):
         self.config: Any = config
         self.spec, self.T, self.B, self.device = spec, T, B, torch.device(device)
         self.progress = 0.0  # share of the run's env steps done; schedules follow it
+        self.peers: Peers = ALONE  # B is this rank's; batches and steps that settings name are of all who share them
         self.agent = self.build_agent(spec)
         self.agent.model.to(self.device)
 

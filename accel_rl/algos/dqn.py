@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -32,7 +32,7 @@ class DQNConfig(AlgorithmConfig):
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: Count = 32
-    """Transitions of one update (Stooke & Abbeel, section 5.4: 32 to 2,048)."""
+    """Transitions of one update, of all ranks that share it (Stooke & Abbeel, section 5.4: 32 to 2,048)."""
     intensity: float = 8.0
     """Training intensity: how often each transition is used on average (section 5: 8). The number of updates in a cycle
     follows from it and the batch size."""
@@ -110,6 +110,9 @@ class DQNConfig(AlgorithmConfig):
     def check_memory(self, spec: EnvSpec, device: str) -> None:
         self.replay.check_memory(spec, device)
 
+    def of_rank(self, ranks: int) -> "DQNConfig":
+        return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
+
     def horizon(self, B: int) -> int:
         """So long that a cycle has an update to do; at least 2, so that acting and stepping overlap."""
         return max(2, round(self.batch_size / (self.intensity * B)))
@@ -126,7 +129,7 @@ class DQN(Algorithm):
     def __init__(self, config: DQNConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target = copy.deepcopy(self.agent.model).requires_grad_(False)
-        self.env_steps = 0  # sampled so far
+        self.env_steps = 0  # sampled so far, by all ranks
         self._due = 0.0  # transitions that training still owes the intensity
         self.agent.epsilon = self.epsilon()
 
@@ -146,6 +149,7 @@ class DQN(Algorithm):
         seed = int(torch.randint(2**62, ()))
         returns = NStep(c.n_step, c.gamma, c.reward_clip)
         self.replay = c.replay.build(self.spec, self.B, returns, str(self.device), seed)
+        self.replay.join(self.peers)
 
     def share(self, other: "DQN") -> None:
         """Instead of `begin`: learn from another's replay, and start where it starts."""
@@ -165,7 +169,7 @@ class DQN(Algorithm):
     @property
     def learning(self) -> bool:
         """Whether the random play before the first update is over."""
-        return self.env_steps >= self.config.replay.start and len(self.replay) > 0
+        return self.env_steps >= self.config.replay.start and self.peers.least(len(self.replay)) > 0
 
     def epsilon(self, ahead: int = 0) -> float | Tensor:
         """So many env steps from here: one number, or with a spread one for each environment [B]."""
@@ -184,17 +188,19 @@ class DQN(Algorithm):
 
     def ingest(self, rollout: Rollout) -> None:
         before, interval = self.env_steps, self.config.target_interval
-        self.store(rollout)
-        self.owe(self.env_steps - before)
+        self.owe(self.store(rollout))
         if self.env_steps // interval > before // interval:
             self.update_target()
 
-    def store(self, rollout: Rollout) -> None:
-        """Into the replay; the random play at the beginning, epsilon and beta move on."""
+    def store(self, rollout: Rollout) -> int:
+        """Into the replay; the random play at the beginning, epsilon and beta move on. Returns the env steps that call
+        for updates."""
         self.replay.append(rollout)
         self.replay.anneal(self.progress)
-        self.env_steps += int(rollout.valid.sum())
+        passed, calling = self.peers.count(int(rollout.valid.sum()))
+        self.env_steps += passed
         self.agent.epsilon = self.epsilon()
+        return calling
 
     def owe(self, env_steps: int) -> None:
         """So many steps call for updates, at the training intensity."""
@@ -214,7 +220,7 @@ class DQN(Algorithm):
             if self.config.noisy:
                 self.agent.model.resample()
                 self.target.resample()
-            yield self.replay.sample(self.config.batch_size)
+            yield self.replay.sample(self.config.batch_size // self.peers.size)
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w huber(r + gamma q'(s', a*) - q(s, a))], Mnih et al. 2015, algorithm 1."""

@@ -65,7 +65,7 @@ class IMPALA(A2C):
 
     @property
     def update_batch(self) -> int:
-        return self.config.window * self.B // self.config.batches
+        return self.config.window * self.B * self.peers.size // self.config.batches
 
     def ingest(self, rollout: Rollout) -> None:
         self.window.append(rollout)
@@ -97,7 +97,7 @@ class IMPALA(A2C):
         value_loss = masked_mean((trace.target - value).square(), valid)
         policy_entropy = masked_mean(entropy(logits), valid)
         return self.weigh(
-            policy_loss, value_loss, policy_entropy,
+            policy_loss, value_loss, policy_entropy, batch.valid.sum(),
             value=masked_mean(value, valid),
             ratio=masked_mean((log_pi - batch.recorded["log_prob"]).exp(), valid),
         )  # fmt: skip

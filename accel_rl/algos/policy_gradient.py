@@ -76,6 +76,11 @@ class PolicyBatch:
     value: Tensor
     memory: Memory | None = None
 
+    @property
+    def samples(self) -> Tensor | float:
+        """How many count."""
+        return float(len(self.action)) if self.valid is None else self.valid.sum()
+
 
 class PolicyGradient(Algorithm):
     """Advantages on every rollout; what is minimised, and on which batches, is the subclass's."""
@@ -142,8 +147,16 @@ class PolicyGradient(Algorithm):
         assert states is not None
         return Memory(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
 
-    def weigh(self, policy_loss: Tensor, value_loss: Tensor, policy_entropy: Tensor, **report: Tensor) -> Loss:
-        """policy_loss + c_v value_loss - c_e entropy, scalars []; `report` goes into the metrics, too."""
+    def weigh(
+        self,
+        policy_loss: Tensor,
+        value_loss: Tensor,
+        policy_entropy: Tensor,
+        samples: Tensor | float = 1.0,
+        **report: Tensor,
+    ) -> Loss:
+        """policy_loss + c_v value_loss - c_e entropy, scalars [], means of `samples`; `report` goes into the metrics,
+        too."""
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
         parts = {
@@ -153,7 +166,7 @@ class PolicyGradient(Algorithm):
             "entropy": policy_entropy,
             **report,
         }
-        return Loss(total, {name: x.detach() for name, x in parts.items()})
+        return Loss(total, {name: x.detach() for name, x in parts.items()}, samples=samples)
 
     # -- batches of the rollout ------------------------------------------------------------
 

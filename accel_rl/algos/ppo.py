@@ -9,6 +9,7 @@ import torch
 from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
+from accel_rl.optim.peers import ALONE, Peers
 from accel_rl.optim.rules import Adam, Rule
 
 
@@ -36,7 +37,8 @@ class PPOConfig(PolicyGradientConfig):
     epochs: int = 4
     """Uses of each sample (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
     minibatch: int = 512
-    """Samples of one update; what does not divide is spread evenly (Stooke & Abbeel's code: 512)."""
+    """Samples of one update (of all ranks that share it); what does not divide is spread evenly (Stooke & Abbeel's
+    code: 512)."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
     """Bring advantages to mean 0 and deviation 1, over what (CleanRL: minibatch; OpenAI baselines: rollout)."""
     target_kl: float = 0.0
@@ -66,21 +68,23 @@ class PPO(PolicyGradient):
     def batches(self) -> Iterator[PolicyBatch]:
         c, r = self.config, self.rollout
         if c.normalize_advantage == "rollout":
-            self.advantage = normalized(self.advantage, r.valid)
+            self.advantage = normalized(self.advantage, r.valid, self.peers)
         take: Callable[[torch.Tensor], PolicyBatch]
         if self.agent.state_size:  # a memory's sequences stay whole: environments are drawn, not cells
             pool, samples_each, take = torch.arange(r.B), r.T, self.sequences
         else:
             pool, samples_each, take = r.valid.reshape(-1).nonzero().squeeze(-1).cpu(), 1, self.cells
-        parts = max(1, min(-(-len(pool) * samples_each // c.minibatch), len(pool)))
-        self._stop = len(pool) == 0
+        samples = int(self.peers.sum_(torch.tensor(len(pool) * samples_each)))
+        least = self.peers.least(len(pool))
+        parts = max(1, min(-(-samples // c.minibatch), least))
+        self._stop = least == 0
         for _ in range(c.epochs):
             for i in pool[torch.randperm(len(pool))].tensor_split(parts):
                 if self._stop:
                     return
                 batch = take(i.to(self.device))
                 if c.normalize_advantage == "minibatch":
-                    batch.advantage = normalized(batch.advantage, batch.valid)
+                    batch.advantage = normalized(batch.advantage, batch.valid, self.peers)
                 yield batch
 
     def loss(self, batch: PolicyBatch) -> Loss:
@@ -98,7 +102,7 @@ class PPO(PolicyGradient):
         policy_entropy = masked_mean(entropy(logits), batch.valid)
         ratio = log_ratio.exp()
         return self.weigh(
-            policy_loss, value_loss, policy_entropy,
+            policy_loss, value_loss, policy_entropy, batch.samples,
             value=masked_mean(value, batch.valid),
             # KL(old || new), by the estimator (ratio - 1) - log ratio, which is never negative
             kl=masked_mean(ratio - 1 - log_ratio, batch.valid),
@@ -107,12 +111,17 @@ class PPO(PolicyGradient):
 
     def after_update(self, batch: PolicyBatch, loss: Loss) -> None:
         if self.config.target_kl:
-            self._stop = loss.metrics["kl"].item() > 1.5 * self.config.target_kl
+            kl = self.peers.sum_(loss.metrics["kl"].clone()).item() / self.peers.size
+            self._stop = kl > 1.5 * self.config.target_kl
 
 
-def normalized(advantage: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
-    """Mean 0, standard deviation 1 over the valid cells. advantage, valid [...] -> [...]."""
+def normalized(advantage: torch.Tensor, valid: torch.Tensor | None, peers: Peers = ALONE) -> torch.Tensor:
+    """Mean 0, deviation 1 over the valid cells of all ranks that share them. advantage, valid [...] -> [...]."""
     chosen = advantage if valid is None else advantage[valid]
+    if peers.size > 1:
+        n, total = peers.sum_(torch.stack([torch.full_like(chosen.sum(), chosen.numel()), chosen.sum()]))
+        deviations = peers.sum_((chosen - total / n).square().sum())
+        return (advantage - total / n) / ((deviations / (n - 1).clamp(min=1)).sqrt() + 1e-8)
     if chosen.numel() < 2:
         return advantage
     return (advantage - chosen.mean()) / (chosen.std() + 1e-8)

@@ -90,3 +90,17 @@ class ProgressDisplay:
         if self._bar:
             self._bar.stop()
             self._bar = None
+
+
+class Silent(ProgressDisplay):
+    """Of a rank that another one speaks for: nothing is shown but what is said."""
+
+    def __init__(self, total: int, done: int, label: str):
+        super().__init__(total, done, label)
+        self.close()
+
+    def update(self, done: int, score: float) -> None: ...
+
+    def pause(self, what: str) -> None: ...
+
+    def resume(self, done: int) -> None: ...

@@ -8,7 +8,8 @@ from typing import Protocol
 
 Row = dict[str, float | int | str]
 
-WALL_CLOCK = ("wall_s", "steps_per_s")  # the only columns that differ between two equal runs
+# the only columns that differ between two equal runs
+WALL_CLOCK = ("exchange_s", "lock_wait_s", "wall_s", "steps_per_s")
 
 
 class Sink(Protocol):

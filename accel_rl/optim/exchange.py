@@ -16,8 +16,15 @@ class Exchange(Protocol):
     """Updates that were not applied since their loss or gradient was not finite."""
     skipped_in_a_row: int
 
-    def apply(self, learning_rate: float, loss: Tensor) -> Tensor:
-        """One update (loss []: what it minimised); returns the gradient's norm before clipping, []."""
+    times: dict[str, float]
+    """Seconds spent with other ranks since the beginning, by what on; empty where there are none."""
+
+    def prepare(self) -> None:
+        """Before a gradient is computed, and before parameters are shown to somebody."""
+
+    def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
+        """One update (loss []: what it minimised; samples []: of how many it is the mean); returns the gradient's norm
+        before clipping, []."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -30,17 +37,27 @@ class Local:
     def __init__(self, flat: FlatParameters, rule: Rule, max_norm: float | None):
         self.flat, self.rule, self.max_norm = flat, rule, max_norm
         self.skipped = self.skipped_in_a_row = 0
+        self.times: dict[str, float] = {}
 
-    def apply(self, learning_rate: float, loss: Tensor) -> Tensor:
+    def prepare(self) -> None:
+        """What is here is all there is."""
+
+    def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         norm = clip_by_norm_(self.flat.grad, self.max_norm)
-        # A NaN or Inf anywhere makes the norm one too (an overflow also counts: such a step is not wanted either).
-        if not torch.isfinite(norm + loss):
+        self._step(learning_rate, norm + loss)
+        return norm
+
+    def _step(self, learning_rate: float, finite: Tensor) -> None:
+        """A NaN or Inf anywhere makes the norm one too (an overflow also counts: such a step is not wanted either)."""
+        if not torch.isfinite(finite):
             self.skipped += 1
             self.skipped_in_a_row += 1
-            return norm
+            return
         self.skipped_in_a_row = 0
+        self._apply_rule(learning_rate)
+
+    def _apply_rule(self, learning_rate: float) -> None:
         self.rule.step(self.flat.data, self.flat.grad, learning_rate)
-        return norm
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.ops import host
+from accel_rl.optim.peers import ALONE, Peers
 from accel_rl.replays.ring import FrameRing
 from accel_rl.replays.sum_tree import SumTree
 
@@ -16,6 +17,9 @@ class Prioritized:
     One index is drawn from each of N equal stretches of the sum (appendix B.2.1). New transitions enter at the largest
     priority so far, and those that are not in the ring any more have none. Weights in the loss, section 3.4:
     (N P(i))^-beta, divided by the largest of the batch.
+
+    `peers` hold other parts and draw as many each: from one of R parts, P(i) = p_i^alpha / (R sum_k p_k^alpha), k over
+    the part. The largest priority and the largest weight are those of all.
     """
 
     def __init__(
@@ -24,6 +28,7 @@ class Prioritized:
         """beta: at the beginning of the run and, reached linearly, at its end."""
         self.ring, self.alpha, self.beta, self.epsilon = ring, alpha, beta, epsilon
         self._betas = beta, beta_final
+        self.peers: Peers = ALONE
         self.tree = SumTree(ring.L * ring.B, ring.device)
         self.highest = torch.ones((), device=ring.device)  # priority^alpha, of all so far
         self._generator = torch.Generator(ring.device).manual_seed(seed)
@@ -32,6 +37,7 @@ class Prioritized:
 
     def appended(self, before: tuple[int, int]) -> None:
         """The ring has taken in a block; `before`: what was eligible until then."""
+        self.highest = self.peers.max_(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
         self._set_rows(max(before[1], low), high, self.highest)
@@ -57,12 +63,21 @@ class Prioritized:
                 N, uniform.data_ptr(), len(ring), ring.cursor * ring.B - 1, self.beta, cell.data_ptr(),
                 weight.data_ptr(),
             )  # fmt: skip
-            return cell, weight
+            return cell, self._among_peers(cell, weight)
         total = self.tree.total
         at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
         probability = self.tree[at].double() / total
         weight = (len(ring) * probability) ** -self.beta
-        return self._cell(at), (weight / weight.max()).float()
+        cell = self._cell(at)
+        return cell, self._among_peers(cell, (weight / weight.max()).float())
+
+    def _among_peers(self, cell: Tensor, weight: Tensor) -> Tensor:
+        """weight [N], divided by the largest here -> by the largest of all; the ranks' number cancels out."""
+        if self.peers.size == 1:
+            return weight
+        rarest = self.tree[self.ring.at(cell[weight.argmax()])].double() / self.tree.total
+        largest = rarest**-self.beta
+        return weight * (largest / self.peers.max_(largest.clone())).float()
 
     def _cell(self, at: Tensor) -> Tensor:
         """The cells now at places `at` of the ring's memory."""

@@ -7,12 +7,15 @@ from torch import Tensor
 
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
+from accel_rl.optim.peers import Peers
 from accel_rl.replays.history import History
 from accel_rl.replays.ring import FrameRing
 
 
 class Selection(Protocol):
     """Which cells a batch is made of: `Uniform` or `Prioritized`."""
+
+    peers: Peers
 
     def appended(self, before: tuple[int, int]) -> None: ...
     def draw(self, N: int) -> tuple[Tensor, Tensor]: ...
@@ -36,6 +39,10 @@ class Replay:
         self.device = ring.device if device is None else torch.device(device)
         self._history = History(ring) if owner else None
         self._seen = ring.eligible
+
+    def join(self, peers: Peers) -> None:
+        """This is one part of a replay that these ranks hold together."""
+        self.selection.peers = peers
 
     def append(self, rollout: Rollout) -> None:
         """Take in a rollout; one that only follows notes what the owner has taken in."""

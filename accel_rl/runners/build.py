@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from accel_rl import hardware
 from accel_rl.config import TrainConfig
 from accel_rl.data.spec import EnvSpec
@@ -71,9 +73,13 @@ def build_sampler(
     T: int,
     seed: int,
     training: bool,
+    first_index: int = 0,
     log: Callable[[str], None] = stderr_log,
 ) -> Sampler:
-    """A sampler over worker processes (or in this process, as configured). Training and evaluation alike."""
+    """A sampler over worker processes (or in this process, as configured). Training and evaluation alike.
+
+    first_index: of its environments among those of all ranks.
+    """
     s = config.sampler
     reset = s.reset if training else "immediate"
     if (why := unclean_reset(env.game, reset)) is not None:
@@ -83,8 +89,9 @@ def build_sampler(
     engine: Engine
     if s.engine == "in-process":
         engine = InProcessEngine(
-            env, spec, grouping, T, seed, training=training, reset=reset, decorrelation_steps=decorrelation
-        )
+            env, spec, grouping, T, seed, training=training, reset=reset, decorrelation_steps=decorrelation,
+            first_index=first_index,
+        )  # fmt: skip
     else:
         shared = bool(set(placement.server_cores) & set(placement.worker_cores))
         pool = PoolConfig(
@@ -96,6 +103,7 @@ def build_sampler(
             timeout_s=s.timeout_s,
             nice=NICE_BESIDE_SERVER if shared else 0,
             spins=0 if shared else 200,
+            first_index=first_index,
         )
         if shared and placement.act_threads == 1 and len(placement.server_cores) > 1 and None not in pool.cores:
             act_cores = placement.server_cores
@@ -103,7 +111,7 @@ def build_sampler(
     return Sampler(
         engine,
         spec,
-        seed,
+        seed if not first_index else int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0]),
         reset=reset,
         device=placement.device,
         act_threads=placement.act_threads,

@@ -10,28 +10,30 @@ from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import learning_in
-from accel_rl.optim.exchange import Local
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.membership import SINGLE, Membership
 
 
 class Learner:
     """One network and all that changes it. --log.norms: it reports what Stooke & Abbeel 2018 show in appendix C."""
 
-    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int):
+    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, group: Membership = SINGLE):
         torch.manual_seed(seed)
         cls: type[Algorithm] = find_algorithm(config.algorithm)
         self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
         self.flat = FlatParameters(self.algo.agent.model)
-        self.exchange = Local(self.flat, self.algo.build_rule(len(self.flat.data)), self.algo.max_grad_norm)
+        self.algo.peers = group.peers
+        self.exchange = group.exchange(self.flat, self.algo)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Learn from one batch; returns what to report, scalars []."""
+        self.exchange.prepare()
         with learning_in(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
         self.flat.backward(loss.total)
         before = self.flat.data.clone() if self.norms else None
-        grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach())
+        grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach(), loss.samples)
         self.algo.after_update(batch, loss)
         self.updates += 1
         return {**loss.metrics, "grad_norm": grad_norm, **self._norms(before)}

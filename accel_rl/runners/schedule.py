@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from accel_rl.runners.learner import Learner
+from accel_rl.runners.membership import SINGLE, Membership
 from accel_rl.samplers.alternating import Sampler
 
 
@@ -42,12 +43,15 @@ class Lockstep:
     sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
     pending = False
 
-    def __init__(self, sampler: Sampler, learner: Learner, secondary: Learner | None = None):
-        self.sampler, self.learners = sampler, with_names(learner, secondary)
+    def __init__(
+        self, sampler: Sampler, learner: Learner, secondary: Learner | None = None, group: Membership = SINGLE
+    ):
+        self.sampler, self.learners, self.group = sampler, with_names(learner, secondary), group
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[dict[str, Tensor]]]:
         """One rollout and its updates."""
-        rollout = self.sampler.collect(self.learners[0][1].algo.agent)
+        first = self.learners[0][1]
+        rollout = self.sampler.collect(self.group.agent(first.algo.agent, first.exchange))
         metrics = []
         for prefix, learner in self.learners:
             learner.algo.ingest(rollout)

@@ -13,7 +13,7 @@ from accel_rl.config import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import make_spec
 from accel_rl.errors import RunError
-from accel_rl.metrics.progress import ProgressDisplay
+from accel_rl.metrics.progress import ProgressDisplay, Silent
 from accel_rl.metrics.recorder import Recorder, episode_metrics
 from accel_rl.metrics.sinks import CsvSink, Row, Sink
 from accel_rl.metrics.tensorboard import tensorboard_sink
@@ -23,12 +23,13 @@ from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.evaluation import Evaluation, evaluate
 from accel_rl.runners.learner import Learner
+from accel_rl.runners.membership import SINGLE, Membership
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.signals import StopRequest
 
-_SAMPLER, _MODEL, _EVALUATION, _SECONDARY, _BEHAVIOUR = range(
-    5
+_SAMPLER, _MODEL, _EVALUATION, _SECONDARY, _BEHAVIOUR, _RANK = range(
+    6
 )  # streams of randomness that follow from the run's seed
 
 
@@ -58,10 +59,13 @@ class Counters:
 
 
 class Trainer:
-    """Builds the parts and runs them. `state`: a checkpoint's, to go on from."""
+    """Builds the parts and runs them. `state`: a checkpoint's, to go on from. `group`: the ranks it is one of; config
+    and run are then this rank's."""
 
-    def __init__(self, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None):
-        self.config, self.run_folder, self._state = config, run, state
+    def __init__(
+        self, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None, group: Membership = SINGLE
+    ):
+        self.config, self.run_folder, self._state, self.group = config, run, state, group
         self.device = resolve_device(config.device)
         self.placement, self.grouping = plan(config, self.device)
         process.tune_torch(self.placement.torch_threads)
@@ -69,7 +73,9 @@ class Trainer:
             hardware.pin(self.placement.server_cores)
         self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
         run.write_json("protocol.json", self.spec.protocol)
-        self.learner = Learner(config, self.spec, self.device, derived_seed(config.seed, _MODEL))
+        self.learner = Learner(config, self.spec, self.device, derived_seed(config.seed, _MODEL), group)
+        if group.rank:  # the same parameters, other choices
+            torch.manual_seed(derived_seed(config.seed, _RANK, group.rank))
         self.learner.algo.begin()
         self.secondary = self._build_secondary()
         self.sampler = build_sampler(
@@ -81,10 +87,12 @@ class Trainer:
             T=config.T,
             seed=derived_seed(config.seed, _SAMPLER),
             training=True,
+            first_index=group.rank * config.sampler.envs,
             log=self._event,
         )
         self.schedule = self._build_schedule()
-        self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep)
+        keep = config.checkpoint.keep + bool(group.rank)  # the leader's, which counts, is written last
+        self.checkpoints = Checkpoints(run.path / "checkpoints", keep)
         self.recorder, self.at = Recorder(), Counters()
         self.evaluation: Evaluation | None = None
         self._progress: ProgressDisplay | None = None
@@ -109,7 +117,7 @@ class Trainer:
     def _build_schedule(self) -> Schedule:
         c = self.config
         if c.schedule == "lockstep":
-            return Lockstep(self.sampler, self.learner, self.secondary)
+            return Lockstep(self.sampler, self.learner, self.secondary, self.group)
         return Concurrent(
             self.sampler,
             self.learner,
@@ -131,7 +139,7 @@ class Trainer:
                 self.schedule.sampled = self._show_progress
                 while True:
                     self._housekeeping(stop)
-                    if stop or self.at.env_steps >= self.config.env_steps:
+                    if self.group.stops(bool(stop)) or self.at.env_steps >= self.config.env_steps:
                         break
                     self._cycle()
                 if self.at.saved_at != self.at.env_steps or self.schedule.pending or not self.checkpoints.steps():
@@ -146,7 +154,7 @@ class Trainer:
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.recorder.add(m)
-        self.at.env_steps += env_steps
+        self.at.env_steps = self.group.clock(self.at.env_steps, env_steps)
         for learner in self._learners():
             if learner.exchange.skipped_in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
@@ -176,12 +184,15 @@ class Trainer:
         """Evaluation, row, checkpoint: whatever is due. Runs before every cycle, so also right after a resume."""
         at, done = self.at, self.at.env_steps >= self.config.env_steps
         evaluations: list[Evaluation] = []
+        evaluated = False
         if self.config.evaluation.interval and self._due(at.evaluated_at, self.config.evaluation.interval, done):
-            evaluations = self._evaluate(stop)
-            if not evaluations:
+            if self.group.rank == 0:
+                evaluations = self._evaluate(stop)
+            evaluated = self.group.agreed(bool(evaluations))
+            if not evaluated:
                 return  # asked to stop: they are played again after the resume
-            self.evaluation, at.evaluated_at = evaluations[0], at.env_steps
-        if evaluations or self._due(at.logged_at, self.config.log_interval(), done):
+            self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
+        if evaluated or self._due(at.logged_at, self.config.log_interval(), done):
             self._log(evaluations)
             at.logged_at = at.env_steps
         if self._due(at.saved_at, self.config.checkpoint_interval(), done):
@@ -205,14 +216,20 @@ class Trainer:
         steps = min(config.evaluation.steps, max(1, (at.env_steps - at.evaluated_at) // 8))
         self._progress.pause("evaluating")
         evaluations = []
+
+        def stopped() -> bool:
+            self.group.beat()
+            return bool(stop)
+
         for learner in self._learners():
+            learner.exchange.prepare()
             evaluation = evaluate(
                 learner.algo.agent.evaluating(config.evaluation.greedy),
                 config,
                 self.placement,
                 steps=steps,
                 seed=derived_seed(config.seed, _EVALUATION, at.env_steps),
-                stop=lambda: bool(stop),
+                stop=stopped,
             )
             if evaluation is None:
                 break
@@ -232,11 +249,12 @@ class Trainer:
         assert self._progress is not None
         now = time.monotonic()
         wall = self._wall_before + now - self._began
+        recent, episodes, updates = self.group.report(self.sampler.episodes, self.learner.updates)
         row: Row = {
             "env_steps": at.env_steps,
-            "updates": self.learner.updates,
-            "episodes": self.sampler.episodes.count,
-            **self._online(),
+            "updates": updates,
+            "episodes": episodes,
+            **episode_metrics(recent),
             **self.recorder.means(),
             "learning_rate": self.learner.algo.learning_rate,
             "skipped_updates": self.learner.exchange.skipped,
@@ -247,6 +265,7 @@ class Trainer:
             "wall_s": round(wall, 3),
             "steps_per_s": round((at.env_steps - at.logged_at) / max(now - self._row_at, 1e-9), 1),
         }
+        row |= {name: round(s, 3) for name, s in self.learner.exchange.times.items()}
         if len(evaluations) > 1:
             row["secondary/eval_score"] = evaluations[1].mean
         self._row_at = now
@@ -262,7 +281,8 @@ class Trainer:
 
     def _save(self) -> None:
         self.at.saved_at = self.at.env_steps
-        self.checkpoints.save(self.at.env_steps, self.state_dict())
+        with self.group.saving():
+            self.checkpoints.save(self.at.env_steps, self.state_dict())
 
     # -- beginning and end ------------------------------------------------------------
 
@@ -306,8 +326,10 @@ class Trainer:
         self._sinks += wandb_sink(self.config, self.run_folder.path, self._event)
         self._state = None  # a checkpoint's tensors need not stay in memory
         name = self.config.env.game or self.config.env.id
-        self._progress = ProgressDisplay(self.config.env_steps, self.at.env_steps, f"{self.config.algorithm} {name}")
+        display = ProgressDisplay if self.group.rank == 0 else Silent
+        self._progress = display(self.config.env_steps, self.at.env_steps, f"{self.config.algorithm} {name}")
         self.sampler.start()
+        self.group.opened(self.learner.exchange, self.at.env_steps)
         self._began = self._row_at = time.monotonic()
         self._progress.resume(self.at.env_steps)
 
@@ -320,7 +342,8 @@ class Trainer:
 
     def _result(self, stop: StopRequest) -> Result:
         wall = self._wall_before + time.monotonic() - self._began
-        return Result(self.at.env_steps, self._online()["score"], self.evaluation, stop.exit_code, wall)
+        score = episode_metrics(self.group.report(self.sampler.episodes, self.learner.updates)[0])["score"]
+        return Result(self.at.env_steps, score, self.evaluation, stop.exit_code, wall)
 
     def _close(self) -> None:
         self.schedule.close()

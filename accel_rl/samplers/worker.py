@@ -4,7 +4,6 @@ Started as `python -m accel_rl.samplers.worker FD`, a fresh interpreter that imp
 started it, so a worker is up in a fraction of a second and needs no `if __name__ == "__main__"` in a user's script.
 """
 
-import ctypes
 import os
 import signal
 import socket
@@ -15,18 +14,9 @@ from typing import Any
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
+from accel_rl.process import die_with_parent
 from accel_rl.samplers.channel import Bell, Control, Disconnected, WorkerSide
 from accel_rl.samplers.stepper import BUFFERS, GroupStepper
-
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(parent_pid: int) -> None:
-    """The kernel kills this process when its parent dies; if that has happened already, leave now."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        os._exit(0)
 
 
 def run(control: Control) -> None:

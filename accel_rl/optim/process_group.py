@@ -1,0 +1,54 @@
+"""How synchronous ranks find each other: torch's process group, over a file of this machine or torchrun's store."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
+
+from accel_rl.errors import RunError
+
+
+def file_store(fd: int, size: int) -> Any:
+    """Over an open file that all ranks of this machine have inherited; it needs no name and no port."""
+    return dist.FileStore(f"/proc/self/fd/{fd}", size)
+
+
+def environment_store() -> tuple[Any, int, int]:
+    """As RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say -> (store, rank, size). RunError."""
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=60)))
+    except Exception as e:
+        raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
+    # two runs of one store, one after the other, must not read each other's words
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size
+
+
+def backend(device: str, gpus: int, ranks: int) -> str:
+    """gloo for numbers on the host. Gradients on GPUs: NCCL where each rank has its own (it allows no sharing)."""
+    if not device.startswith("cuda") or ranks > gpus or not dist.is_nccl_available():
+        return "gloo"
+    return "cpu:gloo,cuda:nccl"
+
+
+@contextmanager
+def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
+    """torch's default process group. RunError where not all ranks come."""
+    if device.startswith("cuda"):
+        torch.cuda.set_device(device)
+    try:
+        dist.init_process_group(
+            name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,
+            timeout=timedelta(seconds=timeout_s),
+        )  # fmt: skip
+    except (RuntimeError, ValueError) as e:
+        raise RunError(f"rank {rank}: not all ranks have come: {' '.join(str(e).split())[:300]}") from e
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()

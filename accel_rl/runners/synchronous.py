@@ -1,0 +1,116 @@
+"""Ranks in step with each other: all begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from accel_rl import hardware
+from accel_rl.algos.base import Algorithm
+from accel_rl.config import TrainConfig
+from accel_rl.errors import RunError
+from accel_rl.optim.all_reduce import AllReduce, Collective
+from accel_rl.optim.exchange import Exchange
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.process_group import backend, process_group
+from accel_rl.runners.build import resolve_device
+from accel_rl.samplers.episodes import EpisodeTracker
+
+SAVE_S = 1800.0  # a checkpoint with a large replay on a slow disk
+LOOK_S = 1.0
+
+
+class Synchronous:
+    """One of the ranks of torch's default process group. store: what the group has met through, for waits that last
+    longer than a collective may."""
+
+    def __init__(self, store: Any, answer_s: float, hash_interval: int):
+        self.peers = Collective()
+        self.rank, self.size = self.peers.rank, self.peers.size
+        self._store, self._answer_s, self._hash_interval = store, answer_s, hash_interval
+        self._turns = 0  # waits so far: the same on every rank
+        self._beaten = 0.0
+
+    def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
+        return AllReduce(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm, self.peers, self._hash_interval)
+
+    def agent(self, agent: Any, exchange: Exchange) -> Any:
+        return agent
+
+    def opened(self, exchange: Exchange, env_steps: int) -> None:
+        """RunError where ranks do not begin alike."""
+        assert isinstance(exchange, AllReduce)
+        exchange.check()
+        steps = self.peers.gather(env_steps)
+        if len(set(steps)) > 1:
+            raise RunError(f"the ranks' checkpoints are of {steps} env steps")
+
+    def clock(self, env_steps: int, taken: int) -> int:
+        return env_steps + self.peers.count(taken)[0]
+
+    def stops(self, asked: bool) -> bool:
+        return bool(self.peers.max_(torch.tensor(int(asked))))
+
+    def agreed(self, done: bool) -> bool:
+        self._turns += 1
+        key = f"outcome/{self._turns}"
+        if self.rank == 0:
+            self._store.set(key, str(int(done)))
+            return done
+        return bool(int(self._await(key, "rank 0", self._answer_s, self._beats)))
+
+    def beat(self) -> None:
+        now = time.monotonic()
+        if now - self._beaten > LOOK_S:
+            self._beaten = now
+            self._store.add("beats", 1)
+
+    def _beats(self) -> int:
+        return int(self._store.add("beats", 0))
+
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+        found = self.peers.gather((list(episodes.recent), episodes.count))
+        return [e for recent, _ in found for e in recent], sum(n for _, n in found), updates
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """The leader's part comes last: where it is there, all are."""
+        self._turns += 1
+        part, whole = f"part/{self._turns}/", f"whole/{self._turns}"
+        if self.rank:
+            yield
+            self._store.set(f"{part}{self.rank}", "1")
+            self._await(whole, "rank 0", SAVE_S)
+            return
+        for r in range(1, self.size):
+            self._await(f"{part}{r}", f"rank {r}", SAVE_S)
+        yield
+        self._store.set(whole, "1")
+
+    def _await(self, key: str, whom: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
+        """The value of a key, once it is there. RunError where nothing stirs for timeout_s."""
+        deadline, last = time.monotonic() + timeout_s, -1
+        while True:
+            try:
+                if self._store.check([key]):
+                    return self._store.get(key).decode()
+                now = beats()
+            except RuntimeError as e:  # the store is gone
+                raise RunError(f"rank {self.rank}: the ranks' store is gone ({' '.join(str(e).split())[:200]})") from e
+            if now != last:
+                deadline, last = time.monotonic() + timeout_s, now
+            if time.monotonic() > deadline:
+                raise RunError(f"rank {self.rank}: no answer from {whom} within {timeout_s:g} s")
+            time.sleep(0.01)
+
+
+@contextmanager
+def met(config: TrainConfig, store: Any, rank: int, size: int, local_ranks: int) -> Iterator[Synchronous]:
+    """This rank among the others, all of whom have come. RunError."""
+    g = config.group
+    device = resolve_device(config.device)
+    name = backend(device, len(set(g.gpu_list)) or hardware.gpu_count(), local_ranks)
+    with process_group(store, rank, size, name, device, g.answer_s):
+        yield Synchronous(store, g.answer_s, g.hash_interval)

@@ -1,0 +1,95 @@
+"""Ranks that torchrun (or anything that sets its environment variables) has started, on one machine or several.
+
+`torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
+"""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from accel_rl.config import TrainConfig
+from accel_rl.errors import ConfigError
+from accel_rl.optim.process_group import environment_store
+from accel_rl.process import die_with_parent
+from accel_rl.runners import ranks
+from accel_rl.runners.checkpoint import Checkpoints, load
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.synchronous import met
+from accel_rl.runners.trainer import Result, Trainer
+
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of this process among the ranks."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    max_restarts: int
+
+    def fit(self, config: TrainConfig) -> TrainConfig:
+        """The configuration with this many ranks. ConfigError for one that wants others."""
+        g = config.group
+        if g.update == "async":
+            raise ConfigError("--update async shares memory: start it with --ranks N, not with torchrun")
+        if g.ranks not in (None, self.size):
+            raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
+        if self.max_restarts and not config.run_dir:
+            raise ConfigError("--run-dir: needed with torchrun --max-restarts, so that a restart finds the run")
+        return replace(config, group=replace(g, ranks=self.size))
+
+
+def place() -> Place | None:
+    """None where this process was not started so. ConfigError for numbers that are none."""
+    if not all(name in os.environ for name in _NEEDED):
+        return None
+    e = os.environ
+    try:
+        rank, size = int(e["RANK"]), int(e["WORLD_SIZE"])
+        local, locals_ = int(e.get("LOCAL_RANK", rank)), int(e.get("LOCAL_WORLD_SIZE", size))
+        return Place(rank, size, local, locals_, int(e.get("TORCHELASTIC_MAX_RESTARTS", 0)))
+    except ValueError as error:
+        raise ConfigError(f"RANK, WORLD_SIZE, LOCAL_RANK ... in the environment: {error}") from error
+
+
+def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
+    """This rank's part of the run; a run that is there already is gone on with. Only rank 0 has a result."""
+    die_with_parent(os.getppid())  # an agent that is killed leaves nothing behind
+    store, rank, size = environment_store()
+    if rank == 0:
+        path = (path or RunFolder.default_path(config)).absolute()
+        store.set("path", str(path))
+    path = Path(store.get("path").decode())
+    state = None
+    if rank == 0:
+        run, config, steps = _opened(path, config)
+        store.set("steps", str(steps))
+    else:
+        steps = int(store.get("steps").decode())
+        run, config = RunFolder.open(path)
+    of_rank = ranks.config_of(config, rank, place.local_rank, place.local_size)
+    folder = ranks.folder_of(run, rank)
+    if steps >= 0:
+        state = load(Checkpoints(folder.path / "checkpoints").path(steps))
+    with met(of_rank, store, rank, size, place.local_size) as group:
+        result = Trainer(of_rank, folder, state, group).run()
+    return config, run, result if rank == 0 else None
+
+
+def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, int]:
+    """The run folder, new or gone on with -> (folder, configuration, env steps of its checkpoint or -1)."""
+    if not (path / "config.json").exists():
+        sampler = replace(config.sampler, horizon=config.T)
+        config = replace(config, run_dir=str(path), sampler=sampler, env=config.env.resolved())
+        return RunFolder.create(path, config), config, -1
+    run, begun = RunFolder.open(path)
+    if (begun.algorithm, begun.group.size) != (config.algorithm, config.group.size):
+        raise ConfigError(f"{path} holds a run of {begun.algorithm} on {begun.group.size} ranks; choose another folder")
+    steps = Checkpoints(path / "checkpoints").steps()
+    if steps and steps[-1] >= begun.env_steps:
+        raise ConfigError(f"{path} is finished ({steps[-1]:,} env steps); choose another --run-dir")
+    run.event(f"went on at {steps[-1] if steps else 0} env steps, started by torchrun")
+    return run, begun, steps[-1] if steps else -1
