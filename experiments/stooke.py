@@ -3,7 +3,7 @@
 | in the paper | here |
 |---|---|
 | Figure 2, Table 1: sampling | `experiments.sampling` |
-| Figure 3: A2C, PPO | `a2c_scaling`, `ppo_scaling` |
+| Figure 3: A2C, A3C, PPO, asynchronous PPO | `a2c_scaling`, `a3c_scaling`, `ppo_scaling`, `appo_communication` |
 | Figure 4: DQN, Categorical DQN | `dqn_scaling`, `c51_scaling` |
 | Figure 5: a whole machine for one run | `figure_5` |
 | Figures 6 to 8: secondary learner | `secondary_learner`, drawn by `experiments.norms` |
@@ -11,12 +11,14 @@
 | Figures 10, 11, 12: more games | `figure_10`, `figure_11`, `figure_12` |
 | Tables 2, 3: hours | `table_2`, `table_3` (the report's throughput table) |
 
-Not here: what takes several learners (A3C and APPO in Figures 3, 5, 10, 11; more than one GPU in Tables 1 to 3).
+Several learners are ranks: `--gpus-per-run N` of `launch.sweep` gives a run N GPUs, and ranks beyond them share.
+`--scale` makes each run shorter, not narrower.
 
 One run: `accel-rl train experiments.stooke:a2c_scaling --game pong --envs 64`
 All of a figure's: `python -m launch.sweep experiments.stooke:a2c_scaling --gpus 0-7 --scale 0.02`
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +43,29 @@ Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
 def a2c_scaling(game: str = "pong", envs: int = 16, seed: int = 0) -> TrainConfig:
     """Figure 3, top: 16 ... 512 environments, horizon 5, step size with the root of the batch."""
     return _curve("a2c", game, envs, 5, seed)
+
+
+@levels({"game": TEST_GAMES}, {"learners": (1, 2, 4, 8, 16, 32)})
+def a3c_scaling(game: str = "pong", learners: int = 16, seed: int = 0) -> TrainConfig:
+    """Figure 3, second row: 1 ... 32 asynchronous learners of 16 environments, no setting changed (section 5.3; above 8
+    they shared GPUs). One learner is A2C."""
+    return _asynchronous(a2c_scaling(game, 16, seed), learners)
+
+
+@levels({"game": TEST_GAMES}, {"updates": (1, 2, 4)})
+def appo_communication(game: str = "pong", updates: int = 1, learners: int = 8, seed: int = 0) -> TrainConfig:
+    """Figure 3, bottom: 8 asynchronous learners of 8 environments with 1 to 4 local updates between pushes. As PPO, but
+    gradients are clipped, the step size is a quarter and constant, and parameters are pulled every 64 steps."""
+    ppo = ppo_scaling(game, 8, seed)
+    algo: Any = ppo.algo
+    algo = replace(
+        algo,
+        learning_rate=algo.learning_rate / 4,  # section 5.3
+        learning_rate_schedule="constant",  # section 5.3
+        clip_grad_norm=0.5,  # the text names no norm: that of A2C
+    )
+    config = _asynchronous(replace(ppo, algo=algo), learners)
+    return replace(config, group=replace(config.group, local_updates=updates, pull_steps=64))
 
 
 @levels({"game": TEST_GAMES}, {"envs": (8, 16, 32, 64, 128, 256, 512)})
@@ -102,42 +127,68 @@ def update_rules(
 
 
 def figure_5() -> Grid:
-    """A2C with 256 environments (section 5.5), and PPO with 64: 8 for each of 8 GPUs, here on what one run has."""
-    return grid(_named, {"game": TEST_GAMES}, {"algorithm": ("a2c-256env", "ppo-64env")}, seeds=(0, 1))
+    """The policy gradients on a whole machine of 8 GPUs (section 5.5: A2C with 256 environments; the others' sizes are
+    in the figure alone, these are the same for the asynchronous ones)."""
+    return _grid_of(TEST_GAMES, "a2c-256env", "a3c-16env-16", "ppo-64env", "appo-8env-8")
 
 
 def figure_10() -> Grid:
-    """A2C: the baseline of 16 environments and the scaled one of 256 (section 5.5)."""
-    return grid(a2c_scaling, {"game": POLICY_GRADIENT_GAMES}, {"envs": (16, 256)}, seeds=(0, 1))
+    """A2C: the baseline of 16 environments, and the scaled ones, synchronous and asynchronous."""
+    return _grid_of(POLICY_GRADIENT_GAMES, "a2c-16env", "a2c-256env", "a3c-16env-16")
 
 
 def figure_11() -> Grid:
-    """PPO: the baseline of 8 environments and the scaled one of 64."""
-    return grid(ppo_scaling, {"game": POLICY_GRADIENT_GAMES}, {"envs": (8, 64)}, seeds=(0, 1))
+    """PPO: the baseline of 8 environments, and the scaled ones, synchronous and asynchronous."""
+    return _grid_of(POLICY_GRADIENT_GAMES, "ppo-8env", "ppo-64env", "appo-8env-8")
 
 
 def figure_12() -> Grid:
     """DQN at a batch of 512, Categorical DQN at 2,048, epsilon-Rainbow at 512."""
-    return grid(_named, {"game": Q_LEARNING_GAMES}, {"algorithm": tuple(_SCALED_Q)}, seeds=(0, 1))
+    return _grid_of(Q_LEARNING_GAMES, *_SCALED_Q)
 
 
-def table_2() -> Grid:
-    """Hours for 50 M env steps, policy gradients: A2C with 16 environments and PPO with 8, on one GPU. The game is not
-    named; Breakout is that of section 5.2."""
-    return grid(_named, {"game": ("breakout",)}, {"algorithm": ("a2c-16env", "ppo-8env")}, seeds=(0,))
+@levels({"gpus": (1, 2, 4, 8)}, {"algorithm": ("a2c", "a3c", "ppo", "appo")}, seeds=(0,))
+def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig:
+    """Hours for 50 M env steps, policy gradients by number of GPUs: 16 environments a GPU for A2C and A3C, 8 for PPO
+    and APPO. One sweep for each number: `--only gpus=4 --gpus-per-run 4`. The paper does not name the game; Breakout is
+    that of section 5.2."""
+    each = 16 if algorithm in ("a2c", "a3c") else 8
+    if algorithm in ("a3c", "appo"):
+        return _named("breakout", f"{algorithm}-{each}env-{gpus}", seed)
+    return _in_step(_named("breakout", f"{algorithm}-{each * gpus}env", seed), gpus)
 
 
-def table_3() -> Grid:
-    """Hours for 50 M env steps, Q-learning, on one GPU."""
-    return grid(_named, {"game": ("breakout",)}, {"algorithm": tuple(_SCALED_Q)}, seeds=(0,))
+@levels({"gpus": (1, 2, 4, 8)}, {"algorithm": ("dqn-512", "rainbow-512", "c51-2048")}, seeds=(0,))
+def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainConfig:
+    """Hours for 50 M env steps, Q-learning by number of GPUs, synchronous: `--only gpus=4 --gpus-per-run 4`."""
+    return _in_step(_named("breakout", algorithm, seed), gpus)
+
+
+def _grid_of(games: Sequence[str], *algorithms: str) -> Grid:
+    return grid(_named, {"game": games}, {"algorithm": algorithms}, seeds=(0, 1))
 
 
 def _named(game: str, algorithm: str, seed: int) -> TrainConfig:
-    """A configuration by the name that the paper's figures have for it."""
-    name, _, size = algorithm.partition("-")
+    """A configuration by a name as in the paper's figures: a2c-256env, dqn-512; a3c-16env-8: 8 learners of 16."""
+    name, size, *learners = algorithm.split("-")
+    if name in ("a3c", "appo"):
+        n = int(learners[0])
+        return a3c_scaling(game, n, seed) if name == "a3c" else appo_communication(game, 1, n, seed)
     if size.endswith("env"):
         return {"a2c": a2c_scaling, "ppo": ppo_scaling}[name](game, int(size.removesuffix("env")), seed)
     return _q_curve(name, game, int(size), _SCALED_Q[algorithm], seed)
+
+
+def _asynchronous(config: TrainConfig, learners: int) -> TrainConfig:
+    """Each learner as `config` has it. Locked chunks: 3 (the paper's published code; a small number, section 4.3)."""
+    if learners == 1:
+        return config
+    return replace(config, group=replace(config.group, ranks=learners, update="async", chunks=3))
+
+
+def _in_step(config: TrainConfig, ranks: int) -> TrainConfig:
+    """The same, divided among ranks that update together."""
+    return replace(config, group=replace(config.group, ranks=ranks)) if ranks > 1 else config
 
 
 _DQN_STEP_SIZES = {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4}  # section 5.4.1

@@ -277,9 +277,8 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
 
     algo: Any = config.algo
     if hasattr(algo, "replay"):
-        replay = replace(
-            algo.replay, size=max(share(algo.replay.size), 2 * algo.batch_size), start=share(algo.replay.start)
-        )
+        least = 2 * algo.batch_size * config.group.size  # each rank has a part of it
+        replay = replace(algo.replay, size=max(share(algo.replay.size), least), start=share(algo.replay.start))
         algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
     assert is_dataclass(algo)
     return replace(

@@ -19,6 +19,7 @@ from typing import Any
 
 from accel_rl.arguments import parse, positionals, stdout
 from accel_rl.cli import show_warning
+from accel_rl.config import TrainConfig
 from accel_rl.counts import Count
 from accel_rl.errors import ConfigError, RunError
 from accel_rl.process import before_torch
@@ -40,7 +41,7 @@ class Placing:
     gpus: str = "all"
     """GPUs to use, such as 0-7 or 0,2; all, or none. Without any, slots are cores."""
     gpus_per_run: Count = 1
-    """GPUs of one run."""
+    """GPUs of one run, a rank on each."""
     runs_per_gpu: Count = 1
     """Runs that share a GPU; each has cores of its own."""
     cores: str = ""
@@ -119,6 +120,19 @@ def make_slots(o: Placing, file: str = "") -> tuple[machine.Machine, list[slots.
     return here, slots.plan(here, gpus, o.gpus_per_run, o.runs_per_gpu, o.cores_per_run)
 
 
+def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
+    """A run as it learns on n GPUs, which it will see as 0 to n - 1: with a rank on each, unless it says otherwise.
+    ConfigError where it does not divide."""
+    group = config.group
+    ranks = max(group.ranks or 1, n)
+    if group.gpus or ranks == 1:
+        return config
+    if group.ranks and group.ranks < n:
+        raise ConfigError(f"--gpus-per-run {n}: a run of {group.ranks} ranks cannot use {n} GPUs")
+    replace(config, group=replace(group, ranks=ranks)).check()
+    return replace(config, group=replace(group, ranks=ranks, gpus=",".join(map(str, range(n)))))
+
+
 def placing(o: Placing) -> dict[str, Any]:
     return {f.name: getattr(o, f.name) for f in fields(Placing)}
 
@@ -169,8 +183,10 @@ def sweep(argv: list[str]) -> int:
         from launch import slurm
 
         slurm.check()
+        grid = grid.changed(lambda config: on_gpus(config, 0 if o.gpus == "none" else o.gpus_per_run))
     else:
         here, planned = make_slots(o, o.machine)
+        grid = grid.changed(lambda config: on_gpus(config, len(planned[0].gpus)))
         if o.dry_run:
             show(grid, here, planned)
     if o.dry_run:

@@ -58,12 +58,14 @@ def test_c51_has_one_step_size_from_256_on():
         ("stooke:rainbow_512", 56 * 2),
         ("stooke:secondary_learner", 3 * 2),
         ("stooke:update_rules", 8 * 2),
-        ("stooke:figure_5", 6 * 2 * 2),
-        ("stooke:figure_10", 49 * 2 * 2),
-        ("stooke:figure_11", 49 * 2 * 2),
+        ("stooke:a3c_scaling", 6 * 6 * 2),
+        ("stooke:appo_communication", 6 * 3 * 2),
+        ("stooke:figure_5", 6 * 4 * 2),
+        ("stooke:figure_10", 49 * 3 * 2),
+        ("stooke:figure_11", 49 * 3 * 2),
         ("stooke:figure_12", 56 * 3 * 2),
-        ("stooke:table_2", 2),
-        ("stooke:table_3", 3),
+        ("stooke:table_2", 16),
+        ("stooke:table_3", 12),
         ("daley:speed_test", 14 * 5),
         ("daley:suite", 49),
         ("cpu:step_sizes", 12),
@@ -112,3 +114,16 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
     o = parse(Options, sampling.table_1(sampling.Options()), "", "")
     assert o.horizon == (5,) and o.envs_per_worker == (2, 4, 8, 16) and o.nets == ("a3c",)
     assert sampling.main(["figure_3"]) == 2 and "figure_2" in capsys.readouterr().err
+
+
+def test_learners_are_the_papers():
+    one, many = stooke.a3c_scaling(learners=1), stooke.a3c_scaling(learners=32)
+    assert one == stooke.a2c_scaling(envs=16) and not one.group.several
+    assert (many.group.ranks, many.group.update, many.sampler.envs) == (32, "async", 16)
+    appo, ppo = stooke.appo_communication(updates=4), stooke.ppo_scaling(envs=8)
+    algo: Any = appo.algo
+    assert algo.learning_rate == ppo.algo.learning_rate / 4 and algo.learning_rate_schedule == "constant"
+    assert (appo.group.ranks, appo.group.local_updates, appo.group.pull_steps) == (8, 4, 64)
+    table = stooke.table_2(gpus=8, algorithm="ppo")
+    assert (table.sampler.envs, table.group.ranks, table.group.update) == (64, 8, "all-reduce")
+    assert stooke.table_2(gpus=8, algorithm="a3c").sampler.envs == 16  # of each

@@ -5,18 +5,21 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from accel_rl import hardware
+from accel_rl.errors import ConfigError
 from launch import sweep
 from launch.child import main as child
 from launch.folder import SweepFolder
 from launch.progress import read_progress
 from launch.status import main as status
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
+from tests.launch import grids
 
 SMALL, LONG = "tests.launch.grids:small", "tests.launch.grids:long"
 NAMES = ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]
@@ -179,6 +182,34 @@ def test_a_dry_run_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
     assert "   0  0-1      0     0,5          1-4,6-9,41-44,46-49 (idle beside the reserved: 40,45)" in lines
     assert "4 runs on 4 slots:" in lines and not out.exists()
     assert sum(n in line for n in NAMES for line in lines) == 4
+
+
+def test_a_run_with_several_gpus_has_a_rank_on_each():
+    config = grids.cartpole()
+    assert sweep.on_gpus(config, 0) == sweep.on_gpus(config, 1) == config
+    two = sweep.on_gpus(config, 2).group
+    assert (two.ranks, two.gpus) == (2, "0,1")
+    four = replace(config, group=replace(config.group, ranks=4))
+    assert sweep.on_gpus(four, 2).group.gpus == "0,1" and sweep.on_gpus(four, 0).group.gpus == ""
+    with pytest.raises(ConfigError, match="2 ranks cannot use 4 GPUs"):
+        sweep.on_gpus(replace(config, group=replace(config.group, ranks=2)), 4)
+    with pytest.raises(ConfigError, match="--envs 4"):
+        sweep.on_gpus(config, 8)
+
+
+@pytest.mark.slow
+def test_ranks_take_the_cores_of_their_slot(tmp_path):
+    """Two ranks on the cores of one slot, killed once: the same result as without."""
+    argv = ["tests.launch.grids:long", "--only", "envs=4", "seed=0", "--cores-per-run", len(hardware.allowed_cores())]
+    more = ["--override", "group.ranks=2", "env-steps=1200"]
+    assert run(*argv, *more, "--out", tmp_path / "whole").returncode == 0
+    process = start(*argv, *more, "--out", tmp_path / "cut")
+    victim = tmp_path / "cut" / NAMES[0]
+    wait_for(lambda: progressed(victim, 2))
+    os.kill(json.loads((tmp_path / "cut" / "state.json").read_text())[NAMES[0]]["pid"], signal.SIGKILL)
+    _, err = process.communicate(timeout=250)
+    assert process.returncode == 0 and "killed by SIGKILL" in err, err
+    assert_equal(tmp_path / "whole", tmp_path / "cut", NAMES[:1])
 
 
 def test_a_child_of_another_parent_leaves_at_once():
