@@ -6,7 +6,8 @@ import pytest
 
 from accel_rl.config import TrainConfig
 from experiments import cpu, cule, daley, sampling, stooke
-from launch.grid import find_grid, scaled
+from launch.grid import find_grid
+from launch.settings import scaled
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,12 @@ def test_progress_is_the_last_whole_row(tmp_path):
     assert (p.env_steps, p.score, p.steps_per_s) == (200, 1.5, 50)
 
 
+def test_slurm_without_its_extra_says_how_to_install_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    assert sweep.main([SMALL, "--slurm", "--out", str(tmp_path / "out")]) == 2
+    assert "pip install 'accel_rl[slurm]'" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
 def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     """By submitit's executor for this process: all but Slurm itself."""
     pytest.importorskip("submitit")
