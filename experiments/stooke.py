@@ -1,17 +1,20 @@
-"""Stooke & Abbeel 2018 (arXiv:1803.02811): many simulators (section 5.3) and large batches (section 5.4).
+"""Stooke & Abbeel 2018 (arXiv:1803.02811): many simulators (section 5.3), large batches (section 5.4), and many
+learners, synchronous or not (sections 4.2, 4.3 and 5.5).
 
 | in the paper | here |
 |---|---|
 | Figure 2, Table 1: sampling | `experiments.sampling` |
 | Figure 3: A2C, PPO | `a2c_scaling`, `ppo_scaling` |
+| Figure 3: A3C, APPO | `a3c`, `appo` |
 | Figure 4: DQN, Categorical DQN | `dqn_scaling`, `c51_scaling` |
 | Figure 5: a whole machine for one run | `figure_5` |
 | Figures 6 to 8: secondary learner | `secondary_learner`, drawn by `experiments.norms` |
 | Figure 9: update rules | `update_rules`, drawn by `experiments.norms` |
 | Figures 10, 11, 12: more games | `figure_10`, `figure_11`, `figure_12` |
 | Tables 2, 3: hours | `table_2`, `table_3` (the report's throughput table) |
+| Tables 2, 3: many learners | `a2c_ranks`, `ppo_ranks`, `a3c`, `appo`, `async_dqn` |
 
-Not here: what takes several learners (A3C and APPO in Figures 3, 5, 10, 11; more than one GPU in Tables 1 to 3).
+Not here: several learners in Figures 5, 10 and 11.
 
 One run: `accel-rl train experiments.stooke:a2c_scaling --game pong --envs 64`
 All of a figure's: `python -m launch.sweep experiments.stooke:a2c_scaling --gpus 0-7 --scale 0.02`
@@ -67,6 +70,42 @@ def c51_scaling(game: str = "breakout", batch_size: int = 2_048, seed: int = 0) 
 def rainbow_512(game: str = "breakout", seed: int = 0) -> TrainConfig:
     """Figure 12: epsilon-Rainbow at a batch of 512, with the published step size."""
     return _q_curve("rainbow", game, 512, _RAINBOW_STEP_SIZES, seed)
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
+def a2c_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
+    """Table 2, A2C: 16 environments a GPU, one gradient of all."""
+    return _together(_curve("a2c", game, 16 * ranks, 5, seed), ranks)
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
+def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
+    """Table 2, PPO: 8 environments a GPU, a batch of 2,048 in all."""
+    return _together(ppo_scaling(game, 8 * ranks, seed), ranks)
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8, 16, 32)})
+def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
+    """Figure 3, second row, and Table 2: 1 to 32 learners of 16 environments, A2C's settings unchanged."""
+    return _together(_curve("a2c", game, 16, 5, seed), ranks, update="async")
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)}, {"local_updates": (1, 2, 4)})
+def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int = 0) -> TrainConfig:
+    """Figure 3, bottom, and Table 2: learners of 8 environments, 1 to 4 updates between pushes, the gradient's norm
+    clipped, a quarter of PPO's step size and no schedule."""
+    base = _curve("ppo", game, 8, 256, seed)
+    rate = base.algo.learning_rate / 4  # type: ignore[attr-defined]
+    algo: Any = replace(
+        base.algo, learning_rate=rate, learning_rate_schedule="constant", clip_schedule="constant", clip_grad_norm=0.5
+    )  # type: ignore[call-arg]
+    return _together(replace(base, algo=algo), ranks, update="async", local_updates=local_updates, pull_steps=64)
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4)})
+def async_dqn(game: str = "breakout", ranks: int = 4, batch_size: int = 512, seed: int = 0) -> TrainConfig:
+    """Section 5.4.1 and Table 3 (*): up to 4 learners, each with a batch of 512."""
+    return _together(dqn_scaling(game, batch_size, seed), ranks, update="async")
 
 
 @levels(Level({"batch_size": (2_048, 64, 256), "secondary": (64, 2_048, 256)}))
@@ -156,6 +195,12 @@ def _q_curve(algorithm: str, game: str, batch_size: int, step_sizes: dict[int, f
     rate = _step_size(step_sizes, batch_size)
     algo: Any = replace(base.algo, batch_size=batch_size, learning_rate=rate)  # type: ignore[call-arg]
     return replace(base, env=replace(base.env, game=game), algo=algo, env_steps=STEPS, seed=seed)
+
+
+def _together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
+    if ranks < 1:
+        raise ValueError(f"ranks={ranks} must be at least 1")
+    return replace(config, group=replace(config.group, ranks=ranks, **group))
 
 
 def _curve(algorithm: str, game: str, envs: int, horizon: int, seed: int) -> TrainConfig:
