@@ -15,6 +15,12 @@ def pong_a2c(seed: int = 1) -> TrainConfig:
     return _pong("a2c", 4_000_000, seed)
 
 
+def pong_a3c(seed: int = 1) -> TrainConfig:
+    """The same by two asynchronous learners of 16 environments, a core each: A3C (Stooke & Abbeel 2018, 5.3)."""
+    base = _pong("a2c", 4_000_000, seed)
+    return replace(base, group=replace(base.group, ranks=2, update="async"))
+
+
 def pong_ppo(seed: int = 1) -> TrainConfig:
     """Pong above +10 within 2 M env steps: Stooke & Abbeel 2018, section 5.3, 8 environments."""
     return _pong("ppo", 2_000_000, seed)

@@ -1,15 +1,18 @@
-"""Stooke & Abbeel 2018 (arXiv:1803.02811): many simulators (section 5.3) and large batches (section 5.4).
+"""Stooke & Abbeel 2018 (arXiv:1803.02811): many simulators (section 5.3), large batches (section 5.4), and many
+learners, synchronous or not (sections 4.2, 4.3 and 5.5).
 
 | in the paper | here |
 |---|---|
 | Figure 2, Table 1: sampling | `experiments.sampling` |
-| Figure 3: A2C, A3C, PPO, asynchronous PPO | `a2c_scaling`, `a3c_scaling`, `ppo_scaling`, `appo_communication` |
+| Figure 3: A2C, PPO | `a2c_scaling`, `ppo_scaling` |
+| Figure 3: A3C, APPO | `a3c`, `appo` |
 | Figure 4: DQN, Categorical DQN | `dqn_scaling`, `c51_scaling` |
 | Figure 5: a whole machine for one run | `figure_5` |
 | Figures 6 to 8: secondary learner | `secondary_learner`, drawn by `experiments.norms` |
 | Figure 9: update rules | `update_rules`, drawn by `experiments.norms` |
 | Figures 10, 11, 12: more games | `figure_10`, `figure_11`, `figure_12` |
 | Tables 2, 3: hours | `table_2`, `table_3` (the report's throughput table) |
+| the same in several games | `a2c_ranks`, `ppo_ranks`, `a3c`, `appo`, `async_dqn` |
 
 Several learners are ranks: `--gpus-per-run N` of `launch.sweep` gives a run N GPUs, and ranks beyond them share.
 `--scale` makes each run shorter, not narrower.
@@ -45,29 +48,6 @@ def a2c_scaling(game: str = "pong", envs: int = 16, seed: int = 0) -> TrainConfi
     return _curve("a2c", game, envs, 5, seed)
 
 
-@levels({"game": TEST_GAMES}, {"learners": (1, 2, 4, 8, 16, 32)})
-def a3c_scaling(game: str = "pong", learners: int = 16, seed: int = 0) -> TrainConfig:
-    """Figure 3, second row: 1 ... 32 asynchronous learners of 16 environments, no setting changed (section 5.3; above 8
-    they shared GPUs). One learner is A2C."""
-    return _asynchronous(a2c_scaling(game, 16, seed), learners)
-
-
-@levels({"game": TEST_GAMES}, {"updates": (1, 2, 4)})
-def appo_communication(game: str = "pong", updates: int = 1, learners: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3, bottom: 8 asynchronous learners of 8 environments with 1 to 4 local updates between pushes. As PPO, but
-    gradients are clipped, the step size is a quarter and constant, and parameters are pulled every 64 steps."""
-    ppo = ppo_scaling(game, 8, seed)
-    algo: Any = ppo.algo
-    algo = replace(
-        algo,
-        learning_rate=algo.learning_rate / 4,  # section 5.3
-        learning_rate_schedule="constant",  # section 5.3
-        clip_grad_norm=0.5,  # the text names no norm: that of A2C
-    )
-    config = _asynchronous(replace(ppo, algo=algo), learners)
-    return replace(config, group=replace(config.group, local_updates=updates, pull_steps=64))
-
-
 @levels({"game": TEST_GAMES}, {"envs": (8, 16, 32, 64, 128, 256, 512)})
 def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig:
     """Figure 3, third row: 8 ... 512 environments with horizons of 256 ... 4, so that a batch stays 2,048."""
@@ -92,6 +72,42 @@ def c51_scaling(game: str = "breakout", batch_size: int = 2_048, seed: int = 0) 
 def rainbow_512(game: str = "breakout", seed: int = 0) -> TrainConfig:
     """Figure 12: epsilon-Rainbow at a batch of 512, with the published step size."""
     return _q_curve("rainbow", game, 512, _RAINBOW_STEP_SIZES, seed)
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
+def a2c_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
+    """Table 2, A2C: 16 environments a GPU, one gradient of all."""
+    return _together(_curve("a2c", game, 16 * ranks, 5, seed), ranks)
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
+def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
+    """Table 2, PPO: 8 environments a GPU, a batch of 2,048 in all."""
+    return _together(ppo_scaling(game, 8 * ranks, seed), ranks)
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8, 16, 32)})
+def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
+    """Figure 3, second row, and Table 2: 1 to 32 learners of 16 environments, A2C's settings unchanged."""
+    return _together(_curve("a2c", game, 16, 5, seed), ranks, update="async")
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)}, {"local_updates": (1, 2, 4)})
+def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int = 0) -> TrainConfig:
+    """Figure 3, bottom, and Table 2: learners of 8 environments, 1 to 4 updates between pushes, the gradient's norm
+    clipped, a quarter of PPO's step size and no schedule."""
+    base = _curve("ppo", game, 8, 256, seed)
+    rate = base.algo.learning_rate / 4  # type: ignore[attr-defined]
+    algo: Any = replace(
+        base.algo, learning_rate=rate, learning_rate_schedule="constant", clip_schedule="constant", clip_grad_norm=0.5
+    )  # type: ignore[call-arg]
+    return _together(replace(base, algo=algo), ranks, update="async", local_updates=local_updates, pull_steps=64)
+
+
+@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4)})
+def async_dqn(game: str = "breakout", ranks: int = 4, batch_size: int = 512, seed: int = 0) -> TrainConfig:
+    """Section 5.4.1 and Table 3 (*): up to 4 learners, each with a batch of 512."""
+    return _together(dqn_scaling(game, batch_size, seed), ranks, update="async")
 
 
 @levels(Level({"batch_size": (2_048, 64, 256), "secondary": (64, 2_048, 256)}))
@@ -152,16 +168,15 @@ def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig
     """Hours for 50 M env steps, policy gradients by number of GPUs: 16 environments a GPU for A2C and A3C, 8 for PPO
     and APPO. One sweep for each number: `--only gpus=4 --gpus-per-run 4`. The paper does not name the game; Breakout is
     that of section 5.2."""
-    each = 16 if algorithm in ("a2c", "a3c") else 8
-    if algorithm in ("a3c", "appo"):
-        return _named("breakout", f"{algorithm}-{each}env-{gpus}", seed)
-    return _in_step(_named("breakout", f"{algorithm}-{each * gpus}env", seed), gpus)
+    make: Any = {"a2c": a2c_ranks, "a3c": a3c, "ppo": ppo_ranks, "appo": appo}[algorithm]
+    config: TrainConfig = make(game="breakout", ranks=gpus, seed=seed)
+    return config
 
 
 @levels({"gpus": (1, 2, 4, 8)}, {"algorithm": ("dqn-512", "rainbow-512", "c51-2048")}, seeds=(0,))
 def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainConfig:
     """Hours for 50 M env steps, Q-learning by number of GPUs, synchronous: `--only gpus=4 --gpus-per-run 4`."""
-    return _in_step(_named("breakout", algorithm, seed), gpus)
+    return _together(_named("breakout", algorithm, seed), gpus)
 
 
 def _grid_of(games: Sequence[str], *algorithms: str) -> Grid:
@@ -172,23 +187,10 @@ def _named(game: str, algorithm: str, seed: int) -> TrainConfig:
     """A configuration by a name as in the paper's figures: a2c-256env, dqn-512; a3c-16env-8: 8 learners of 16."""
     name, size, *learners = algorithm.split("-")
     if name in ("a3c", "appo"):
-        n = int(learners[0])
-        return a3c_scaling(game, n, seed) if name == "a3c" else appo_communication(game, 1, n, seed)
+        return {"a3c": a3c, "appo": appo}[name](game=game, ranks=int(learners[0]), seed=seed)
     if size.endswith("env"):
         return {"a2c": a2c_scaling, "ppo": ppo_scaling}[name](game, int(size.removesuffix("env")), seed)
     return _q_curve(name, game, int(size), _SCALED_Q[algorithm], seed)
-
-
-def _asynchronous(config: TrainConfig, learners: int) -> TrainConfig:
-    """Each learner as `config` has it. Locked chunks: 3 (the paper's published code; a small number, section 4.3)."""
-    if learners == 1:
-        return config
-    return replace(config, group=replace(config.group, ranks=learners, update="async", chunks=3))
-
-
-def _in_step(config: TrainConfig, ranks: int) -> TrainConfig:
-    """The same, divided among ranks that update together."""
-    return replace(config, group=replace(config.group, ranks=ranks)) if ranks > 1 else config
 
 
 _DQN_STEP_SIZES = {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4}  # section 5.4.1
@@ -207,6 +209,12 @@ def _q_curve(algorithm: str, game: str, batch_size: int, step_sizes: dict[int, f
     rate = _step_size(step_sizes, batch_size)
     algo: Any = replace(base.algo, batch_size=batch_size, learning_rate=rate)  # type: ignore[call-arg]
     return replace(base, env=replace(base.env, game=game), algo=algo, env_steps=STEPS, seed=seed)
+
+
+def _together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
+    if ranks < 1:
+        raise ValueError(f"ranks={ranks} must be at least 1")
+    return replace(config, group=replace(config.group, ranks=ranks, **group))
 
 
 def _curve(algorithm: str, game: str, envs: int, horizon: int, seed: int) -> TrainConfig:

@@ -202,5 +202,12 @@ print(json.dumps([hardware.pin([{missing}]), sorted(os.sched_getaffinity(0)), le
     assert got == [[[core], [core], 0], [[core], True, 1], [[], [core], 2]]
 
 
+def test_ranks_share_the_cores_evenly():
+    share = hardware.share_of_cores
+    assert [share(range(8), 4, r) for r in range(4)] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert [share(range(5), 2, r) for r in range(2)] == [(0, 1), (2, 3, 4)]
+    assert [share((3, 7), 5, r) for r in range(5)] == [(3,), (7,), (3,), (7,), (3,)]
+
+
 def test_planning_loads_no_torch():
     assert in_process("hardware.plan()\nprint(json.dumps('torch' in sys.modules))") == [False]

@@ -73,6 +73,12 @@ class SharedArrays:
         return cls(layout, _anonymous_file(size))
 
     @classmethod
+    def over(cls, layout: Layout, fd: int) -> "SharedArrays":
+        """In an empty file that was opened before anybody knew the layout."""
+        os.ftruncate(fd, _offsets(layout)[1])
+        return cls(layout, fd)
+
+    @classmethod
     def attach(cls, layout: dict[str, Any], fd: int) -> "SharedArrays":
         return cls({k: (d, tuple(s)) for k, (d, s) in layout.items()}, fd)
 

@@ -13,13 +13,16 @@ from accel_rl.optim.exchange import Local
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.rules import Rule
 
+SETTLE_S = 3.0  # all whom a failure leaves have noticed it
+
 
 class Collective:
     """The ranks of torch's default process group, as `Peers`: gloo for the host's numbers, and for gradients whatever
     the group has for their device. RunError where a rank is gone or does not answer in the group's time."""
 
-    def __init__(self) -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+    def __init__(self, store: Any) -> None:
+        """store: what the ranks have met through."""
+        self.rank, self.size, self.store = dist.get_rank(), dist.get_world_size(), store
 
     def sum_(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.SUM)
@@ -37,30 +40,41 @@ class Collective:
     def gather(self, x: Any) -> list[Any]:
         """Every rank's x (plain lists and numbers), by rank."""
         found: list[Any] = [None] * self.size
-        with _Named(self.rank, "a list"):
+        with _Named(self, "a list"):
             dist.all_gather_object(found, x)
         return found
 
     def _reduce(self, x: Tensor, op: Any) -> Tensor:
-        with _Named(self.rank, f"{x.numel()} numbers"):
+        with _Named(self, f"{x.numel()} numbers"):
             dist.all_reduce(x, op)
         return x
 
 
 class _Named:
-    """What a collective's failure means, in one line."""
+    """What a collective's failure means, in one line: whoever else is well says so in the store, the rest is named."""
 
-    def __init__(self, rank: int, what: str):
-        self.rank, self.what = rank, what
+    def __init__(self, group: Collective, what: str):
+        self.group, self.what = group, what
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            why = " ".join(str(error).split())[:300]
-            raise RunError(
-                f"rank {self.rank}: another rank is gone or hangs; {self.what} were not exchanged ({why})"
-            ) from error
+            why = " ".join(str(error).split())[:200]
+            line = f"{self._missing()}: {self.what} could not be exchanged (rank {self.group.rank}: {why})"
+            raise RunError(line) from error
+
+    def _missing(self) -> str:
+        store, others = self.group.store, [r for r in range(self.group.size) if r != self.group.rank]
+        deadline = time.monotonic() + SETTLE_S
+        try:
+            store.set(f"well/{self.group.rank}", "1")
+            while others and time.monotonic() < deadline:
+                others = [r for r in others if not store.check([f"well/{r}"])]
+                time.sleep(0.02)
+        except RuntimeError:
+            return "another rank is gone or hangs, and so is the ranks' store"
+        return f"rank {', '.join(map(str, others))} is gone or hangs" if others else "the ranks lost each other"
 
 
 class AllReduce(Local):
@@ -77,7 +91,6 @@ class AllReduce(Local):
         """check_interval: updates between two comparisons; 0: never."""
         super().__init__(flat, rule, max_norm)
         self.peers, self.check_interval = peers, check_interval
-        self._message = torch.zeros(len(flat.grad) + 2, device=flat.grad.device)
         self._updates = 0
         self.times = {"exchange_s": 0.0}
 
@@ -94,12 +107,12 @@ class AllReduce(Local):
     def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         """The gradient and the loss [] become the means of all ranks -> (norm before clipping [], loss []). Nothing
         here waits for the device."""
-        message, P = self._message, len(self.flat.grad)
-        torch.mul(self.flat.grad, samples, out=message[:P])
-        message[P], message[P + 1] = samples, loss * samples
+        message = self.flat.message
+        self.flat.grad.mul_(samples)
+        message[-2], message[-1] = samples, loss * samples
         self.peers.sum_(message)
-        torch.div(message[:P], message[P], out=self.flat.grad)
-        return clip_by_norm_(self.flat.grad, self.max_norm), message[P + 1] / message[P]
+        self.flat.grad.div_(message[-2])
+        return clip_by_norm_(self.flat.grad, self.max_norm), message[-1] / message[-2]
 
     def check(self) -> None:
         """RunError, naming them, where ranks' parameters differ in a bit."""

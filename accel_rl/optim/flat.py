@@ -16,7 +16,9 @@ class FlatParameters:
         self.named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        self.grad = torch.zeros_like(self.data)
+        # two numbers more, which travel with the gradient where it is summed over ranks
+        self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
+        self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
         self._views: list[Tensor] = []  # of the gradient, one a parameter
         at = 0

@@ -18,9 +18,9 @@ class GroupConfig:
     gpus: str = ""
     """GPUs to use, such as 0,1; ranks beyond their number share them. Default: --device for all."""
     update: Literal["all-reduce", "async"] = "all-reduce"
-    """all-reduce: one learner on several devices; --envs, --batch-size, --minibatch and --replay.size are divided among
-    the ranks. async: each rank is a learner of its own (--envs, --batch-size, --minibatch are a rank's) that applies
-    its gradients to central parameters whenever it has one."""
+    """all-reduce: one learner on several devices; --envs, --batch-size and --minibatch are divided among the ranks.
+    async: each rank is a learner of its own, with so many environments and such batches, that applies its gradients to
+    central parameters whenever it has one. --replay.size is divided in both."""
     chunks: Count = 3
     """async: disjoint chunks of the central parameters, each with its lock (section 4.3)."""
     local_updates: Count = 1

@@ -28,8 +28,8 @@ class Membership(Protocol):
     def opened(self, exchange: Exchange, env_steps: int) -> None:
         """The parts are built and a state, if there was one, is loaded; returns when sampling may begin."""
 
-    def clock(self, env_steps: int, taken: int) -> int:
-        """The run's env steps, after `taken` more on this rank."""
+    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+        """The run's env steps, after `taken` more on this rank, which now has these episodes and updates."""
 
     def stops(self, asked: bool) -> bool:
         """Whether the run ends here, this rank having been asked to or not."""
@@ -63,7 +63,7 @@ class Single:
     def opened(self, exchange: Exchange, env_steps: int) -> None:
         pass
 
-    def clock(self, env_steps: int, taken: int) -> int:
+    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + taken
 
     def stops(self, asked: bool) -> bool:

@@ -94,9 +94,11 @@ class Rank:
     process: subprocess.Popen
     answer: int  # file descriptor
     heard: bytes = b""
+    missed: bool = True  # its end, where it is not a good one, is to be dealt with
 
     def code(self) -> int | None:
-        return self.process.poll()
+        code = self.process.poll()
+        return code if self.missed or code is None else 0
 
     def listen(self) -> None:
         with contextlib.suppress(BlockingIOError):

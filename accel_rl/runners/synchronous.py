@@ -27,7 +27,7 @@ class Synchronous:
     longer than a collective may."""
 
     def __init__(self, store: Any, answer_s: float, hash_interval: int):
-        self.peers = Collective()
+        self.peers = Collective(store)
         self.rank, self.size = self.peers.rank, self.peers.size
         self._store, self._answer_s, self._hash_interval = store, answer_s, hash_interval
         self._turns = 0  # waits so far: the same on every rank
@@ -47,7 +47,7 @@ class Synchronous:
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
 
-    def clock(self, env_steps: int, taken: int) -> int:
+    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + self.peers.count(taken)[0]
 
     def stops(self, asked: bool) -> bool:
@@ -91,7 +91,7 @@ class Synchronous:
 
     def _await(self, key: str, whom: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
         """The value of a key, once it is there. RunError where nothing stirs for timeout_s."""
-        deadline, last = time.monotonic() + timeout_s, -1
+        waited, looked, last = 0.0, time.monotonic(), -1
         while True:
             try:
                 if self._store.check([key]):
@@ -99,9 +99,11 @@ class Synchronous:
                 now = beats()
             except RuntimeError as e:  # the store is gone
                 raise RunError(f"rank {self.rank}: the ranks' store is gone ({' '.join(str(e).split())[:200]})") from e
+            at = time.monotonic()
+            waited, looked = waited + min(at - looked, LOOK_S), at  # while this process was stopped it did not wait
             if now != last:
-                deadline, last = time.monotonic() + timeout_s, now
-            if time.monotonic() > deadline:
+                waited, last = 0.0, now
+            if waited > timeout_s:
                 raise RunError(f"rank {self.rank}: no answer from {whom} within {timeout_s:g} s")
             time.sleep(0.01)
 

@@ -154,7 +154,7 @@ class Trainer:
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.recorder.add(m)
-        self.at.env_steps = self.group.clock(self.at.env_steps, env_steps)
+        self.at.env_steps = self.group.clock(self.at.env_steps, env_steps, self.sampler.episodes, self.learner.updates)
         for learner in self._learners():
             if learner.exchange.skipped_in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)

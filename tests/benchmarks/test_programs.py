@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import concurrent, peers, replay, sampler, soak, train
+from benchmarks import concurrent, exchange, peers, replay, sampler, scaling, soak, train
 
 MAINS = {
     "concurrent": concurrent.main,
+    "exchange": exchange.main,
     "peers": peers.main,
     "replay": replay.main,
     "sampler": sampler.main,
+    "scaling": scaling.main,
     "soak": soak.main,
     "train": train.main,
 }
@@ -43,6 +45,12 @@ MAINS = {
         ("concurrent", ["--samplers", "0"], ["--samplers [0]", "at least 1"]),
         ("concurrent", ["--samplers", "8", "--period", "100"], ["target-interval 100", "use 96"]),
         ("concurrent", ["--network", "natur"], ["natur", "nature"]),
+        ("scaling", ["--tables", "4"], ["--tables 4", "1, 2, 3"]),
+        ("scaling", ["--ranks", "0"], ["at least 1"]),
+        ("scaling", ["--ranks", "3"], ["powers of 2"]),
+        ("scaling", ["--tables", "1", "--simulators", "3"], ["--simulators 3", "2 ranks"]),
+        ("exchange", ["--network", "resnet"], ["resnet", "a3c"]),
+        ("exchange", ["--chunks", "0"], ["--chunks 0", "at least 1"]),
         ("soak", ["--net", "resnet"], ["resnet", "dqn"]),
         ("soak", ["--minutes", "0"], ["--minutes 0", "above 0"]),
         ("soak", ["--minuts", "1"], ["--minuts", "--minutes"]),
@@ -93,6 +101,29 @@ def test_replay_runs(tmp_path: Path, capsys) -> None:
         assert r["sample 8"]["accel_rl"][0] > 0 and r["append"]["accel_rl"][0] > 0
     assert len(out["train"]) == 2  # pictures and vectors
     assert "the bound on bytes is 7,213" in capsys.readouterr().out
+
+
+def test_exchange_runs(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "out.json"
+    assert exchange.main(["--envs", "2", "--updates", "2", "--repeats", "2", "--json", str(file)]) == 0
+    result = json.loads(file.read_text())["result"]
+    assert result["parameters"] > 850_000 and result["batch"] == 10
+    assert {len(v) for v in result["milliseconds"].values()} == {2} and result["all_reduce_share"] > 0
+    assert "all-reduce over gloo, 2 ranks" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_scaling_runs(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "out.json"
+    short = ("--ranks", "1", "2", "--seconds", "5", "--repeats", "1", "--simulators", "16")
+    assert scaling.main(["--tables", "1", "2", *short, "--json", str(file)]) == 0
+    results = json.loads(file.read_text())["results"]
+    assert set(results) == {"1/16/0", "1/16/1", "2/A2C/1", "2/A2C/2", "2/A3C/2", "2/PPO/1", "2/PPO/2", "2/APPO/2"}
+    assert all(m[0]["steps_per_s"] > 0 for m in results.values())
+    assert results["2/A2C/2"][0]["exchange_s"] > 0 and results["2/A3C/2"][0]["exchange_s"] > 0
+    out = capsys.readouterr().out
+    assert "| # SIMS (PER CORE) | SYNC | ASYNC |" in out and "| A3C | – |" in out
 
 
 @pytest.mark.slow

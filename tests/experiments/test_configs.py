@@ -59,8 +59,11 @@ def test_c51_has_one_step_size_from_256_on():
         ("stooke:rainbow_512", 56 * 2),
         ("stooke:secondary_learner", 3 * 2),
         ("stooke:update_rules", 8 * 2),
-        ("stooke:a3c_scaling", 6 * 6 * 2),
-        ("stooke:appo_communication", 6 * 3 * 2),
+        ("stooke:a3c", 6 * 6 * 2),
+        ("stooke:appo", 6 * 4 * 3 * 2),
+        ("stooke:a2c_ranks", 6 * 4 * 2),
+        ("stooke:ppo_ranks", 6 * 4 * 2),
+        ("stooke:async_dqn", 6 * 3 * 2),
         ("stooke:figure_5", 6 * 4 * 2),
         ("stooke:figure_10", 49 * 3 * 2),
         ("stooke:figure_11", 49 * 3 * 2),
@@ -118,13 +121,15 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
 
 
 def test_learners_are_the_papers():
-    one, many = stooke.a3c_scaling(learners=1), stooke.a3c_scaling(learners=32)
-    assert one == stooke.a2c_scaling(envs=16) and not one.group.several
+    many = stooke.a3c(ranks=32)
     assert (many.group.ranks, many.group.update, many.sampler.envs) == (32, "async", 16)
-    appo, ppo = stooke.appo_communication(updates=4), stooke.ppo_scaling(envs=8)
+    appo, ppo = stooke.appo(local_updates=4), stooke.ppo_scaling(envs=8)
     algo: Any = appo.algo
     assert algo.learning_rate == ppo.algo.learning_rate / 4 and algo.learning_rate_schedule == "constant"
     assert (appo.group.ranks, appo.group.local_updates, appo.group.pull_steps) == (8, 4, 64)
     table = stooke.table_2(gpus=8, algorithm="ppo")
     assert (table.sampler.envs, table.group.ranks, table.group.update) == (64, 8, "all-reduce")
     assert stooke.table_2(gpus=8, algorithm="a3c").sampler.envs == 16  # of each
+    figure = {m.name: m.config for m in stooke.figure_10().only({"game": ["pong"], "seed": ["0"]}).members}
+    assert figure["pong,a2c-256env,seed=0"] == stooke.a2c_scaling(envs=256)
+    assert figure["pong,a3c-16env-16,seed=0"] == stooke.a3c(ranks=16)

@@ -53,6 +53,16 @@ def no_process(monkeypatch):
         ([*PONG, "--checkpoint.keep", "0"], ["checkpoint.keep 0"]),
         ([*PONG, "--decorrelation-steps", "-3"], ["decorrelation-steps -3"]),
         ([*PONG, "--max-grad-norm"], ["--max-grad-norm"]),
+        ([*PONG, "--ranks", "0"], ["ranks 0", "at least 1"]),
+        ([*PONG, "--ranks", "3"], ["--envs 16", "3 ranks", "use 18"]),
+        ([*PONG, "--gpus", "0,x"], ["--gpus 0,x", "0,1"]),
+        ([*PONG, "--gpus", "0,1"], ["--gpus cuda:0", "not available"]),
+        ([*PONG, "--ranks", "2", "--update", "asinc"], ["asinc", "async"]),
+        ([*PONG, "--local-updates", "2"], ["local-updates 2", "--update async"]),
+        ([*PONG, "--local-updates", "2", "--update", "async"], ["local-updates 2", "adam", "rmsprop-torch"]),
+        (["train", "dqn", "--game", "pong", "--ranks", "3", "--envs", "18"], ["--batch-size 32", "3 ranks", "use 33"]),
+        (["train", "dqn", "--game", "pong", "--ranks", "2", "--schedule", "concurrent"], ["concurrent", "one rank"]),
+        (["train", "dqn", "--game", "pong", "--ranks", "2", "--secondary.batch", "32"], ["secondary", "one rank"]),
         (["trian"], ["trian", "train"]),
         (["resume", "/nonexistent/run"], ["/nonexistent/run", "no run"]),
         (["evaluate"], ["run folder"]),
@@ -71,6 +81,24 @@ def test_one_line_and_exit_code_2(argv, parts, capsys, tmp_path, monkeypatch):
     for part in parts:
         assert part in lines[0], lines[0]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "parts"),
+    [
+        ([*PONG, "--update", "async"], {}, ["--update async", "torchrun"]),
+        ([*PONG, "--ranks", "4"], {}, ["--ranks 4", "started 2"]),
+        (PONG, {"TORCHELASTIC_MAX_RESTARTS": "3"}, ["--run-dir", "--max-restarts"]),
+        (PONG, {"RANK": "first"}, ["RANK", "first"]),
+    ],
+)
+def test_what_torchrun_cannot_start(argv, environment, parts, capsys, monkeypatch):
+    started = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", **environment}
+    for name, value in started.items():
+        monkeypatch.setenv(name, value)
+    assert main(argv) == 2
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1 and all(part in err for part in parts), err
 
 
 def test_a_missing_extra_names_the_install_command(capsys, monkeypatch, tmp_path):

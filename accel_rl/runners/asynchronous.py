@@ -1,0 +1,139 @@
+"""Ranks that run free: each samples and learns at its own pace, on central parameters (Stooke & Abbeel 2018, section
+4.3)."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from accel_rl.agents.base import Agent
+from accel_rl.algos.base import Algorithm
+from accel_rl.config import TrainConfig
+from accel_rl.errors import RunError
+from accel_rl.optim.central import Central
+from accel_rl.optim.exchange import Exchange
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.group import GroupConfig
+from accel_rl.optim.locked_chunk import LockedChunks
+from accel_rl.optim.multi_step_adam import MultiStepAdam
+from accel_rl.optim.peers import Alone
+from accel_rl.runners.board import Board
+from accel_rl.runners.checkpoint import Checkpoints, load
+from accel_rl.samplers.episodes import EpisodeTracker
+
+START_S = 600.0  # until rank 0 has read a checkpoint with a large replay
+
+
+class Clock(Alone):
+    """A learner by itself, whose schedules follow the env steps of all ranks."""
+
+    def __init__(self, board: Board, rank: int):
+        self._board, self._rank = board, rank
+        self._own = self._shown = 0
+
+    def begin(self, env_steps: int) -> None:
+        """The algorithm's own count stands at env_steps."""
+        self._own, self._shown = self._board.of_rank(self._rank), env_steps
+
+    def count(self, env_steps: int) -> tuple[int, int]:
+        self._own += env_steps
+        now = self._board.env_steps() - self._board.of_rank(self._rank) + self._own
+        passed, self._shown = now - self._shown, now
+        return passed, env_steps
+
+
+class Asynchronous:
+    """One of several ranks that share a board and central parameters."""
+
+    def __init__(self, rank: int, config: GroupConfig, board: Board, central_fd: int, env_steps: int | None):
+        """env_steps: of the run's checkpoint that all go on from; None: a new run."""
+        self.rank, self.size, self._config = rank, config.size, config
+        self._board, self._fd, self._from = board, central_fd, env_steps
+        self.peers = Clock(board, rank)
+        self._pulls: PullingAgent | None = None
+
+    @classmethod
+    def join(cls, setup: dict[str, Any], config: TrainConfig) -> "Asynchronous":
+        board = Board.attach(config.group.size, config.log.window, setup["board"])
+        return cls(setup["rank"], config.group, board, setup["central"], setup["env_steps"])
+
+    def state(self, checkpoints: Checkpoints) -> dict[str, Any] | None:
+        """What this rank goes on from: its own newest state, which need not be of the same moment as others'."""
+        steps = checkpoints.steps()
+        if not self._board.begun and self.rank == 0:
+            return None if self._from is None else load(checkpoints.path(self._from))
+        return load(checkpoints.path(steps[-1])) if steps else None
+
+    def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
+        c = self._config
+        if c.local_updates > 1:
+            return MultiStepAdam(flat, algo.build_rule, algo.max_grad_norm, c.chunks, self.rank, c.local_updates)
+        return LockedChunks(flat, algo.build_rule, algo.max_grad_norm, c.chunks, self.rank)
+
+    def opened(self, exchange: Exchange, env_steps: int) -> None:
+        """Rank 0 makes its parameters the central ones, the first time; all others take what is there. RunError."""
+        assert isinstance(exchange, LockedChunks)
+        first = self.rank == 0 and not self._board.begun
+        deadline = time.monotonic() + START_S
+        while not (first or self._board.begun):
+            if time.monotonic() > deadline:
+                raise RunError(f"rank {self.rank}: rank 0 has not begun within {START_S:g} s")
+            time.sleep(0.01)
+        exchange.connect(Central(exchange.parts, exchange.states(), self._fd, create=first), publish=first)
+        if first:
+            self._board.begin(env_steps)
+        self.peers.begin(env_steps)
+
+    def agent(self, agent: Any, exchange: Exchange) -> Any:
+        assert isinstance(exchange, LockedChunks)
+        if self._pulls is None or self._pulls.agent is not agent:
+            self._pulls = PullingAgent(agent, exchange, self._config.pull_steps)
+        self._pulls.begin()
+        return self._pulls
+
+    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+        self._board.add(self.rank, taken, updates, episodes)
+        return self._board.env_steps()
+
+    def stops(self, asked: bool) -> bool:
+        return asked
+
+    def agreed(self, done: bool) -> bool:
+        return done or self.rank > 0  # nobody waits for an evaluation
+
+    def beat(self) -> None:
+        pass
+
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+        return self._board.report()
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Parameters are central, all else is the rank's own: no moment has to be the same."""
+        yield
+
+
+class PullingAgent:
+    """An agent whose parameters are refreshed while it samples, every `steps` steps of an environment."""
+
+    def __init__(self, agent: Agent, exchange: LockedChunks, steps: int):
+        self.agent, self._exchange, self._steps = agent, exchange, steps
+        self._acted: dict[int, int] = {}  # first environment of a group -> steps since the last refresh
+        self._refreshed = exchange.refreshed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.agent, name)
+
+    def begin(self) -> None:
+        """A rollout begins: local steps that were not pushed yet are, so that all act on central parameters."""
+        self._exchange.flush()
+
+    def act(self, obs: Any, uniform: Any, memory: Any = None, b: slice = slice(None)) -> Any:
+        if self._exchange.refreshed != self._refreshed:
+            self._refreshed, self._acted = self._exchange.refreshed, {}
+        first = b.start or 0
+        if self._acted.get(first, 0) >= self._steps:
+            self._exchange.pull()
+        else:
+            self._acted[first] = self._acted.get(first, 0) + 1
+        return self.agent.act(obs, uniform, memory, b)

@@ -1,0 +1,82 @@
+"""What free-running ranks tell each other: counters in shared memory, each written by one rank alone."""
+
+import numpy as np
+
+from accel_rl.data.shared_memory import Layout, SharedArrays
+from accel_rl.samplers.episodes import EpisodeTracker
+
+_LINE = 8  # int64 of a cache line
+_STEPS, _EPISODES, _UPDATES = range(3)
+
+
+class Board:
+    """Of `ranks` ranks, with the last `window` episodes of each."""
+
+    def __init__(self, memory: SharedArrays):
+        self._memory = memory
+        self._counts, self._run = memory["counts"], memory["run"]
+        self._recent, self._written = memory["recent"], memory["written"]
+
+    @staticmethod
+    def layout(ranks: int, window: int) -> Layout:
+        return {
+            "run": ("int64", (2,)),  # whether rank 0 has begun; the env steps at which it did
+            "counts": ("int64", (ranks, _LINE)),
+            "recent": ("float64", (ranks, window, 2)),
+            "written": ("int64", (ranks, _LINE)),  # episodes of a rank in `recent`, so far
+        }
+
+    @classmethod
+    def create(cls, ranks: int, window: int) -> "Board":
+        return cls(SharedArrays.create(cls.layout(ranks, window)))
+
+    @classmethod
+    def attach(cls, ranks: int, window: int, fd: int) -> "Board":
+        return cls(SharedArrays.attach(cls.layout(ranks, window), fd))
+
+    @property
+    def fd(self) -> int:
+        return self._memory.fd
+
+    def begin(self, env_steps: int) -> None:
+        """Rank 0: the central parameters are there, and the run stands at env_steps."""
+        self._run[1] = env_steps
+        self._run[0] = 1
+
+    @property
+    def begun(self) -> bool:
+        return bool(self._run[0])
+
+    def env_steps(self) -> int:
+        """Of all ranks, since the run's first."""
+        return int(self._run[1] + self._counts[:, _STEPS].sum())
+
+    def of_rank(self, rank: int) -> int:
+        """Env steps that a rank has taken, over all its processes."""
+        return int(self._counts[rank, _STEPS])
+
+    def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
+        """A rank has finished a cycle."""
+        counts = self._counts[rank]
+        counts[_STEPS] += env_steps
+        counts[_UPDATES] = updates
+        new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
+        window, at = self._recent.shape[1], int(self._written[rank, 0])
+        for i, episode in enumerate(list(episodes.recent)[len(episodes.recent) - new :] if new > 0 else ()):
+            self._recent[rank, (at + i) % window] = episode
+        self._written[rank, 0] = at + max(new, 0)
+        counts[_EPISODES] = episodes.count
+
+    def report(self) -> tuple[list[tuple[float, int]], int, int]:
+        """(score, length) of recent episodes, number of episodes and of updates, of all ranks."""
+        window = self._recent.shape[1]
+        recent = [
+            (float(score), int(length))
+            for rank, n in enumerate(self._written[:, 0])
+            for score, length in self._recent[rank, : min(int(n), window)]
+        ]
+        return recent, int(self._counts[:, _EPISODES].sum()), int(self._counts[:, _UPDATES].sum())
+
+    def close(self) -> None:
+        self._counts = self._run = self._recent = self._written = np.empty(0)
+        self._memory.close()

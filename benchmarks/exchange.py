@@ -1,0 +1,226 @@
+"""What ranks cost: an all-reduce of A3C-Net's gradient over gloo, and a push of it in locked chunks, beside an update.
+
+    U  an update of A2C on its batch (80 samples of 104x80x4 by default), nobody else there, milliseconds
+    R  the collective and all that is done for it, the other ranks waiting in it
+    P  pull, rule and write-back in chunks, less the rule alone; the other ranks idle
+
+Shares are of an update, medians of interleaved measurements.
+
+    python -m benchmarks.exchange --json OUT [--ranks 2] [--chunks 3]
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from accel_rl.arguments import parse
+from accel_rl.errors import ConfigError
+from accel_rl.process import before_torch
+
+before_torch()
+
+import torch  # noqa: E402
+
+from accel_rl.config import TrainConfig, default_config  # noqa: E402
+from accel_rl.counts import Count  # noqa: E402
+from accel_rl.data.rollout import Rollout  # noqa: E402
+from accel_rl.data.spec import EnvSpec  # noqa: E402
+from accel_rl.optim.all_reduce import AllReduce  # noqa: E402
+from accel_rl.optim.central import Central  # noqa: E402
+from accel_rl.optim.locked_chunk import LockedChunks  # noqa: E402
+from accel_rl.optim.process_group import file_store  # noqa: E402
+from accel_rl.process import tune_torch  # noqa: E402
+from accel_rl.runners.learner import Learner  # noqa: E402
+from accel_rl.runners.synchronous import Synchronous, met  # noqa: E402
+from benchmarks.interleave import medians  # noqa: E402
+from benchmarks.machine import machine  # noqa: E402
+
+SPEC = EnvSpec("frames", (104, 80), "uint8", 6, 4)
+
+
+@dataclass(frozen=True)
+class Options:
+    envs: Count = 16
+    """Environments of a rank; a batch has 5 steps of each."""
+    ranks: Count = 2
+    """Ranks of the all-reduce."""
+    chunks: Count = 3
+    """Of the central parameters."""
+    network: str = "a3c"
+    """a3c, dqn or nature."""
+    threads: Count = 1
+    """Of torch, in each rank."""
+    updates: Count = 20
+    """Of one measurement."""
+    repeats: Count = 5
+    """Turns; medians are reported."""
+    json: str = ""
+    """Also write everything to this file."""
+
+
+def config_of(o: Options) -> TrainConfig:
+    base = default_config("a2c")
+    algo: Any = replace(base.algo, network=o.network)  # type: ignore[call-arg]
+    group = replace(base.group, ranks=o.ranks, hash_interval=0)
+    return replace(base, algo=algo, sampler=replace(base.sampler, envs=o.envs), group=group)
+
+
+def rollout(T: int, B: int) -> Rollout:
+    """Random frames."""
+    S, g = SPEC.stack, torch.Generator().manual_seed(0)
+    no = torch.zeros(T, B, dtype=torch.bool)
+    shape = (S - 1 + T + 1, B, *SPEC.frame_shape)
+    r = Rollout(
+        frames=torch.randint(0, 256, shape, dtype=torch.uint8, generator=g),
+        final_frames=torch.zeros(T, B, *SPEC.frame_shape, dtype=torch.uint8),
+        age=torch.full((T + 1, B), S - 1, dtype=torch.uint8),
+        action=torch.randint(0, 6, (T, B), generator=g),
+        reward=torch.randn(T, B, generator=g),
+        terminated=no, truncated=no, ended=no, valid=~no, stack=S,
+    )  # fmt: skip
+    r.recorded = {"value": torch.zeros(T, B), "log_prob": torch.zeros(T, B)}
+    return r
+
+
+def per_call(act: Callable[[], Any], n: int) -> float:
+    """Milliseconds."""
+    began = time.perf_counter()
+    for _ in range(n):
+        act()
+    return 1e3 * (time.perf_counter() - began) / n
+
+
+class Parts:
+    """One learner, and the three exchanges on its gradient."""
+
+    def __init__(self, o: Options, group: Synchronous):
+        config = config_of(o)
+        self.learner, self.n = Learner(config, SPEC, "cpu", 0), o.updates
+        algo, flat = self.learner.algo, self.learner.flat
+        algo.ingest(rollout(config.T, o.envs))
+        self._batch = next(iter(algo.batches()))
+        self.local, self.loss = self.learner.exchange, torch.zeros(())
+        self.reduce = AllReduce(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm, group.peers, 0)
+        self.chunks = LockedChunks(flat, algo.build_rule, algo.max_grad_norm, o.chunks)
+        self._fd = os.memfd_create("chunks")
+        self.chunks.connect(Central(self.chunks.parts, self.chunks.states(), self._fd, create=True), publish=True)
+
+    def update(self) -> float:
+        return per_call(lambda: self.learner.update(self._batch), self.n)
+
+    def rule(self) -> float:
+        """Clip and rule, as in every update."""
+        return per_call(lambda: self.local.apply(1e-9, self.loss), self.n)
+
+    def all_reduce(self) -> float:
+        return per_call(lambda: self.reduce.reduce(self.loss), self.n)
+
+    def push(self) -> float:
+        return per_call(lambda: self.chunks.apply(1e-9, self.loss), self.n)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@contextlib.contextmanager
+def waiting_ranks(o: Options, fd: int) -> Iterator[None]:
+    """The other ranks: each waits in the next collective, whenever it comes."""
+    own = {f.replace("_", "-"): v for f, v in asdict(o).items() if f != "json"}
+    flags = [x for f, v in own.items() for x in (f"--{f}", str(v))]
+    command = [sys.executable, "-m", "benchmarks.exchange"]
+    others = [
+        subprocess.Popen([*command, f"rank={r}", f"fd={fd}", *flags], pass_fds=(fd,), stderr=subprocess.DEVNULL)
+        for r in range(1, o.ranks)
+    ]
+    try:
+        yield
+    finally:
+        for p in others:
+            p.kill()
+            p.wait()
+
+
+def wait(o: Options, rank: int, fd: int) -> None:
+    """One of them: until it is killed."""
+    tune_torch(1)
+    config = config_of(o)
+    size = len(Learner(config, SPEC, "cpu", 0).flat.data) + 2
+    with met(config, file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group:
+        while True:
+            group.peers.sum_(torch.zeros(size))
+
+
+def measure(o: Options) -> dict[str, Any]:
+    tune_torch(o.threads)
+    fd = os.memfd_create("store")
+    found: dict[str, list[float]] = {"update": [], "rule": [], "all_reduce": [], "push": []}
+    with waiting_ranks(o, fd), met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group:
+        parts = Parts(o, group)
+        parameters = len(parts.learner.flat.data)
+        for name in found:  # once to warm up
+            getattr(parts, name)()
+        for _ in range(o.repeats):
+            for name, values in found.items():
+                values.append(getattr(parts, name)())
+        parts.close()
+    os.close(fd)
+    m = medians(found)
+    return {
+        "parameters": parameters,
+        "batch": 5 * o.envs,
+        "milliseconds": found,
+        "median": m,
+        "all_reduce_share": m["all_reduce"] / m["update"],
+        "push_share": (m["push"] - m["rule"]) / m["update"],
+    }
+
+
+def report(r: dict[str, Any], o: Options) -> list[str]:
+    m = r["median"]
+    return [
+        f"an update of {r['batch']} samples, {r['parameters']:,} parameters: {m['update']:.2f} ms, "
+        f"of which clip and rule {m['rule']:.2f} ms",
+        f"all-reduce over gloo, {o.ranks} ranks: {m['all_reduce']:.2f} ms, {100 * r['all_reduce_share']:.1f} %",
+        f"push in {o.chunks} locked chunks: {m['push'] - m['rule']:.2f} ms beyond the rule, "
+        f"{100 * r['push_share']:.1f} %",
+    ]
+
+
+def check(o: Options) -> None:
+    for name in ("envs", "ranks", "chunks", "threads", "updates", "repeats"):
+        if getattr(o, name) < 1:
+            raise ConfigError(f"--{name} {getattr(o, name)}: must be at least 1")
+    if o.network not in ("a3c", "dqn", "nature"):
+        raise ConfigError(f"--network {o.network}: must be of a3c, dqn, nature")
+    if o.json and not Path(o.json).absolute().parent.is_dir():
+        raise ConfigError(f"{o.json}: there is no folder {Path(o.json).absolute().parent}")
+
+
+def main(argv: list[str]) -> int:
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    place = dict(a.split("=") for a in argv if a.startswith(("rank=", "fd=")))
+    try:
+        o = parse(Options, [a for a in argv if a[:2] == "--" or "=" not in a], "python -m benchmarks.exchange", __doc__)
+        check(o)
+    except ConfigError as e:
+        print(f"benchmarks.exchange: {e}", file=sys.stderr)
+        return 2
+    if place:
+        wait(o, int(place["rank"]), int(place["fd"]))
+    result = measure(o)
+    print("\n".join(report(result, o)))
+    if o.json:
+        text = json.dumps({"options": asdict(o), "machine": machine(), "result": result}, indent=1)
+        Path(o.json).write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,301 @@
+"""Throughput against the number of ranks, synchronous and asynchronous: Tables 1, 2 and 3 of Stooke & Abbeel 2018.
+
+    1  sampling speed with A3C-Net by total simulator count, in thousands of samples/s: all ranks meet every five steps
+       (sync), or run on their own (async)
+    2  hours to complete 50 million steps: A2C and A3C with 16 environments a rank, PPO and APPO with 8
+    3  the same for DQN-512 (also asynchronous), epsilon-Rainbow-512 and CAT-DQN-2048, past a replay's random start
+
+Beside the hours stand env steps/s, and of each rank's time the share that went into all-reduce or pushes and into
+waiting for locks. Ranks share the machine's cores (and --gpus) evenly.
+
+    python -m benchmarks.scaling --tables 1 2 3 --ranks 1 2 4 8 --json OUT
+"""
+
+import csv
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from accel_rl import hardware
+from accel_rl.arguments import parse
+from accel_rl.counts import Count
+from accel_rl.errors import ConfigError
+from accel_rl.optim.process_group import file_store
+from accel_rl.process import before_torch, die_with_parent, tune_torch
+from benchmarks.machine import machine
+
+STEPS = 50_000_000
+START_S = 300.0
+Q = ("--replay.size", 40_000, "--replay.start", 4_096)
+RUNS: dict[int, dict[str, tuple[str, tuple[object, ...], bool]]] = {  # experiment, more options, whether asynchronous
+    2: {
+        "A2C": ("a2c_ranks", (), False),
+        "A3C": ("a3c", (), True),
+        "PPO": ("ppo_ranks", (), False),
+        "APPO": ("appo", (), True),
+    },
+    3: {
+        "DQN-512": ("dqn_scaling", Q, False),
+        "DQN-512 *": ("async_dqn", Q, True),
+        "e-RAINBOW-512": ("rainbow_512", Q, False),
+        "CAT-DQN-2048": ("c51_scaling", Q, False),
+    },
+}
+ENVS = {"a2c_ranks": 16, "ppo_ranks": 8}  # of a rank; where all ranks' are asked for
+
+
+@dataclass(frozen=True)
+class Options:
+    tables: tuple[int, ...] = (2,)
+    """Of 1, 2 and 3."""
+    ranks: tuple[int, ...] = (1, 2)
+    """Numbers of ranks (the paper: 1 2 4 8 GPUs)."""
+    gpus: str = ""
+    """GPUs, such as 0,1; a run takes as many as it has ranks. Default: none."""
+    game: str = "breakout"
+    """Atari game."""
+    simulators: tuple[int, ...] = (64, 128, 256, 512)
+    """Table 1: in all."""
+    seconds: float = 30.0
+    """Of one measurement, past the start."""
+    repeats: Count = 3
+    """Turns; medians are reported."""
+    json: str = ""
+    """Also write everything to this file."""
+
+
+# -- training ------------------------------------------------------------
+
+
+def command(
+    o: Options, experiment: str, more: tuple[object, ...], ranks: int, is_async: bool, folder: Path
+) -> list[str]:
+    flags: list[object] = ["--game", o.game, "--ranks", ranks, *more]
+    if experiment in ENVS:
+        flags += ["--envs", ENVS[experiment] * ranks]
+    if experiment == "ppo_ranks":
+        flags += ["--horizon", 256 // ranks]
+    if is_async:
+        flags += ["--update", "async"]
+    if o.gpus:
+        flags += ["--gpus", ",".join(o.gpus.split(",")[:ranks])]
+    flags += ["--env-steps", STEPS, "--log.interval", 512, "--evaluation.interval", 0, "--checkpoint.interval", 0]
+    flags += ["--decorrelation-steps", 30, "--run-dir", folder]
+    return [sys.executable, "-m", "accel_rl", "train", f"experiments.stooke:{experiment}", *map(str, flags)]
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    """Of a run, once it learns."""
+    try:
+        with open(folder / "metrics.csv", newline="") as f:
+            return [r for r in csv.DictReader(f) if None not in r.values() and float(r["updates"] or 0) > 0]
+    except FileNotFoundError:
+        return []
+
+
+def train(o: Options, experiment: str, more: tuple[object, ...], ranks: int, is_async: bool) -> dict[str, float]:
+    """env steps/s between the first row and the last, and the shares of time. RunError as the run's own line."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run"
+        process = subprocess.Popen(
+            command(o, experiment, more, ranks, is_async, path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        try:
+            deadline, until = time.monotonic() + START_S, None
+            while process.poll() is None and time.monotonic() < (until or deadline):
+                if until is None and rows(path):
+                    until = time.monotonic() + o.seconds
+                time.sleep(0.1)
+            found = rows(path)
+            if process.poll() is not None or len(found) < 2:
+                process.kill()
+                err = (process.communicate()[1] or b"").decode().strip().splitlines()
+                raise ConfigError(
+                    f"{experiment} on {ranks} ranks: {err[-1] if err else 'too few rows; more --seconds'}"
+                )
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
+    first, last = found[0], found[-1]
+    wall = float(last["wall_s"]) - float(first["wall_s"])
+    share = {
+        name: (float(last.get(name) or 0) - float(first.get(name) or 0)) / wall
+        for name in ("exchange_s", "lock_wait_s")
+    }
+    return {"steps_per_s": (int(last["env_steps"]) - int(first["env_steps"])) / wall, **share}
+
+
+# -- sampling ------------------------------------------------------------
+
+
+def sample(o: Options, simulators: int, ranks: int, sync: bool) -> dict[str, float]:
+    """env steps/s of all ranks."""
+    fd = os.memfd_create("store")
+    setup = {"game": o.game, "envs": simulators // ranks, "ranks": ranks, "sync": sync, "seconds": o.seconds,
+             "gpus": o.gpus, "fd": fd, "parent": os.getpid()}  # fmt: skip
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.scaling", "rank", json.dumps({**setup, "rank": r})],
+            pass_fds=(fd,),
+            stdout=subprocess.PIPE,
+        )
+        for r in range(ranks)
+    ]
+    try:
+        ends = [p.communicate(timeout=START_S + o.seconds)[0] for p in processes]
+    finally:
+        for p in processes:
+            p.kill()
+        os.close(fd)
+    return {"steps_per_s": sum(float(e.decode().split()[-1]) for e in ends)}
+
+
+def sampling_rank(setup: dict[str, Any]) -> None:
+    """A process of Table 1: five steps of its environments, again and again."""
+    from dataclasses import replace
+
+    from accel_rl.config import default_config
+    from accel_rl.envs.make import make_spec
+    from accel_rl.runners import ranks
+    from accel_rl.runners.build import build_sampler, plan, resolve_device
+    from accel_rl.runners.learner import Learner
+    from accel_rl.runners.synchronous import met
+
+    die_with_parent(setup["parent"])
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    r, size = setup["rank"], setup["ranks"]
+    base = default_config("a2c")
+    group = replace(base.group, ranks=size, gpus=setup["gpus"])
+    sampler = replace(base.sampler, envs=setup["envs"] * size, decorrelation_steps=30)
+    config = replace(base, env=replace(base.env, game=setup["game"]).resolved(), group=group, sampler=sampler)
+    mine = ranks.config_of(config, r)
+    device = resolve_device(mine.device)
+    placement, grouping = plan(mine, device)
+    tune_torch(placement.torch_threads)
+    hardware.pin(placement.server_cores)
+    spec = make_spec(mine.env, training=True)
+    agent = Learner(mine, spec, device, 0).algo.agent
+    first = r * mine.sampler.envs
+    source = build_sampler(
+        mine.env, spec, mine, placement, grouping, T=5, seed=0, training=True, first_index=first
+    )  # fmt: skip
+    with met(mine, file_store(setup["fd"], size), r, size, size) as peers:
+        for _ in range(4):
+            source.collect(agent)
+        peers.stops(False)
+        n, began = 0, time.perf_counter()
+        while True:
+            n += int(source.collect(agent).valid.sum())
+            over = time.perf_counter() - began > setup["seconds"]
+            if peers.stops(over) if setup["sync"] else over:
+                break
+        rate = n / (time.perf_counter() - began)
+        source.close()
+        peers.stops(False)
+    print(rate)
+
+
+# -- tables ------------------------------------------------------------
+
+
+def cases(o: Options) -> dict[tuple[int, str, int], Any]:
+    """(table, row, column) -> a measurement. Table 1's columns are 0 (sync) and 1 (async)."""
+    found: dict[tuple[int, str, int], Any] = {}
+    for table in o.tables:
+        if table == 1:
+            for n in o.simulators:
+                for column, sync in enumerate((True, False)):
+                    found[1, str(n), column] = lambda n=n, sync=sync: sample(o, n, max(o.ranks), sync)
+            continue
+        for name, (experiment, more, is_async) in RUNS[table].items():
+            for ranks in o.ranks:
+                if ranks > 1 or not is_async:  # as in the paper: one asynchronous rank is none
+                    found[table, name, ranks] = lambda e=experiment, m=more, r=ranks, a=is_async: train(o, e, m, r, a)
+    return found
+
+
+def report(o: Options, medians: dict[tuple[int, str, int], dict[str, float]]) -> list[str]:
+    lines: list[str] = []
+    cores = len(hardware.usable_cores())
+    for table in o.tables:
+        mine = {(row, column): m for (t, row, column), m in medians.items() if t == table}
+        if table == 1:
+            lines.append(f"Table 1, {max(o.ranks)} ranks on {cores} cores, thousands of samples/s")
+            lines.append("| # SIMS (PER CORE) | SYNC | ASYNC |")
+            for n in o.simulators:
+                sync, free = (mine[str(n), c]["steps_per_s"] / 1e3 for c in (0, 1))
+                lines.append(f"| {n} ({n / cores:g}) | {sync:.1f} | {free:.1f} |")
+            continue
+        what = "# GPU" if o.gpus else "ranks"
+        lines.append(
+            f"Table {table}, hours to complete 50 million steps (env steps/s; exchange, of it lock wait, % of time)"
+        )
+        lines.append(f"| ALGORITHM | {' | '.join(f'{r} {what} ({cores} CPU)' for r in o.ranks)} |")
+        for name in RUNS[table]:
+            cells = []
+            for r in o.ranks:
+                m = mine.get((name, r))
+                cells.append(
+                    "–"
+                    if m is None
+                    else f"{STEPS / m['steps_per_s'] / 3600:.1f} ({m['steps_per_s']:,.0f}; "
+                    f"{100 * m['exchange_s']:.1f}, {100 * m['lock_wait_s']:.1f})"
+                )
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def check(o: Options) -> None:
+    for t in o.tables:
+        if t not in (1, 2, 3):
+            raise ConfigError(f"--tables {t}: must be of 1, 2, 3")
+    if not o.ranks or min(o.ranks) < 1 or o.repeats < 1 or not o.seconds > 0:
+        raise ConfigError(f"--ranks {o.ranks} --repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
+    for n in o.simulators if 1 in o.tables else ():
+        if n < 1 or n % (2 * max(o.ranks)):
+            raise ConfigError(f"--simulators {n}: must divide by 2 groups x {max(o.ranks)} ranks")
+    if 2 in o.tables and any(256 % r for r in o.ranks):
+        raise ConfigError(f"--ranks {o.ranks}: PPO's batch of 2,048 must divide; powers of 2 up to 256")
+    if o.json and not Path(o.json).absolute().parent.is_dir():
+        raise ConfigError(f"{o.json}: there is no folder {Path(o.json).absolute().parent}")
+
+
+def main(argv: list[str]) -> int:
+    before_torch()
+    if argv[:1] == ["rank"]:
+        sampling_rank(json.loads(argv[1]))
+        return 0
+    try:
+        o = parse(Options, argv, "python -m benchmarks.scaling", __doc__ or "")
+        check(o)
+        measurements: dict[tuple[int, str, int], list[dict[str, float]]] = {}
+        for turn in range(o.repeats):
+            for case, measure in cases(o).items():
+                measurements.setdefault(case, []).append(measure())
+                rate = measurements[case][-1]["steps_per_s"]
+                print(f"  {turn + 1}/{o.repeats}  table {case[0]} {case[1]} {case[2]}: {rate:,.0f} env steps/s",
+                      file=sys.stderr, flush=True)  # fmt: skip
+    except ConfigError as e:
+        print(f"benchmarks.scaling: {e}", file=sys.stderr)
+        return 2
+    medians = {
+        case: {k: statistics.median(m[k] for m in found) for k in found[0]} for case, found in measurements.items()
+    }
+    print("\n".join(report(o, medians)))
+    if o.json:
+        named = {"/".join(map(str, case)): found for case, found in measurements.items()}
+        text = json.dumps({"options": asdict(o), "machine": machine(), "results": named}, indent=1)
+        Path(o.json).write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

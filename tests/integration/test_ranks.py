@@ -1,0 +1,240 @@
+"""Several ranks as a user starts them, and what happens when they are killed."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from accel_rl.runners.checkpoint import Checkpoints
+from tests.integration.runs import checkpoint_bytes, kill, progressed, rows, run, start, wait_for
+
+CARTPOLE = (
+    *("--env", "CartPole-v1", "--engine", "in-process", "--torch-threads", 1, "--envs", 8, "--seed", 3),
+    *("--evaluation.interval", 0, "--log.interval", 400),
+)
+LONG = (*CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 2_000)
+
+
+def ranks_of(pid):
+    """Processes of the ranks, by rank."""
+    found = [c for c in psutil.Process(pid).children() if "accel_rl.runners.rank" in c.cmdline()]
+    return sorted(found, key=lambda c: json.loads(c.cmdline()[-1])["rank"])
+
+
+def descendants(*pids):
+    return [c for pid in pids for c in psutil.Process(pid).children(recursive=True)]
+
+
+def gone(processes, timeout_s=10.0):
+    _, alive = psutil.wait_procs(processes, timeout=timeout_s)
+    return not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+
+
+def events(folder):
+    return (folder / "events.log").read_text() if (folder / "events.log").exists() else ""
+
+
+def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
+    """A synchronous run interrupted in the middle equals the uninterrupted one; every rank's part is restored."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    args = ("train", "a2c", *CARTPOLE, "--ranks", 2, "--checkpoint.interval", 800)
+    done = run(*args, "--env-steps", 4_000, "--run-dir", whole)
+    assert done.returncode == 0, done.stderr
+    assert run(*args, "--env-steps", 2_400, "--run-dir", cut).returncode == 0
+    assert run("resume", cut, "--env-steps", 4_000).returncode == 0
+    assert int(rows(whole)[-1]["updates"]) == 4_000 // 40
+    for part in ("", "ranks/1"):
+        a, b = checkpoint_bytes(whole / part), checkpoint_bytes(cut / part)
+        assert a == b
+    assert checkpoint_bytes(whole) != checkpoint_bytes(whole / "ranks/1")  # other environments
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
+def test_one_asynchronous_rank_equals_single_mode(tmp_path, algorithm):
+    """RMSProp, Adam, and a replay: every column of every row."""
+    more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
+    args = ("train", algorithm, *CARTPOLE, *more, "--env-steps", 4_096)
+    assert run(*args, "--run-dir", tmp_path / "single").returncode == 0
+    done = run(*args, "--run-dir", tmp_path / "async", "--update", "async")
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "async") == rows(tmp_path / "single") and len(rows(tmp_path / "async")) >= 2
+
+
+def test_a_killed_rank_stops_a_synchronous_run_and_is_named(tmp_path):
+    process = start("train", "a2c", *LONG, "--ranks", 2, "--run-dir", tmp_path / "run")
+    wait_for(lambda: progressed(tmp_path / "run", 2), 60)
+    children = descendants(process.pid)
+    victim = ranks_of(process.pid)[1].pid
+    os.kill(victim, signal.SIGKILL)
+    began = time.monotonic()
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - began < 10
+    assert process.returncode == 1 and re.search(rf"rank 1 \(pid {victim}\) was killed by SIGKILL", err), err
+    assert "Traceback" not in err and gone(children)
+
+
+def test_a_rank_that_hangs_is_named(tmp_path):
+    folder = tmp_path / "run"
+    process = start("train", "a2c", *LONG, "--ranks", 2, "--answer-s", 3, "--run-dir", folder)
+    wait_for(lambda: progressed(folder, 2), 60)
+    children = descendants(process.pid)
+    os.kill(ranks_of(process.pid)[1].pid, signal.SIGSTOP)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "rank 1 is gone or hangs" in err, err
+    assert gone(children)
+
+
+def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
+    folder = tmp_path / "run"
+    args = ("train", "a2c", *CARTPOLE, "--env-steps", 40_000, "--checkpoint.interval", 2_000, "--ranks", 2)
+    process = start(*args, "--max-restarts", 1, "--run-dir", folder)
+    wait_for(lambda: progressed(folder, 1) and Checkpoints(folder / "checkpoints").steps(), 60)
+    victim = ranks_of(process.pid)[0].pid  # the one that leads
+    os.kill(victim, signal.SIGKILL)
+    _, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    assert f"rank 0 (pid {victim}) was killed by SIGKILL; restart 1 of 1 from" in events(folder)
+    steps = [int(r["env_steps"]) for r in rows(folder)]
+    assert steps == sorted(set(steps)) and steps[-1] >= 40_000
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim):
+    folder = tmp_path / "run"
+    process = start("train", "a2c", *LONG, "--ranks", 2, "--update", "async", "--run-dir", folder)
+    try:
+        wait_for(lambda: progressed(folder, 2) and Checkpoints(folder / "checkpoints").steps(), 60)
+        wait_for(lambda: progressed(folder / "ranks/1", 2), 60)
+        before = ranks_of(process.pid)
+        os.kill(before[victim].pid, signal.SIGKILL)
+        wait_for(lambda: f"rank {victim} (pid {before[victim].pid}) was killed by SIGKILL" in events(folder), 5, "seen")
+        other = folder if victim else folder / "ranks/1"
+        n = len(rows(other))
+        wait_for(lambda: progressed(other, n + 2), 60, "the other goes on")
+        own = folder / "ranks/1" if victim else folder
+        n = len(rows(own))
+        wait_for(lambda: len(rows(own)) > n + 1, 60, "the new one goes on")
+        assert before[1 - victim].is_running() and process.poll() is None
+    finally:
+        children = descendants(process.pid)
+        kill(process, signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 143 and "stopped at" in out, err
+    assert gone(children) and "Traceback" not in err
+
+
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
+def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
+    before = set(os.listdir("/dev/shm"))
+    folder = tmp_path / "run"
+    args = [a for a in LONG if a not in ("--engine", "in-process")]  # with workers
+    process = start("train", "a2c", *args, "--ranks", 2, "--update", update, "--run-dir", folder)
+    wait_for(lambda: progressed(folder, 1), 60)
+    children = descendants(process.pid)
+    assert len(children) >= 4
+    kill(process)
+    process.wait()
+    assert gone(children, 5) and set(os.listdir("/dev/shm")) == before
+
+
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
+def test_ctrl_c_saves_and_ends(tmp_path, update):
+    folder = tmp_path / "run"
+    process = start(
+        "train", "a2c", *LONG, "--ranks", 2, "--update", update, "--run-dir", folder, start_new_session=True
+    )
+    wait_for(lambda: progressed(folder, 1), 60)
+    children = descendants(process.pid)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "accel-rl resume" in out, err
+    assert Checkpoints(folder / "checkpoints").steps() and gone(children) and "Traceback" not in err
+
+
+# -- torchrun ------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def agent(port, node, folder, *args, restarts=0):
+    """One of two torchrun agents, two ranks each, as on two machines."""
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"),
+        *("--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", str(port)),
+        *("--max-restarts", str(restarts), "--monitor-interval", "0.2"),
+        *("-m", "accel_rl", "train", "a2c", "--run-dir", str(folder), *map(str, args)),
+    ]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def two_agents(folder, *args, **kwargs):
+    port = free_port()
+    return [agent(port, node, folder, *args, **kwargs) for node in (0, 1)]
+
+
+def end(agents):
+    children = [c for a in agents if a.poll() is None for c in descendants(a.pid)]
+    for a in agents:
+        a.kill()
+    for a in agents:
+        a.communicate()
+    return children
+
+
+def test_two_torchrun_agents_train(tmp_path):
+    agents = two_agents(tmp_path / "run", *CARTPOLE, "--env-steps", 4_000)
+    try:
+        ends = [a.communicate(timeout=200) for a in agents]
+        assert [a.returncode for a in agents] == [0, 0], ends
+    finally:
+        end(agents)
+    table = rows(tmp_path / "run")
+    assert int(table[-1]["env_steps"]) == 4_000 and int(table[-1]["updates"]) == 4_000 // 40
+    assert "finished at 4,000 env steps" in ends[0][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["rank", "agent", "store"])
+def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victim):
+    """A rank of the second agent, the second agent, or the first, which hosts the store."""
+    agents = two_agents(tmp_path / "run", *LONG, "--answer-s", 20)
+    try:
+        wait_for(lambda: progressed(tmp_path / "run", 2), 120)
+        children = descendants(*(a.pid for a in agents))
+        target = {"agent": agents[1].pid, "store": agents[0].pid}.get(victim)
+        os.kill(target or psutil.Process(agents[1].pid).children()[0].pid, signal.SIGKILL)
+        ends = [a.communicate(timeout=150) for a in agents]
+        assert all(a.returncode != 0 for a in agents) and gone(children)
+        if victim != "store":
+            missing = "rank 2 is" if victim == "rank" else "rank 2, 3 is"
+            assert f"{missing} gone or hangs" in ends[0][1], ends[0][1]
+    finally:
+        end(agents)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_torchrun_restarts_go_on_from_the_checkpoint(tmp_path):
+    folder = tmp_path / "run"
+    agents = two_agents(folder, *CARTPOLE, "--env-steps", 40_000, "--checkpoint.interval", 2_000, restarts=1)
+    try:
+        wait_for(lambda: Checkpoints(folder / "checkpoints").steps(), 120)
+        os.kill(psutil.Process(agents[1].pid).children()[0].pid, signal.SIGKILL)
+        ends = [a.communicate(timeout=400) for a in agents]
+        assert [a.returncode for a in agents] == [0, 0], ends
+    finally:
+        end(agents)
+    steps = [int(r["env_steps"]) for r in rows(folder)]
+    assert steps == sorted(set(steps)) and steps[-1] >= 40_000 and "started by torchrun" in events(folder)

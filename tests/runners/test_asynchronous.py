@@ -1,0 +1,69 @@
+import os
+
+import pytest
+import torch
+
+from accel_rl.optim.central import Central
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.locked_chunk import LockedChunks
+from accel_rl.optim.rules import Adam
+from accel_rl.runners.asynchronous import PullingAgent
+
+
+class Shows:
+    """An agent that says which parameters it acts with."""
+
+    state_size = 0
+
+    def __init__(self, exchange):
+        self.exchange, self.seen = exchange, []
+
+    def act(self, obs, uniform, memory=None, b=slice(None)):
+        self.seen.append(float(self.exchange.flat.data[0]))
+
+
+@pytest.fixture
+def two():
+    fd = os.memfd_create("test")
+    found = []
+    for create in (True, False):
+        torch.manual_seed(0)
+        exchange = LockedChunks(FlatParameters(torch.nn.Linear(9, 1)), Adam, None, 3)
+        exchange.connect(Central(exchange.parts, exchange.states(), fd, create=create), publish=create)
+        found.append(exchange)
+    yield found
+    os.close(fd)
+
+
+def push(exchange):
+    exchange.flat.grad.fill_(1.0)
+    exchange.apply(0.1, torch.zeros(()))
+
+
+def test_central_parameters_come_every_so_many_steps_of_each_group(two):
+    mine, other = two
+    shows = Shows(mine)
+    agent = PullingAgent(shows, mine, steps=4)
+    assert agent.state_size == 0
+    before = float(mine.flat.data[0])
+    push(other)
+    after = float(other.flat.data[0])
+    agent.begin()
+    for _ in range(6):
+        for group in (slice(0, 4), slice(4, 8)):
+            agent.act(None, None, None, group)
+    assert before != after and shows.seen == [before] * 8 + [after] * 4
+
+
+def test_a_push_counts_as_a_pull(two):
+    mine, other = two
+    shows = Shows(mine)
+    agent = PullingAgent(shows, mine, steps=4)
+    for _ in range(3):
+        agent.act(None, None, None, slice(0, 4))
+    push(mine)
+    here = float(mine.flat.data[0])
+    push(other)
+    for _ in range(4):
+        agent.act(None, None, None, slice(0, 4))
+    assert shows.seen[3:] == [here] * 4
