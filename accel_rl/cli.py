@@ -5,7 +5,7 @@ import os
 import sys
 import warnings
 
-from accel_rl.errors import ConfigError, RunError, nearest
+from accel_rl.errors import ConfigError, RunError, nearest, show_warning
 from accel_rl.process import before_torch
 
 COMMANDS = {
@@ -50,10 +50,6 @@ def dispatch(argv: list[str]) -> int:
     from accel_rl import commands
 
     return int(getattr(commands, argv[0])(argv[1:]))
-
-
-def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"note: {message}", file=sys.stderr, flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:

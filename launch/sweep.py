@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_rl.arguments import parse, positionals, stdout
-from accel_rl.cli import show_warning
 from accel_rl.counts import Count
-from accel_rl.errors import ConfigError, RunError
+from accel_rl.errors import ConfigError, RunError, show_warning
 from accel_rl.process import before_torch
 from accel_rl.runners.build import plan
 from accel_rl.runners.signals import StopRequest

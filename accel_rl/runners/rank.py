@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from accel_rl.errors import ConfigError, RunError, show_warning
 from accel_rl.process import before_torch, die_with_parent
 
 
@@ -47,11 +48,7 @@ def main() -> None:
     if setup["rank"]:
         warnings.simplefilter("ignore")  # rank 0 says it
     else:
-        from accel_rl.cli import show_warning
-
         warnings.showwarning = show_warning  # type: ignore[assignment]
-    from accel_rl.errors import ConfigError, RunError
-
     code = 0
     try:
         words = run(setup)
