@@ -1,6 +1,8 @@
-"""What ranks cost: an all-reduce of A3C-Net's gradient over gloo, and a push of it in locked chunks, beside an update.
+"""What ranks cost beside an update: an all-reduce of A3C-Net's gradient, over gloo and through shared memory, and a
+push of it in locked chunks.
 
     U  an update of A2C on its batch (80 samples of 104x80x4 by default), nobody else there, milliseconds
+    S  the all-reduce through shared memory, as ranks of one machine do it on its cores
     R  the collective and all that is done for it, the other ranks waiting in it
     P  pull, rule and write-back in chunks, less the rule alone; the other ranks idle
 
@@ -34,8 +36,10 @@ from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
 from accel_rl.optim.all_reduce import AllReduce  # noqa: E402
 from accel_rl.optim.central import Central  # noqa: E402
+from accel_rl.optim.flat import clip_by_norm_  # noqa: E402
 from accel_rl.optim.locked_chunk import LockedChunks  # noqa: E402
 from accel_rl.optim.process_group import file_store  # noqa: E402
+from accel_rl.optim.shared_reduce import SharedReduce  # noqa: E402
 from accel_rl.process import tune_torch  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
 from accel_rl.runners.synchronous import Synchronous, met  # noqa: E402
@@ -97,10 +101,19 @@ def per_call(act: Callable[[], Any], n: int) -> float:
     return 1e3 * (time.perf_counter() - began) / n
 
 
+GLOO, SHARED = 1, 2  # what rank 0 asks of the others, updates times
+
+
+def shared_of(config: TrainConfig, group: Synchronous, gradients: int) -> SharedReduce:
+    learner = Learner(config, SPEC, "cpu", 0)
+    rule = learner.algo.build_rule(len(learner.flat.data))
+    return SharedReduce(learner.flat, rule, learner.algo.max_grad_norm, group.peers, 0, gradients, 60.0)
+
+
 class Parts:
     """One learner, and the three exchanges on its gradient."""
 
-    def __init__(self, o: Options, group: Synchronous):
+    def __init__(self, o: Options, group: Synchronous, gradients: int):
         config = config_of(o)
         self.learner, self.n = Learner(config, SPEC, "cpu", 0), o.updates
         algo, flat = self.learner.algo, self.learner.flat
@@ -108,6 +121,7 @@ class Parts:
         self._batch = next(iter(algo.batches()))
         self.local, self.loss = self.learner.exchange, torch.zeros(())
         self.reduce = AllReduce(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm, group.peers, 0)
+        self._peers, self.shared = group.peers, shared_of(config, group, gradients)
         self.chunks = LockedChunks(flat, algo.build_rule, algo.max_grad_norm, o.chunks)
         self._fd = os.memfd_create("chunks")
         self.chunks.connect(Central(self.chunks.parts, self.chunks.states(), self._fd, create=True), publish=True)
@@ -120,7 +134,16 @@ class Parts:
         return per_call(lambda: self.local.apply(1e-9, self.loss), self.n)
 
     def all_reduce(self) -> float:
+        self._peers.sum_(torch.tensor(GLOO))
         return per_call(lambda: self.reduce.reduce(self.loss), self.n)
+
+    def shared_reduce(self) -> float:
+        self._peers.sum_(torch.tensor(SHARED))
+        return per_call(lambda: self.shared.reduce(self.loss), self.n)
+
+    def clip(self) -> float:
+        """Alone, which both all-reduces hold."""
+        return per_call(lambda: clip_by_norm_(self.learner.flat.grad, 0.5), self.n)
 
     def push(self) -> float:
         return per_call(lambda: self.chunks.apply(1e-9, self.loss), self.n)
@@ -130,13 +153,17 @@ class Parts:
 
 
 @contextlib.contextmanager
-def waiting_ranks(o: Options, fd: int) -> Iterator[None]:
-    """The other ranks: each waits in the next collective, whenever it comes."""
+def waiting_ranks(o: Options, fd: int, gradients: int) -> Iterator[None]:
+    """The other ranks: each waits until it is asked, and then in each collective."""
     own = {f.replace("_", "-"): v for f, v in asdict(o).items() if f != "json"}
     flags = [x for f, v in own.items() for x in (f"--{f}", str(v))]
     command = [sys.executable, "-m", "benchmarks.exchange"]
     others = [
-        subprocess.Popen([*command, f"rank={r}", f"fd={fd}", *flags], pass_fds=(fd,), stderr=subprocess.DEVNULL)
+        subprocess.Popen(
+            [*command, f"rank={r}", f"fd={fd}", f"gradients={gradients}", *flags],
+            pass_fds=(fd, gradients),
+            stderr=subprocess.DEVNULL,
+        )
         for r in range(1, o.ranks)
     ]
     try:
@@ -147,22 +174,26 @@ def waiting_ranks(o: Options, fd: int) -> Iterator[None]:
             p.wait()
 
 
-def wait(o: Options, rank: int, fd: int) -> None:
+def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
     """One of them: until it is killed."""
     tune_torch(1)
     config = config_of(o)
-    size = len(Learner(config, SPEC, "cpu", 0).flat.data) + 2
     with met(config, file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group:
+        shared = shared_of(config, group, gradients)
+        message, loss = torch.zeros_like(shared.flat.message), torch.zeros(())
         while True:
-            group.peers.sum_(torch.zeros(size))
+            asked = int(group.peers.sum_(torch.tensor(0)))
+            for _ in range(o.updates):
+                group.peers.sum_(message) if asked == GLOO else shared.reduce(loss)
 
 
 def measure(o: Options) -> dict[str, Any]:
     tune_torch(o.threads)
-    fd = os.memfd_create("store")
-    found: dict[str, list[float]] = {"update": [], "rule": [], "all_reduce": [], "push": []}
-    with waiting_ranks(o, fd), met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group:
-        parts = Parts(o, group)
+    fd, gradients = os.memfd_create("store"), os.memfd_create("gradients")
+    names = ("update", "clip", "rule", "all_reduce", "shared_reduce", "push")
+    found: dict[str, list[float]] = {name: [] for name in names}
+    with waiting_ranks(o, fd, gradients), met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group:
+        parts = Parts(o, group, gradients)
         parameters = len(parts.learner.flat.data)
         for name in found:  # once to warm up
             getattr(parts, name)()
@@ -171,13 +202,15 @@ def measure(o: Options) -> dict[str, Any]:
                 values.append(getattr(parts, name)())
         parts.close()
     os.close(fd)
+    os.close(gradients)
     m = medians(found)
     return {
         "parameters": parameters,
         "batch": 5 * o.envs,
         "milliseconds": found,
         "median": m,
-        "all_reduce_share": m["all_reduce"] / m["update"],
+        "all_reduce_share": (m["all_reduce"] - m["clip"]) / m["update"],
+        "shared_reduce_share": (m["shared_reduce"] - m["clip"]) / m["update"],
         "push_share": (m["push"] - m["rule"]) / m["update"],
     }
 
@@ -187,7 +220,10 @@ def report(r: dict[str, Any], o: Options) -> list[str]:
     return [
         f"an update of {r['batch']} samples, {r['parameters']:,} parameters: {m['update']:.2f} ms, "
         f"of which clip and rule {m['rule']:.2f} ms",
-        f"all-reduce over gloo, {o.ranks} ranks: {m['all_reduce']:.2f} ms, {100 * r['all_reduce_share']:.1f} %",
+        f"all-reduce over gloo, {o.ranks} ranks: {m['all_reduce'] - m['clip']:.2f} ms beyond the clip, "
+        f"{100 * r['all_reduce_share']:.1f} %",
+        f"all-reduce through shared memory: {m['shared_reduce'] - m['clip']:.2f} ms beyond the clip, "
+        f"{100 * r['shared_reduce_share']:.1f} %",
         f"push in {o.chunks} locked chunks: {m['push'] - m['rule']:.2f} ms beyond the rule, "
         f"{100 * r['push_share']:.1f} %",
     ]
@@ -205,7 +241,7 @@ def check(o: Options) -> None:
 
 def main(argv: list[str]) -> int:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    place = dict(a.split("=") for a in argv if a.startswith(("rank=", "fd=")))
+    place = dict(a.split("=") for a in argv if a.startswith(("rank=", "fd=", "gradients=")))
     try:
         o = parse(Options, [a for a in argv if a[:2] == "--" or "=" not in a], "python -m benchmarks.exchange", __doc__)
         check(o)
@@ -213,7 +249,7 @@ def main(argv: list[str]) -> int:
         print(f"benchmarks.exchange: {e}", file=sys.stderr)
         return 2
     if place:
-        wait(o, int(place["rank"]), int(place["fd"]))
+        wait(o, int(place["rank"]), int(place["fd"]), int(place["gradients"]))
     result = measure(o)
     print("\n".join(report(result, o)))
     if o.json:

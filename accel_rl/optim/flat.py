@@ -30,6 +30,17 @@ class FlatParameters:
             self._views.append(p.grad)
             at += n
 
+    def place_gradient(self, message: Tensor) -> None:
+        """Gradients go to `message` [P + 2] from now on, memory that others see, too."""
+        assert message.shape == self.message.shape and message.dtype == self.message.dtype
+        message.copy_(self.message)
+        self.message, self.grad = message, message[:-2]
+        self._views = [
+            self.grad[part].view_as(p) for (_, p), part in zip(self.named, self.slices.values(), strict=True)
+        ]
+        for (_, p), view in zip(self.named, self._views, strict=True):
+            p.grad = view
+
     def zero_grad(self) -> None:
         self.grad.zero_()
 

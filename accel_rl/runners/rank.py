@@ -36,7 +36,7 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
         state = load(Checkpoints(folder.path / "checkpoints").path(setup["env_steps"]))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one machine: nothing listens outside it
     size = setup["size"]
-    with met(config, file_store(setup["store"], size), rank, size, size) as group:
+    with met(config, file_store(setup["store"], size), rank, size, size, setup["gradients"]) as group:
         return ranks.told(Trainer(config, folder, state, group).run())
 
 

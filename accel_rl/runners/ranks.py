@@ -184,12 +184,13 @@ class InStep:
         self._ranks: list[Rank] = []
 
     def __enter__(self) -> "InStep":
-        fd = os.memfd_create("accel_rl_ranks", 0)
+        fds = tuple(os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC) for name in ("store", "gradients"))
         try:
-            setup = {**self._setup, "config": asdict(self.config), "store": fd}
-            self._ranks = [launch(r, setup, (fd,)) for r in range(self.config.group.size)]
+            setup = {**self._setup, "config": asdict(self.config), "store": fds[0], "gradients": fds[1]}
+            self._ranks = [launch(r, setup, fds) for r in range(self.config.group.size)]
         finally:
-            os.close(fd)
+            for fd in fds:
+                os.close(fd)
         return self
 
     def __exit__(self, *_: object) -> None:

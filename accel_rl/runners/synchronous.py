@@ -15,6 +15,7 @@ from accel_rl.optim.all_reduce import AllReduce, Collective
 from accel_rl.optim.exchange import Exchange
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.process_group import backend, process_group
+from accel_rl.optim.shared_reduce import SharedReduce
 from accel_rl.runners.build import resolve_device
 from accel_rl.samplers.episodes import EpisodeTracker
 
@@ -24,17 +25,20 @@ LOOK_S = 1.0
 
 class Synchronous:
     """One of the ranks of torch's default process group. store: what the group has met through, for waits that last
-    longer than a collective may."""
+    longer than a collective may. shared: a file for gradients, where all ranks are this machine's."""
 
-    def __init__(self, store: Any, answer_s: float, hash_interval: int):
+    def __init__(self, store: Any, answer_s: float, hash_interval: int, shared: int | None = None):
         self.peers = Collective(store)
         self.rank, self.size = self.peers.rank, self.peers.size
-        self._store, self._answer_s, self._hash_interval = store, answer_s, hash_interval
+        self._store, self._answer_s, self._hash_interval, self._shared = store, answer_s, hash_interval, shared
         self._turns = 0  # waits so far: the same on every rank
         self._beaten = 0.0
 
     def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
-        return AllReduce(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm, self.peers, self._hash_interval)
+        rule, norm, interval = algo.build_rule(len(flat.data)), algo.max_grad_norm, self._hash_interval
+        if self._shared is not None and flat.data.device.type == "cpu":
+            return SharedReduce(flat, rule, norm, self.peers, interval, self._shared, self._answer_s)
+        return AllReduce(flat, rule, norm, self.peers, interval)
 
     def agent(self, agent: Any, exchange: Exchange) -> Any:
         return agent
@@ -109,10 +113,12 @@ class Synchronous:
 
 
 @contextmanager
-def met(config: TrainConfig, store: Any, rank: int, size: int, local_ranks: int) -> Iterator[Synchronous]:
+def met(
+    config: TrainConfig, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
+) -> Iterator[Synchronous]:
     """This rank among the others, all of whom have come. RunError."""
     g = config.group
     device = resolve_device(config.device)
     name = backend(device, len(set(g.gpu_list)) or hardware.gpu_count(), local_ranks)
     with process_group(store, rank, size, name, device, g.answer_s):
-        yield Synchronous(store, g.answer_s, g.hash_interval)
+        yield Synchronous(store, g.answer_s, g.hash_interval, shared)

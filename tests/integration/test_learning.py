@@ -89,3 +89,39 @@ def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
     assert done.returncode == 0, done.stderr
     score = float(rows(tmp_path / "run")[-1]["score"])
     assert score > 0.85 if solved else score < 0.45
+
+
+CATCH_ON_POLICY = {
+    "a2c": ("--envs", 16, "--learning-rate", 1e-3, "--env-steps", 60_000),
+    "ppo": ("--envs", 8, "--horizon", 32, "--minibatch", 64, "--env-steps", 30_000),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
+def test_two_ranks_solve_catch(tmp_path, algorithm, update):
+    """The online score of the last 100 games of each rank, 1 of 1 but for what exploration drops."""
+    settings = (*CATCH, "--env-steps", 20_000, "--intensity", 8)
+    if algorithm in CATCH_ON_POLICY:
+        settings = (
+            *("--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c"),
+            *("--seed", 1, "--evaluation.interval", 0, *CATCH_ON_POLICY[algorithm]),
+        )
+    more = ("--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
+    done = run("train", algorithm, *settings, *more, timeout_s=1700)
+    assert done.returncode == 0, done.stderr
+    assert float(rows(tmp_path / "run")[-1]["score"]) > 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
+def test_two_ranks_balance_the_pole(tmp_path, algorithm, update):
+    """In the evaluation at the end: above 195 of 500 steps, where a random player has 22."""
+    more = ("--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
+    done = run("train", f"experiments.cpu:cartpole_{algorithm}", *more, timeout_s=3500)
+    assert done.returncode == 0, done.stderr
+    assert float(rows(tmp_path / "run")[-1]["eval_score"]) > 195

@@ -1,5 +1,5 @@
 """One of several ranks that learn from their parts of the same fixed data: `python -m tests.optim.learn_together RANK
-SIZE STORE OUT`. A single rank learns from all of it."""
+SIZE STORE OUT [FD ...]`; FD: files for the gradients of each algorithm. A single rank learns from all of it."""
 
 import sys
 from dataclasses import replace
@@ -11,7 +11,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.optim.all_reduce import digest
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.membership import SINGLE
-from accel_rl.runners.synchronous import met
+from accel_rl.runners.synchronous import Synchronous, met
 from tests.algos.made_up import act_over
 from tests.replays.made_up import Simulators, spec
 
@@ -91,9 +91,11 @@ def priorities(learner):
     }
 
 
-def learn(group):
-    found = {"size": group.size}
+def learn(of_algorithm):
+    """of_algorithm: the group, for each algorithm anew (gradients differ in size)."""
+    found = {}
     for name in ALGORITHMS:
+        group = of_algorithm(name)
         learner = learner_of(name, group)
         (from_rollouts if name in ("a2c", "ppo") else from_replay)(learner, group)
         assert learner.updates == UPDATES and not learner.exchange.skipped, (name, learner.updates)
@@ -104,16 +106,18 @@ def learn(group):
 
 def main() -> None:
     rank, size, path, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    shared = dict(zip(ALGORITHMS, map(int, sys.argv[5:]), strict=False))
     torch.set_num_threads(1)
     if size == 1:
-        torch.save(learn(SINGLE), out)
+        torch.save(learn(lambda name: SINGLE), out)
         return
     import torch.distributed as dist
 
     config = default_config("a2c")
     config = replace(config, group=replace(config.group, hash_interval=10, answer_s=60.0))
-    with met(config, dist.FileStore(path, size), rank, size, size) as group:
-        torch.save(learn(group), out)
+    store = dist.FileStore(path, size)
+    with met(config, store, rank, size, size):
+        torch.save(learn(lambda name: Synchronous(store, 60.0, 10, shared.get(name))), out)
 
 
 if __name__ == "__main__":

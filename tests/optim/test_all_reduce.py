@@ -1,5 +1,6 @@
-"""Real processes over gloo."""
+"""Real processes, over gloo and over shared memory."""
 
+import os
 import subprocess
 import sys
 
@@ -8,53 +9,55 @@ import torch
 
 from tests.optim.learn_together import ALGORITHMS
 
+GROUPS = {"one": (1, False), "two over gloo": (2, False), "four over gloo": (4, False), "two shared": (2, True)}
+SEVERAL = [name for name, (size, _) in GROUPS.items() if size > 1]
 
-def learned(folder, size):
+
+def learned(folder, size, shared):
     """What each of `size` ranks has learned."""
-    outs = [folder / f"{size}-{r}.pt" for r in range(size)]
+    fds = [os.memfd_create(name) for name in ALGORITHMS if shared]
+    outs = [folder / f"{r}.pt" for r in range(size)]
+    command = [sys.executable, "-m", "tests.optim.learn_together"]
     processes = [
         subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.optim.learn_together",
-                *map(str, (r, size, folder / f"store{size}", outs[r])),
-            ],
+            [*command, *map(str, (r, size, folder / "store", outs[r], *fds))],
             stderr=subprocess.PIPE,
             text=True,
+            pass_fds=fds,
         )
         for r in range(size)
     ]
     try:
         for p in processes:
-            _, err = p.communicate(timeout=120)
+            _, err = p.communicate(timeout=200)
             assert p.returncode == 0, err
     finally:
         for p in processes:
             p.kill()
+        for fd in fds:
+            os.close(fd)
     return [torch.load(out) for out in outs]
 
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ranks")
-    return {size: learned(folder, size) for size in (1, 2, 4)}
+    return {name: learned(tmp_path_factory.mktemp("ranks"), *group) for name, group in GROUPS.items()}
 
 
-@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("group", SEVERAL)
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_ranks_equal_one_with_the_same_batch(ranks, name, size):
+def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
     """After 50 updates; cells that do not count are spread unevenly over the ranks of a2c and ppo."""
-    (one,) = ranks[1]
-    assert len({r[f"{name}/hash"] for r in ranks[size]}) == 1
-    assert one[f"{name}/rate"] == ranks[size][0][f"{name}/rate"]
-    torch.testing.assert_close(ranks[size][0][name], one[name], atol=1e-5, rtol=1e-4)
+    (one,) = ranks["one"]
+    assert len({r[f"{name}/hash"] for r in ranks[group]}) == 1
+    assert one[f"{name}/rate"] == ranks[group][0][f"{name}/rate"]
+    torch.testing.assert_close(ranks[group][0][name], one[name], atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_priorities_are_those_of_one_replay(ranks, size):
+@pytest.mark.parametrize("group", SEVERAL)
+def test_priorities_are_those_of_one_replay(ranks, group):
     """Schaul et al. 2016, section 3.4: weights by the part's shares, divided by the largest of all ranks' draws."""
-    found = [r["priorities"] for r in ranks[size]]
+    found = [r["priorities"] for r in ranks[group]]
     assert len({float(p["highest"]) for p in found}) == 1
     expected = [p["share"] ** -p["beta"].item() for p in found]
     largest = max(e.max() for e in expected)
