@@ -5,8 +5,8 @@ import os
 import sys
 import warnings
 
-from accel_rl.errors import ConfigError, RunError, nearest
-from accel_rl.process import before_torch, show_warning
+from accel_rl.errors import ConfigError, RunError, nearest, show_warning
+from accel_rl.process import before_torch
 
 COMMANDS = {
     "train": "train an agent: accel-rl train a2c --game pong",

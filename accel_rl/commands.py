@@ -74,6 +74,8 @@ class ResumeOptions:
     """New length of the run in env steps, to go on beyond the old one."""
     checkpoint: str = ""
     """Go on from this checkpoint folder of the run instead of the newest."""
+    cores: tuple[int, ...] | None = None
+    """Cores to use this time; ranks get even parts of them, in this order. Default: the run's own --sampler.cores."""
 
 
 def resume(argv: list[str]) -> int:
@@ -92,7 +94,10 @@ def resume(argv: list[str]) -> int:
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
     config = dataclasses.replace(config, run_dir=str(run.path))
-    check_learning(config)
+    placed = config
+    if chosen.cores is not None:
+        placed = dataclasses.replace(config, sampler=dataclasses.replace(config.sampler, cores=chosen.cores))
+    check_learning(placed)
     state = _state(run, chosen.checkpoint)
     if torchrun.place() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
@@ -112,7 +117,7 @@ def resume(argv: list[str]) -> int:
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
     if state is None:
         stdout(f"{run.path} has no checkpoint yet: starting from the beginning")
-    return _run(config, run, state)
+    return _run(placed, run, state)
 
 
 def _state(run: RunFolder, chosen: str = "") -> dict | None:

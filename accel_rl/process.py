@@ -38,11 +38,6 @@ def die_with_parent(parent_pid: int) -> None:
         os._exit(0)
 
 
-def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """One line, in place of Python's own."""
-    print(f"note: {message}", file=sys.stderr, flush=True)
-
-
 def tune_torch(threads: int) -> None:
     """Number of intra-op threads, and no denormal numbers (they cost a hundred times an ordinary one)."""
     import torch

@@ -1,6 +1,7 @@
-"""What a slot starts: a process on the slot's cores, which dies with the sweep, and becomes `accel-rl resume RUN`.
+"""What a slot starts: a process on the slot's cores, which ends with the sweep, and becomes `accel-rl resume RUN`.
 
-`python -m launch.child PARENT CORES RUN`: a run that has no checkpoint yet begins from its config.json.
+`python -m launch.child PARENT CORES RUN`: a run that has no checkpoint yet begins from its config.json. CORES are in
+the slot's order, from which ranks take theirs.
 """
 
 import ctypes
@@ -18,9 +19,10 @@ def main(argv: list[str]) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)
-    if cores and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, [int(c) for c in cores.split(",")])
-    os.execv(sys.executable, [sys.executable, "-m", "accel_rl", "resume", run])
+    listed = cores.split(",")
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, [int(c) for c in listed])
+    os.execv(sys.executable, [sys.executable, "-m", "accel_rl", "resume", run, "--cores", *listed])
 
 
 if __name__ == "__main__":

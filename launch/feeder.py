@@ -22,7 +22,8 @@ class Running:
 
 
 class Feeder:
-    """`runs`: name -> its length in env steps, in the order they are begun. `say`: where events are told."""
+    """`runs`: name -> its length in env steps, in the order they are begun. `say`: where events are told. `lock`: the
+    folder's, which every run holds, too."""
 
     def __init__(
         self,
@@ -31,7 +32,9 @@ class Feeder:
         runs: dict[str, int],
         retries: int,
         say: Callable[[str], None],
+        lock: int,
     ):
+        self._lock = lock
         self.folder, self.slots, self.runs, self.retries, self._say = folder, slots, runs, retries, say
         self.running: dict[int, Running] = {}
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
@@ -69,6 +72,7 @@ class Feeder:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment,
+                pass_fds=(self._lock,),
                 start_new_session=True,
             )
         self.running[slot] = Running(name, process)
@@ -83,6 +87,8 @@ class Feeder:
         ended = {"exit_code": code, "pid": None, "slot": None, "ended": time.time()}
         if finished:
             self.folder.note(name, status="done", **ended)
+            if code:
+                self.tell(f"{name}: {self._reason(name, code)}, after its last checkpoint: counted as done")
             return
         why = f"{name}: {self._reason(name, code)}"
         if code == BAD_INPUT or record.attempts > self.retries:

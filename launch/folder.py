@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from accel_rl.errors import ConfigError
 from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.run_folder import RunFolder
@@ -89,9 +91,12 @@ class SweepFolder:
             )
 
     def check_free(self) -> None:
-        """ConfigError if a sweep runs here."""
+        """ConfigError if a sweep runs here, or runs of a killed one have not ended yet."""
         if (holder := self.holder()) is not None:
-            raise ConfigError(f"{self.path} is in use by a running sweep (process {holder})")
+            who = f"a running sweep (process {holder})"
+            if not psutil.pid_exists(holder):
+                who = "runs of a sweep that was killed, which are about to stop"
+            raise ConfigError(f"{self.path} is in use by {who}")
 
     def create(self, grid: Grid, placed: Mapping[str, Any]) -> None:
         """Write every run's configuration, before anything is started, so that a sweep killed at once can go on."""
@@ -133,9 +138,9 @@ class SweepFolder:
     # -- the lock ------------------------------------------------------------
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Held as long as a sweep runs here; the kernel lets go of it when the process ends, however it ends.
-        ConfigError if another has it."""
+    def locked(self) -> Iterator[int]:
+        """Held as long as a sweep or one of its runs is alive, to whom the descriptor is handed down; the kernel lets
+        go of it with the last of them, however they end. ConfigError if others have it."""
         self.path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -150,7 +155,7 @@ class SweepFolder:
                     time.sleep(0.05)
             os.truncate(descriptor, 0)
             os.write(descriptor, f"{os.getpid()}\n".encode())
-            yield
+            yield descriptor
         finally:
             os.close(descriptor)
 

@@ -15,12 +15,12 @@ that returns one, its parameters. `@levels(...)` says which levels an experiment
 import inspect
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass, replace
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from accel_rl.arguments import complete, flags_of, parse
 from accel_rl.config import TrainConfig, find
 from accel_rl.errors import ConfigError, nearest
+from launch.settings import full_name, parsed, with_setting
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
@@ -160,51 +160,6 @@ def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], T
     return set_all
 
 
-def full_name(config: TrainConfig, key: str) -> str:
-    """A setting's whole name: game -> env.game. ConfigError, with the nearest, for one that does not exist."""
-    flags = flags_of(TrainConfig, config)
-    del flags["--algorithm"]  # another algorithm has other settings: a function makes the configuration
-    try:
-        return complete(["--" + key], flags)[0][2:].replace("-", "_")
-    except ConfigError as e:
-        raise ConfigError(f"key {key!r} of the grid: {e}") from e
-
-
-def with_setting(config: TrainConfig, name: str, value: Any) -> TrainConfig:
-    """The configuration with one setting changed, named in full: env.game. ConfigError for a value of another type."""
-    return cast(TrainConfig, _with(config, name, name.split("."), value))
-
-
-def _with(part: Any, name: str, path: list[str], value: Any) -> Any:
-    first, *rest = path
-    if rest:
-        return replace(part, **{first: _with(getattr(part, first), name, rest, value)})
-    hint = get_type_hints(type(part))[first]
-    if not _fits(hint, value):
-        allowed = getattr(hint, "__name__", str(hint).replace("typing.", ""))
-        raise ConfigError(f"{name}={value!r}: must be {allowed}")
-    return replace(part, **{first: list_to_tuple(value)})
-
-
-def list_to_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _fits(hint: Any, value: Any) -> bool:
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return value in args
-    if origin is tuple:
-        return isinstance(value, tuple | list) and all(_fits(args[0], v) for v in value)
-    if args and origin is not None:  # a union
-        return any(_fits(a, value) for a in args)
-    if hint is float:
-        return isinstance(value, float | int) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint) if isinstance(hint, type) else True
-
-
 def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
     """Decorates a function that returns one run's configuration with the levels that a sweep of it goes through."""
 
@@ -240,51 +195,14 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     """Every run with these settings, written as on the command line. ConfigError."""
-    parsed: dict[tuple[type, str], tuple[str, Any]] = {}  # a text is parsed once for each kind of algorithm
+    found: dict[tuple[type, str], tuple[str, Any]] = {}  # a text is parsed once for each kind of algorithm
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():
             at = (type(config.algo), key)
-            if at not in parsed:
-                parsed[at] = _parsed(config, key, text)
-            config = with_setting(config, *parsed[at])
+            if at not in found:
+                found[at] = parsed(config, key, text)
+            config = with_setting(config, *found[at])
         return config
 
     return grid.changed(change)
-
-
-def _parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
-    name = full_name(config, key.replace("_", "-"))
-    if text in ("True", "False"):
-        head, _, tail = name.rpartition(".")
-        flag = f"{head}.{'' if text == 'True' else 'no-'}{tail}" if head else ("" if text == "True" else "no-") + tail
-        words = ["--" + flag]
-    else:
-        words = ["--" + name, *text.split()]
-    value: Any = parse(TrainConfig, words, "launch.sweep", "", config)
-    for part in name.split("."):
-        value = getattr(value, part)
-    return name, value
-
-
-def scaled(config: TrainConfig, scale: float) -> TrainConfig:
-    """The same experiment, `scale` times as long, for a small machine: the run, the time between and in evaluations,
-    what a replay holds and how epsilon descends. Networks, batches, step sizes and targets stay."""
-    evaluation = config.evaluation
-
-    def share(n: int) -> int:
-        return max(1, round(n * scale)) if n else 0
-
-    algo: Any = config.algo
-    if hasattr(algo, "replay"):
-        replay = replace(
-            algo.replay, size=max(share(algo.replay.size), 2 * algo.batch_size), start=share(algo.replay.start)
-        )
-        algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
-    assert is_dataclass(algo)
-    return replace(
-        config,
-        algo=cast(Any, algo),
-        env_steps=share(config.env_steps),
-        evaluation=replace(evaluation, interval=share(evaluation.interval), steps=share(evaluation.steps)),
-    )

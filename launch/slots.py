@@ -17,8 +17,8 @@ Core = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Slot:
-    """`cores`: logical processors that the run may use; the first of each GPU's share is in `reserved`, and the other
-    hyperthreads of that core are left `idle`, so that nothing slows the process that drives the GPU."""
+    """`cores`: logical processors that the run may use, GPU by GPU; the first of each GPU's share is in `reserved`, and
+    the other hyperthreads of that core are left `idle`, so that nothing slows the process that drives the GPU."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()
@@ -30,9 +30,6 @@ class Slot:
     def held(self) -> tuple[int, ...]:
         """Every logical processor that no other slot may have."""
         return self.cores + self.idle
-
-    def to_dict(self) -> dict[str, list[int]]:
-        return {"cores": list(self.cores), "gpus": list(self.gpus)}
 
 
 def plan(
@@ -96,7 +93,7 @@ def _of_gpus(machine: Machine, chosen: Sequence[int], gpus_per_run: int, runs_pe
             parts = [shares[g][1][run * each : (run + 1) * each] for g in group]
             reserved = tuple(part[0][0] for part in parts)
             idle = tuple(t for part in parts for t in part[0][1:]) if each > 1 else ()
-            cores = tuple(sorted(t for part in parts for c in part for t in c if t not in idle))
+            cores = tuple(t for part in parts for c in part for t in c if t not in idle)
             slots.append(Slot(cores, tuple(group), reserved, idle, tuple(sorted({shares[g][0] for g in group}))))
     return slots
 

@@ -13,40 +13,24 @@ import sys
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from accel_rl.arguments import parse, positionals, stdout
-from accel_rl.cli import show_warning
 from accel_rl.counts import Count
-from accel_rl.errors import ConfigError, RunError
+from accel_rl.errors import ConfigError, RunError, show_warning
 from accel_rl.process import before_torch
 from accel_rl.runners.build import plan
 from accel_rl.runners.signals import StopRequest
 from launch import machine, slots
 from launch.feeder import Feeder
 from launch.folder import SweepFolder
-from launch.grid import Grid, find_grid, overridden, scaled
+from launch.grid import Grid, find_grid, overridden
+from launch.placing import Placing, make_slots, on_gpus, placing
+from launch.settings import scaled
 from launch.table import Display, View
 
 LOOK_S = 0.2
-
-
-@dataclass(frozen=True)
-class Placing:
-    """How runs are placed; kept in the folder, so that a sweep that goes on does so alike."""
-
-    gpus: str = "all"
-    """GPUs to use, such as 0-7 or 0,2; all, or none. Without any, slots are cores."""
-    gpus_per_run: Count = 1
-    """GPUs of one run."""
-    runs_per_gpu: Count = 1
-    """Runs that share a GPU; each has cores of its own."""
-    cores: str = ""
-    """Logical processors to use, such as 0-19. Default: those that the affinity mask and the cgroup grant."""
-    cores_per_run: Count = 1
-    """Cores of a run where there is no GPU; the hyperthreads of a core go with it."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +54,8 @@ class Options(Placing):
     machine: str = ""
     """Place on the machine that this JSON file describes (with --dry-run)."""
     slurm: bool = False
-    """Submit each run to Slurm instead (needs the extra: slurm)."""
+    """Submit each run to Slurm instead, asking for --cores-per-run cores and --gpus-per-run GPUs (none with --gpus
+    none); needs the extra slurm."""
     slurm_partition: str = ""
     """Partition to submit to."""
     slurm_hours: float = 24.0
@@ -108,18 +93,6 @@ def make_grid(experiment: str, o: Options) -> Grid:
         except ConfigError as e:
             raise ConfigError(f"run {member.name}: {e}") from e
     return grid
-
-
-def make_slots(o: Placing, file: str = "") -> tuple[machine.Machine, list[slots.Slot]]:
-    here = machine.load(Path(file)) if file else machine.read()
-    if o.cores:
-        here = here.restricted(machine.numbers(o.cores))
-    gpus: list[int] | None = None if o.gpus == "all" else [] if o.gpus == "none" else machine.numbers(o.gpus)
-    return here, slots.plan(here, gpus, o.gpus_per_run, o.runs_per_gpu, o.cores_per_run)
-
-
-def placing(o: Placing) -> dict[str, Any]:
-    return {f.name: getattr(o, f.name) for f in fields(Placing)}
 
 
 def show(grid: Grid, here: machine.Machine, planned: Sequence[slots.Slot]) -> None:
@@ -168,28 +141,37 @@ def sweep(argv: list[str]) -> int:
         from launch import slurm
 
         slurm.check()
+        grid = grid.changed(lambda config: on_gpus(config, 0 if o.gpus == "none" else o.gpus_per_run))
     else:
         here, planned = make_slots(o, o.machine)
+        grid = grid.changed(lambda config: on_gpus(config, len(planned[0].gpus)))
         if o.dry_run:
             show(grid, here, planned)
     if o.dry_run:
         return 0
-    with folder.locked():
+    with folder.locked() as lock:
         folder.check_unwritten()
-        folder.create(grid, {"experiment": words[0], "placing": placing(o), "retries": o.retries})
+        folder.create(grid, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
         if o.slurm:
             return slurm.submit(folder, o)
-        return run(folder, planned, o.retries)
+        return run(folder, planned, o.retries, lock)
 
 
 def go_on(o: Options) -> int:
     """--resume FOLDER: placed as before, but for what is asked for anew."""
     folder = SweepFolder(Path(o.resume).expanduser())
     placed = folder.plan["placing"]
+    if folder.plan["slurm"] and not o.slurm:
+        raise ConfigError(f"{folder.path}: its runs are Slurm's; submit what is left again with --slurm, jobs ended")
     changed = {k: v for k, v in placing(o).items() if v != getattr(Placing, k)}
     o = replace(o, **{**placed, **changed})
     if o.only or o.seeds or o.override or o.scale != 1:
         raise ConfigError("--resume goes on with the runs as they were begun; leave --only, --seeds and the like")
+    if o.slurm:
+        from launch import slurm
+
+        slurm.check()
+        return slurm.submit(folder, o)
     here, planned = make_slots(o)
     folder.check_free()
     if o.dry_run:
@@ -197,15 +179,15 @@ def go_on(o: Options) -> int:
         for line in [*slots.describe(here, planned), f"{len(left)} runs are left:", *left]:
             stdout(line)
         return 0
-    with folder.locked():
-        return run(folder, planned, o.retries)
+    with folder.locked() as lock:
+        return run(folder, planned, o.retries, lock)
 
 
-def run(folder: SweepFolder, planned: Sequence[slots.Slot], retries: int) -> int:
+def run(folder: SweepFolder, planned: Sequence[slots.Slot], retries: int, lock: int) -> int:
     """See all runs of a folder through; returns the exit code."""
     view = View(folder)
     with Display(view) as display, StopRequest() as stop:
-        feeder = Feeder(folder, planned, view.lengths, retries, display.say)
+        feeder = Feeder(folder, planned, view.lengths, retries, display.say, lock)
         try:
             while not feeder.over and not stop:
                 feeder.step()

@@ -7,10 +7,10 @@ import numpy as np
 
 from accel_rl.report.curves import Band
 from accel_rl.report.papers import published
-from accel_rl.report.statistics import TAUS, Interval
+from accel_rl.report.statistics import TAUS, Summary
 
 COLUMNS, PANELS = 3, 12  # panels of one picture
-REFERENCES = (("random", "0.6", ":"), ("human", "0.3", "--"), ("dqn", "tab:gray", "-."))
+REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
 
 
 def _pyplot() -> object:
@@ -38,16 +38,14 @@ def colours(settings: Sequence[str]) -> dict[str, object]:
     return {s: wheel(i) if n <= 10 else wheel(i / (n - 1)) for i, s in enumerate(settings)}
 
 
-def curves(bands: Mapping[str, Mapping[str, Band]], colour: Mapping[str, object], what: str) -> list[bytes]:
+def curves(bands: Mapping[str, Mapping[str, Band]], colour: Mapping[str, object]) -> list[bytes]:
     """Learning curves, a panel a game: {game: {setting: band}}. Lines across: random, human and DQN scores, where the
     curves come near them."""
     games = list(bands)
-    return [_panels(games[i : i + PANELS], bands, colour, what) for i in range(0, len(games), PANELS)]
+    return [_panels(games[i : i + PANELS], bands, colour) for i in range(0, len(games), PANELS)]
 
 
-def _panels(
-    games: Sequence[str], bands: Mapping[str, Mapping[str, Band]], colour: Mapping[str, object], what: str
-) -> bytes:
+def _panels(games: Sequence[str], bands: Mapping[str, Mapping[str, Band]], colour: Mapping[str, object]) -> bytes:
     plt = _pyplot()
     columns = min(COLUMNS, len(games))
     rows = -(-len(games) // columns)
@@ -65,13 +63,16 @@ def _panels(
             if b.seeds > 1:
                 panel.fill_between(b.steps, b.low, b.high, color=colour[setting], alpha=0.2, linewidth=0)
         _references(panel, game)
-        panel.set_title(game, fontsize=10)
+        what = next(iter(bands[game].values())).what
+        panel.set_title(f"{game}, {what} score", fontsize=10)
+        panel.set_xlabel("env steps", fontsize=8)
         panel.tick_params(labelsize=8)
+        panel.locator_params(nbins=5)
         panel.grid(alpha=0.3)
-    figure.supxlabel("env steps", fontsize=9)
-    figure.supylabel(what, fontsize=9)
+    longest = max((len(name) for name in lines), default=1)
+    fitting = int(4.2 * columns / (0.5 + 0.075 * longest))  # inches of a name at this size
     figure.legend(
-        list(lines.values()), list(lines), loc="outside lower center", ncols=min(3, max(1, len(lines))), fontsize=8
+        list(lines.values()), list(lines), loc="outside lower center", ncols=max(1, min(4, fitting)), fontsize=8
     )
     return _png(figure)
 
@@ -81,27 +82,27 @@ def _references(panel: object, game: str) -> None:
     if not row:
         return
     low, high = panel.get_ylim()  # type: ignore[attr-defined]
-    for name, colour, style in REFERENCES:
+    for name, label, colour, style in REFERENCES:
         if low <= row[name] <= high:
             panel.axhline(row[name], color=colour, linestyle=style, linewidth=1)  # type: ignore[attr-defined]
             panel.annotate(  # type: ignore[attr-defined]
-                name, (0.01, row[name]), xycoords=("axes fraction", "data"), fontsize=7, color="0.4", va="bottom"
+                label, (0.01, row[name]), xycoords=("axes fraction", "data"), fontsize=7, color="0.4", va="bottom"
             )
 
 
-def intervals(found: Mapping[str, Mapping[str, Interval]], colour: Mapping[str, object]) -> bytes:
+def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Median and interquartile mean of each setting, with their intervals, in percent."""
     plt = _pyplot()
     figure, axes = plt.subplots(  # type: ignore[attr-defined]
         1, 2, figsize=(10, 0.32 * len(found) + 1.2), dpi=100, sharey=True, layout="constrained"
     )
-    for panel, (name, title) in zip(axes, (("median", "median"), ("iqm", "interquartile mean")), strict=True):
-        for i, (setting, values) in enumerate(found.items()):
-            v = values[name]
+    for i, (setting, summary) in enumerate(found.items()):
+        for panel, v in zip(axes, (summary.median, summary.iqm), strict=True):
             c = colour.get(setting, "0.4")
             if np.isfinite(v.low):
                 panel.plot([100 * v.low, 100 * v.high], [i, i], color=c, linewidth=8, alpha=0.35, solid_capstyle="butt")
             panel.plot([100 * v.value], [i], marker="|", markersize=14, color=c)
+    for panel, title in zip(axes, ("median", "interquartile mean"), strict=True):
         panel.set_title(f"{title}, % between random and human", fontsize=10)
         panel.grid(alpha=0.3, axis="x")
         panel.tick_params(labelsize=8)
@@ -110,19 +111,20 @@ def intervals(found: Mapping[str, Mapping[str, Interval]], colour: Mapping[str, 
     return _png(figure)
 
 
-def profiles(found: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]], colour: Mapping[str, object]) -> bytes:
+def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Performance profiles: the share of runs above a human-normalised score."""
     plt = _pyplot()
-    figure, panel = plt.subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]
-    for setting, (share, low, high) in found.items():
-        c = colour.get(setting, "0.4")
-        style = "-" if setting in colour else "--"
-        panel.plot(100 * TAUS, share, color=c, label=setting, linestyle=style, linewidth=1.4)
-        if np.isfinite(low).all():
-            panel.fill_between(100 * TAUS, low, high, color=c, alpha=0.2, linewidth=0)
+    figure, panel = plt.subplots(figsize=(8, 4.5), dpi=100, layout="constrained")  # type: ignore[attr-defined]
+    greys = iter(("--", ":", "-."))
+    for setting, s in found.items():
+        ours = setting in colour
+        c, style = (colour[setting], "-") if ours else ("0.4", next(greys))
+        panel.plot(100 * TAUS, s.share, color=c, label=setting, linestyle=style, linewidth=1.4)
+        if np.isfinite(s.share_low).all():
+            panel.fill_between(100 * TAUS, s.share_low, s.share_high, color=c, alpha=0.2, linewidth=0)
     panel.set_xlabel("score t, % between random and human", fontsize=9)
     panel.set_ylabel("share of runs above t", fontsize=9)
-    panel.set_ylim(0, 1)
+    panel.set_ylim(-0.02, 1.02)
     panel.grid(alpha=0.3)
-    panel.legend(fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
     return _png(figure)

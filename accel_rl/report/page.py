@@ -40,8 +40,6 @@ def page(
     for table in tables:
         parts.append(f"<h2>{escape(table.title)}</h2>")
         parts += map(_figure, pictures.get(table.name, ()))
-        if table.name == "aggregates":
-            parts += map(_figure, pictures.get("profiles", ()))
         parts.append(_table(table))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

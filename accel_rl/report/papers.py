@@ -1,6 +1,7 @@
 """Published results: scores in 49 games, and times."""
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -8,9 +9,10 @@ from typing import Any
 from accel_rl.envs.games import ATARI_49, scores
 from accel_rl.report.table import Table, number
 
-HOURS_ON_ONE_GPU = {"a2c": ("2", "A2C"), "ppo": ("2", "PPO"), "dqn": ("3", "DQN-512")} | {
-    "rainbow": ("3", "epsilon-Rainbow-512"),
-    "c51": ("3", "Categorical-DQN-2048"),
+# of one GPU and 5 cores: (algorithm, batch) -> table and row; any batch for the policy gradients
+STOOKE_ROWS = {("a2c", None): ("2", "A2C"), ("ppo", None): ("2", "PPO"), ("dqn", 512): ("3", "DQN-512")} | {
+    ("rainbow", 512): ("3", "epsilon-Rainbow-512"),
+    ("c51", 2_048): ("3", "Categorical-DQN-2048"),
 }
 
 
@@ -35,12 +37,23 @@ def percent(game: str, score: float) -> float:
     return 100 * (score - row["random"]) / (row["human"] - row["random"])
 
 
-def stooke_hours(algorithm: str) -> float | None:
-    """Hours for 50 M env steps with one GPU and 5 cores (Stooke & Abbeel 2018, tables 2 and 3)."""
-    if algorithm not in HOURS_ON_ONE_GPU:
+def stooke_hours(settings: Mapping[str, Any]) -> float | None:
+    """Hours for 50 M env steps with one GPU and 5 cores (Stooke & Abbeel 2018, tables 2 and 3) of a run's settings,
+    {"algo.batch_size": 512, ...}; None for others than theirs."""
+    row = STOOKE_ROWS.get((settings.get("algorithm", ""), settings.get("algo.batch_size")))
+    return float(papers()["stooke2018"][f"table_{row[0]}"]["algorithms"][row[1]][0]) if row else None
+
+
+def daley_hours(settings: Mapping[str, Any]) -> float | None:
+    """Hours for 50 M env steps on a desktop (Daley & Amato 2021, table 1) of a run's settings; None for others."""
+    unsynchronized = bool(settings.get("sampler.unsynchronized"))
+    theirs = settings.get("algorithm") == "dqn" and settings.get("algo.batch_size") == 32
+    cells = papers()["daley2021"]["table_1"]["threads"].get(str(settings.get("sampler.envs")))
+    if not theirs or cells is None or not (unsynchronized or settings.get("sampler.groups") == 1):
         return None
-    table, row = HOURS_ON_ONE_GPU[algorithm]
-    return float(papers()["stooke2018"][f"table_{table}"]["algorithms"][row][0])
+    alone = len([c for c in cells if c is not None]) == 2  # one environment: synchronized or not is the same
+    column = (settings.get("schedule") == "concurrent") + 2 * (not unsynchronized and not alone)
+    return float(cells[column][0])
 
 
 def table_of_49() -> Table:
@@ -49,14 +62,16 @@ def table_of_49() -> Table:
     rows = []
     for game in ATARI_49:
         row = published(game)
-        rows.append([game, *(number(row[n]) for n in names), *(number(percent(game, row[n]), 1) for n in names[2:])])
+        printed = papers()["daley2021"]["table_4"]["games"][game][7]
+        percents = [percent(game, row["dqn"]), percent(game, row["gorila"]), printed]
+        rows.append([game, *(number(row[n]) for n in names), *(number(p, 1) for p in percents)])
     return Table(
         "published_49",
         "Published scores in the 49 games",
         ["game", "Random", "Human", "DQN", "Gorila", "Daley & Amato", "DQN %", "Gorila %", "Daley & Amato %"],
         rows,
         "Null-op starts. Random, Human, DQN (Mnih et al. 2015) and Gorila: Nair et al. 2015, table 4; Daley & Amato: "
-        "their table 4. Percent: 100 (score - random) / (human - random).",
+        "their table 4, percent as printed there. Percent: 100 (score - random) / (human - random).",
     )
 
 
@@ -85,7 +100,7 @@ def tables_of_times() -> list[Table]:
         found.append(Table(f"daley_table_{i}", f"Daley & Amato 2021, table {i}", names, rows, t["unit"]))
     for i, by in ((1, "simulators"), (2, "algorithms"), (3, "algorithms")):
         t = stooke[f"table_{i}"]
-        rows = [[name, *("-" if c is None else format(c, "g") for c in cells)] for name, cells in t[by].items()]
+        rows = [[name, *("-" if c is None else str(c) for c in cells)] for name, cells in t[by].items()]
         title = f"Stooke & Abbeel 2018, table {i}"
         found.append(Table(f"stooke_table_{i}", title, [by, *t["columns"]], rows, f"{t['unit']}; {stooke['machine']}"))
     return found

@@ -11,11 +11,11 @@ import numpy as np
 from accel_rl.counts import Count
 from accel_rl.envs.games import ATARI_49
 from accel_rl.report import figures
-from accel_rl.report.curves import Band, band
+from accel_rl.report.curves import Band, band, shows_evaluations
 from accel_rl.report.page import Picture, page
-from accel_rl.report.papers import percent, published, stooke_hours, table_of_49, tables_of_times
+from accel_rl.report.papers import daley_hours, percent, published, stooke_hours, table_of_49, tables_of_times
 from accel_rl.report.runs import Run, by_setting
-from accel_rl.report.statistics import TAUS, Interval, aggregates, matrix, profile
+from accel_rl.report.statistics import TAUS, Summary, matrix, summarise
 from accel_rl.report.table import Table, number
 
 FULL_LENGTH = 50_000_000  # env steps: the length that the papers' times are for
@@ -74,10 +74,11 @@ def scores_table(settings: Settings, which: str) -> Table:
     return Table("scores", "Scores", columns, rows, note)
 
 
-def aggregate_rows(
-    settings: Settings, which: str, reps: int
-) -> tuple[dict[str, tuple[list[str], np.ndarray]], dict[str, dict[str, Interval]]]:
-    """Human-normalised matrices and their aggregates: of each setting, then of the papers over the games they share."""
+Matrices = Mapping[str, tuple[list[str], np.ndarray]]
+
+
+def normalised(settings: Settings, which: str) -> Matrices:
+    """(games, human-normalised scores [seeds, games]) of each setting, then of the papers over all of these games."""
     matrices: dict[str, tuple[list[str], np.ndarray]] = {}
     for setting, found in settings.items():
         games, scores = matrix(found, which)
@@ -86,16 +87,14 @@ def aggregate_rows(
     ours = sorted({g for games, _ in matrices.values() for g in games})
     for name, label in PAPERS.items() if ours else ():
         matrices[label] = (ours, np.array([[percent(g, published(g)[name]) / 100 for g in ours]]))
-    return matrices, {label: aggregates(scores, reps) for label, (_, scores) in matrices.items()}
+    return matrices
 
 
-def aggregates_table(
-    matrices: Mapping[str, tuple[list[str], np.ndarray]], found: Mapping[str, Mapping[str, Interval]]
-) -> Table:
+def aggregates_table(matrices: Matrices, found: Mapping[str, Summary]) -> Table:
     rows = []
-    for label, values in found.items():
+    for label, s in found.items():
         games, scores = matrices[label]
-        cells = [number(100 * x, 1) for v in values.values() for x in (v.value, v.low, v.high)]
+        cells = [number(100 * x, 1) for v in (s.median, s.iqm) for x in (v.value, v.low, v.high)]
         rows.append([label, str(len(games)), str(len(scores)), *cells])
     columns = ["setting", "games", "seeds", "median %", "low", "high", "IQM %", "low", "high"]
     note = (
@@ -117,7 +116,6 @@ def throughput_table(settings: Settings) -> Table:
                 continue
             rates = [r.env_steps / r.wall_s for r in timed]
             rate = stats.mean(rates)
-            published_hours = stooke_hours(timed[0].algorithm)
             rows.append(
                 [
                     setting,
@@ -126,7 +124,8 @@ def throughput_table(settings: Settings) -> Table:
                     number(rate, 0),
                     number(stats.stdev(rates), 0) if len(rates) > 1 else "",
                     number(FULL_LENGTH / rate / 3600, 2),
-                    number(published_hours, 1),
+                    number(stooke_hours(timed[0].settings)),
+                    number(daley_hours(timed[0].settings)),
                 ]
             )
     columns = [
@@ -136,41 +135,44 @@ def throughput_table(settings: Settings) -> Table:
         "env steps/s",
         "deviation",
         "hours for 50 M",
-        "Stooke & Abbeel, 1 GPU, 5 cores",
+        "Stooke & Abbeel",
+        "Daley & Amato",
     ]
-    note = "Whole runs, with their evaluations and checkpoints, on the cores and GPUs that each had."
+    note = (
+        "Whole runs, with their evaluations and checkpoints, on the cores and GPUs that each had; beside them the "
+        "papers' hours of the same settings: one P100 and 5 cores; one GTX 1080 and 8 threads."
+    )
     return Table("throughput", "Throughput", columns, rows, note)
 
 
-def curve_bands(settings: Settings, evaluations: bool) -> dict[str, dict[str, Band]]:
+def curve_bands(settings: Settings, curve: str) -> dict[str, dict[str, Band]]:
     """{game: {setting: band}}."""
     found: dict[str, dict[str, Band]] = {}
     for game in sorted({g for games in settings.values() for g in games}):
+        evaluations = shows_evaluations([r for games in settings.values() for r in games.get(game, ())], curve)
         for setting, games in settings.items():
-            runs = games.get(game, ())
-            b = band(runs, evaluations)
+            b = band(games.get(game, ()), evaluations)
             if b is not None:
                 found.setdefault(game, {})[setting] = b
     return found
 
 
-def curves_table(bands: Mapping[str, Mapping[str, Band]], what: str) -> Table:
+def curves_table(bands: Mapping[str, Mapping[str, Band]]) -> Table:
     rows = [
-        [game, setting, str(b.seeds), number(s, 0), number(m), number(low), number(high)]
+        [game, setting, b.what, str(b.seeds), number(s, 0), number(m), number(low), number(high)]
         for game, settings in bands.items()
         for setting, b in settings.items()
         for s, m, low, high in zip(b.steps, b.mean, b.low, b.high, strict=True)
     ]
-    return Table(
-        "curves", "Learning curves", ["game", "setting", "seeds", "env steps", "mean", "low", "high"], rows, what
-    )
+    columns = ["game", "setting", "score of", "seeds", "env steps", "mean", "low", "high"]
+    return Table("curves", "Learning curves", columns, rows)
 
 
-def profiles_table(found: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Table:
+def profiles_table(found: Mapping[str, Summary]) -> Table:
     rows = [
-        [label, number(100 * t, 0), number(s, 4), number(lo, 4), number(hi, 4)]
-        for label, (share, low, high) in found.items()
-        for t, s, lo, hi in zip(TAUS, share, low, high, strict=True)
+        [label, number(100 * t, 0), number(share, 4), number(low, 4), number(high, 4)]
+        for label, s in found.items()
+        for t, share, low, high in zip(TAUS, s.share, s.share_low, s.share_high, strict=True)
     ]
     return Table("profiles", "Performance profiles", ["setting", "t %", "share above", "low", "high"], rows)
 
@@ -179,19 +181,18 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     """index.html and its tables as CSV; returns the files."""
     settings = by_setting(runs)
     colour = figures.colours(list(settings))
-    evaluations = o.curve == "evaluation" or (o.curve == "auto" and all(len(r.evaluations[0]) >= 3 for r in runs))
-    what = "evaluation score" if evaluations else "training score, last 100 episodes"
-    bands = curve_bands(settings, evaluations)
-    matrices, found = aggregate_rows(settings, o.score, o.reps)
-    shapes = {label: profile(scores, o.reps) for label, (_, scores) in matrices.items()}
+    bands = curve_bands(settings, o.curve)
+    matrices = normalised(settings, o.score)
+    found = {label: summarise(scores, o.reps) for label, (_, scores) in matrices.items()}
 
-    pictures: dict[str, list[Picture]] = {"curves": [], "aggregates": [], "profiles": []}
-    spread = f"{what}: mean over seeds, band from the least to the greatest."
-    for png in figures.curves(bands, colour, what):
-        pictures["curves"].append(Picture(png, f"Learning curves, {spread}"))
+    pictures: dict[str, list[Picture]] = {}
+    caption = "Mean over seeds, band from the least to the greatest; training scores are of the last 100 episodes."
+    pictures["curves"] = [Picture(png, caption) for png in figures.curves(bands, colour)]
     if found:
-        pictures["aggregates"].append(Picture(figures.intervals(found, colour), "Aggregates with 95 % intervals."))
-        pictures["profiles"].append(Picture(figures.profiles(shapes, colour), "Performance profiles."))
+        pictures["aggregates"] = [
+            Picture(figures.intervals(found, colour), "Aggregates with 95 % intervals."),
+            Picture(figures.profiles(found, colour), "Performance profiles, with 95 % intervals."),
+        ]
     shown = [
         scores_table(settings, o.score),
         aggregates_table(matrices, found),
@@ -199,16 +200,14 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
         table_of_49(),
         *tables_of_times(),
     ]
-    hidden = [curves_table(bands, spread), profiles_table(shapes)]
-
     out.mkdir(parents=True, exist_ok=True)
-    written = [table.write(out) for table in (*shown, *hidden)]
+    written = [table.write(out) for table in (*shown, curves_table(bands), profiles_table(found))]
     index = out / "index.html"
     index.write_text(page(runs, shown, pictures, notes(runs, matrices)))
     return [index, *written]
 
 
-def notes(runs: Sequence[Run], matrices: Mapping[str, tuple[list[str], np.ndarray]]) -> list[str]:
+def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
     """What a reader must know of the runs before the numbers."""
     found = [f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished]
     found += [f"{r.name}: no score yet" for r in runs if np.isnan(r.score("final"))]

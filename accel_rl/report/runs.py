@@ -28,16 +28,13 @@ class Run:
     setting: str
     online: Column
     evaluations: Column
+    env_steps: float = 0.0
     wall_s: float = math.nan
     algorithm: str = ""
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     unfinished: str = ""
     """What is missing, if anything is."""
-
-    @property
-    def env_steps(self) -> float:
-        return float(max(self.online[0].max(initial=0), self.evaluations[0].max(initial=0)))
 
     def score(self, which: str) -> float:
         """`final`: the last evaluation; `best`: the best one; `online`: the last training score. A run that was never
@@ -75,13 +72,14 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 def _read(path: Path) -> Run:
     try:
         config = json.loads((path / "config.json").read_text())
-        settings = dict(_flat(config))
+        settings = dict(flat(config))
         protocol = path / "protocol.json"
         rules = json.loads(protocol.read_text()).get("name", "") if protocol.exists() else ""
         length, seed = int(config["env_steps"]), int(config["seed"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
         raise ConfigError(f"{path / 'config.json'} is no configuration of a run ({type(e).__name__}: {e})") from e
     columns = read_columns(path, "env_steps", ("score", "eval_score", "wall_s"))
+    steps, wall = columns["wall_s"]
     run = Run(
         name=path.name,
         game=settings.get("env.game") or settings.get("env.id") or "?",
@@ -89,21 +87,22 @@ def _read(path: Path) -> Run:
         setting="",
         online=columns["score"],
         evaluations=columns["eval_score"],
-        wall_s=float(columns["wall_s"][1][-1]) if columns["wall_s"][1].size else math.nan,
+        env_steps=float(steps[-1]) if steps.size else 0.0,
+        wall_s=float(wall[-1]) if wall.size else math.nan,
         algorithm=str(settings.get("algorithm", "?")),
         protocol=rules,
         settings=settings,
     )
-    done = float(columns["wall_s"][0].max(initial=0))
-    if done < length:
-        run.unfinished = f"{done:,.0f} of {length:,} env steps"
+    if run.env_steps < length:
+        run.unfinished = f"{run.env_steps:,.0f} of {length:,} env steps"
     return run
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """(env.game, pong) ... of nested settings."""
     for key, value in config.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from flat(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
 
@@ -153,11 +152,18 @@ def read_csv(file: Path) -> list[Run]:
     runs = []
     for (tool, game, seed), measured in series.items():
         a = np.array(sorted(measured))
-        wall = float(a[-1, 2])
         empty = np.zeros(0)
         runs.append(
             Run(
-                f"{file.name} {game} {seed}", game, seed, tool, (a[:, 0], a[:, 1]), (empty, empty), wall, algorithm=tool
+                name=f"{file.name} {game} {seed}",
+                game=game,
+                seed=seed,
+                setting=tool,
+                online=(a[:, 0], a[:, 1]),
+                evaluations=(empty, empty),
+                env_steps=float(a[-1, 0]),
+                wall_s=float(a[-1, 2]),
+                algorithm=tool,
             )
         )
     return runs

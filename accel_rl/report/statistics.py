@@ -45,27 +45,30 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
     return list(usable), np.array([scores[:n] for scores in usable.values()]).T.reshape(n, len(usable))
 
 
-def aggregates(scores: np.ndarray, reps: int) -> dict[str, Interval]:
-    """Median over games of the mean over seeds, and interquartile mean over all runs, of scores [seeds, games]."""
+@dataclass(frozen=True)
+class Summary:
+    """Of one setting over its games: median over games of the mean over seeds, interquartile mean over all runs, and
+    the share of runs above each of TAUS, [TAUS] each."""
+
+    median: Interval
+    iqm: Interval
+    share: np.ndarray
+    share_low: np.ndarray
+    share_high: np.ndarray
+
+
+def summarise(scores: np.ndarray, reps: int) -> Summary:
+    """Of human-normalised scores [seeds, games]; intervals from `reps` bootstrap samples."""
     from rliable import metrics
 
-    def both(x: np.ndarray) -> np.ndarray:
-        return np.array([metrics.aggregate_median(x), metrics.aggregate_iqm(x)])
+    def all_of(x: np.ndarray) -> np.ndarray:
+        shares = (x[:, :, None] > TAUS).mean((0, 1))
+        return np.array([metrics.aggregate_median(x), metrics.aggregate_iqm(x), *shares])
 
-    low, high = _interval(scores, both, reps)
-    return {
-        name: Interval(v, low[i], high[i])
-        for i, (name, v) in enumerate(zip(("median", "iqm"), both(scores), strict=True))
-    }
-
-
-def profile(scores: np.ndarray, reps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Share of runs above each of TAUS, and its interval: (share, low, high), each [TAUS]."""
-
-    def shares(x: np.ndarray) -> np.ndarray:
-        return (x[:, :, None] > TAUS).mean((0, 1))
-
-    return (shares(scores), *_interval(scores, shares, reps))
+    values = all_of(scores)
+    low, high = _interval(scores, all_of, reps)
+    median, iqm = (Interval(float(values[i]), float(low[i]), float(high[i])) for i in range(2))
+    return Summary(median, iqm, values[2:], low[2:], high[2:])
 
 
 def _interval(scores: np.ndarray, of: Callable[[np.ndarray], np.ndarray], reps: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from accel_rl.process import before_torch, die_with_parent, show_warning
+from accel_rl.errors import ConfigError, RunError, show_warning
+from accel_rl.process import before_torch, die_with_parent
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
@@ -48,8 +49,6 @@ def main() -> None:
         warnings.simplefilter("ignore")  # rank 0 says it
     else:
         warnings.showwarning = show_warning  # type: ignore[assignment]
-    from accel_rl.errors import ConfigError, RunError
-
     code = 0
     try:
         words = run(setup)

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,7 @@ def versions() -> dict[str, Any]:
     return found
 
 
+@cache
 def git_revision() -> str | None:
     """Of the source this runs from, with + where it is changed; None outside a checkout."""
     here = Path(__file__).parent

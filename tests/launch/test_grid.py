@@ -4,7 +4,8 @@ import pytest
 
 from accel_rl.config import TrainConfig, default_config
 from accel_rl.errors import ConfigError
-from launch.grid import Grid, Level, find_grid, grid, overridden, scaled
+from launch.grid import Grid, Level, find_grid, grid, overridden
+from launch.settings import scaled
 from tests.launch import grids
 
 PPO = default_config("ppo")

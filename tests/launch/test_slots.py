@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from accel_rl.errors import ConfigError
+from accel_rl.hardware import share_of_cores
 from launch.machine import Machine, Node, load, numbers, ranges, read
 from launch.slots import describe, plan
 
@@ -34,6 +35,9 @@ def test_the_papers_machine(gpus_per_run, slots, runs_per_gpu):
             assert NODE_OF_GPU[gpu] == NODE_OF_CORE[core]
             assert not set(CORE_OF[core]) - {core} & set(s.cores)  # nothing beside the process that drives a GPU
         assert {t for c in s.held for t in CORE_OF[c]} == set(s.held)  # hyperthreads together
+        for i, gpu in enumerate(s.gpus):  # a rank's even share is its GPU's
+            mine = share_of_cores(s.cores, gpus_per_run, i)
+            assert mine[0] == s.reserved[i] and {NODE_OF_CORE[t] for t in mine} == {NODE_OF_GPU[gpu]}
         per_gpu = len({CORE_OF[t] for t in s.held}) / gpus_per_run
         assert per_gpu == (5 if runs_per_gpu == 1 else 2)  # the paper's five cores a GPU
     if gpus_per_run < 8:

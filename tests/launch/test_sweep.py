@@ -1,22 +1,26 @@
 """Sweeps of real runs, as a user starts them: finished, killed, stopped, gone on with."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from accel_rl import hardware
+from accel_rl.errors import ConfigError
 from launch import sweep
 from launch.child import main as child
 from launch.folder import SweepFolder
 from launch.progress import read_progress
 from launch.status import main as status
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
+from tests.launch import grids
 
 SMALL, LONG = "tests.launch.grids:small", "tests.launch.grids:long"
 NAMES = ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]
@@ -61,8 +65,9 @@ def test_no_core_is_shared_and_each_run_is_pinned_to_its_slot(tmp_path):
 
     def two_are_pinned() -> bool:
         for p in psutil.Process(process.pid).children():
-            if "resume" in p.cmdline():
-                seen[p.pid] = p.cpu_affinity()
+            with contextlib.suppress(psutil.Error):  # git, which the sweep asks for the revision, has just ended
+                if "resume" in p.cmdline():
+                    seen[p.pid] = p.cpu_affinity()
         return len(seen) == len(sweep.make_slots(sweep.Options())[1]) or process.poll() is not None
 
     wait_for(two_are_pinned)
@@ -110,7 +115,7 @@ def test_ctrl_c_and_resume_give_the_same_results(whole, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path):
+def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path, capsys):
     folder = tmp_path / "sweep"
     process = start(LONG, "--out", folder)
     wait_for(lambda: progressed(folder / NAMES[0], 4))
@@ -118,6 +123,8 @@ def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path):
     assert children
     process.kill()
     process.communicate()
+    assert sweep.main(["--resume", str(folder)]) == 2  # two processes never write one run
+    assert "about to stop" in capsys.readouterr().err
     wait_for(lambda: not any(c.is_running() and c.status() != "zombie" for c in children), 60, "their ends")
     assert run("--resume", folder).returncode == 0
     assert_equal(whole, folder, NAMES)
@@ -179,6 +186,34 @@ def test_a_dry_run_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
     assert sum(n in line for n in NAMES for line in lines) == 4
 
 
+def test_a_run_with_several_gpus_has_a_rank_on_each():
+    config = grids.cartpole()
+    assert sweep.on_gpus(config, 0) == sweep.on_gpus(config, 1) == config
+    two = sweep.on_gpus(config, 2).group
+    assert (two.ranks, two.gpus) == (2, "0,1")
+    four = replace(config, group=replace(config.group, ranks=4))
+    assert sweep.on_gpus(four, 2).group.gpus == "0,1" and sweep.on_gpus(four, 0).group.gpus == ""
+    with pytest.raises(ConfigError, match="2 ranks cannot use 4 GPUs"):
+        sweep.on_gpus(replace(config, group=replace(config.group, ranks=2)), 4)
+    with pytest.raises(ConfigError, match="--envs 4"):
+        sweep.on_gpus(config, 8)
+
+
+@pytest.mark.slow
+def test_ranks_take_the_cores_of_their_slot(tmp_path):
+    """Two ranks on the cores of one slot, killed once: the same result as without."""
+    argv = ["tests.launch.grids:long", "--only", "envs=4", "seed=0", "--cores-per-run", len(hardware.allowed_cores())]
+    more = ["--override", "group.ranks=2", "env-steps=1200"]
+    assert run(*argv, *more, "--out", tmp_path / "whole").returncode == 0
+    process = start(*argv, *more, "--out", tmp_path / "cut")
+    victim = tmp_path / "cut" / NAMES[0]
+    wait_for(lambda: progressed(victim, 2))
+    os.kill(json.loads((tmp_path / "cut" / "state.json").read_text())[NAMES[0]]["pid"], signal.SIGKILL)
+    _, err = process.communicate(timeout=250)
+    assert process.returncode == 0 and "killed by SIGKILL" in err, err
+    assert_equal(tmp_path / "whole", tmp_path / "cut", NAMES[:1])
+
+
 def test_a_child_of_another_parent_leaves_at_once():
     with pytest.raises(SystemExit) as e:
         child([str(os.getpid()), "", "nowhere"])  # its parent is the shell, not this process
@@ -195,6 +230,12 @@ def test_progress_is_the_last_whole_row(tmp_path):
     assert (p.env_steps, p.score, p.steps_per_s) == (200, 1.5, 50)
 
 
+def test_slurm_without_its_extra_says_how_to_install_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    assert sweep.main([SMALL, "--slurm", "--out", str(tmp_path / "out")]) == 2
+    assert "pip install 'accel_rl[slurm]'" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
 def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     """By submitit's executor for this process: all but Slurm itself."""
     pytest.importorskip("submitit")
@@ -204,7 +245,8 @@ def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
     grid = find_grid(SMALL).only({"envs": ["4"], "seed": ["0"]})
-    folder.create(grid, {"placing": {}, "retries": 0})
+    folder.create(grid, {"placing": {}, "slurm": True})
     assert slurm.submit(folder, sweep.Options(), cluster="local") == 0
     wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
     assert "1 jobs" in capsys.readouterr().out
+    assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err

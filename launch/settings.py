@@ -1,0 +1,85 @@
+"""One setting of a run by its name: read, checked, changed."""
+
+from dataclasses import replace
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from accel_rl.arguments import complete, flags_of, parse
+from accel_rl.config import TrainConfig
+from accel_rl.errors import ConfigError
+
+
+def full_name(config: TrainConfig, key: str) -> str:
+    """A setting's whole name: game -> env.game. ConfigError, with the nearest, for one that does not exist."""
+    flags = flags_of(TrainConfig, config)
+    del flags["--algorithm"]  # another algorithm has other settings: a function makes the configuration
+    try:
+        return complete(["--" + key], flags)[0][2:].replace("-", "_")
+    except ConfigError as e:
+        raise ConfigError(f"key {key!r} of the grid: {e}") from e
+
+
+def with_setting(config: TrainConfig, name: str, value: Any) -> TrainConfig:
+    """The configuration with one setting changed, named in full: env.game. ConfigError for a value of another type."""
+    return cast(TrainConfig, _with(config, name, name.split("."), value))
+
+
+def _with(part: Any, name: str, path: list[str], value: Any) -> Any:
+    first, *rest = path
+    if rest:
+        return replace(part, **{first: _with(getattr(part, first), name, rest, value)})
+    hint = get_type_hints(type(part))[first]
+    if not _fits(hint, value):
+        allowed = getattr(hint, "__name__", str(hint).replace("typing.", ""))
+        raise ConfigError(f"{name}={value!r}: must be {allowed}")
+    return replace(part, **{first: tuple(value) if isinstance(value, list) else value})
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return value in args
+    if origin is tuple:
+        return isinstance(value, tuple | list) and all(_fits(args[0], v) for v in value)
+    if args and origin is not None:  # a union
+        return any(_fits(a, value) for a in args)
+    if hint is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint) if isinstance(hint, type) else True
+
+
+def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
+    """(the setting's whole name, its value) as the command line reads them. ConfigError."""
+    name = full_name(config, key.replace("_", "-"))
+    if text in ("True", "False"):
+        head, _, tail = name.rpartition(".")
+        flag = f"{head}.{'' if text == 'True' else 'no-'}{tail}" if head else ("" if text == "True" else "no-") + tail
+        words = ["--" + flag]
+    else:
+        words = ["--" + name, *text.split()]
+    value: Any = parse(TrainConfig, words, "launch.sweep", "", config)
+    for part in name.split("."):
+        value = getattr(value, part)
+    return name, value
+
+
+def scaled(config: TrainConfig, scale: float) -> TrainConfig:
+    """The same experiment, `scale` times as long, for a small machine: the run, the time between and in evaluations,
+    what a replay holds and how epsilon descends. Networks, batches, step sizes and targets stay."""
+    evaluation = config.evaluation
+
+    def share(n: int) -> int:
+        return max(1, round(n * scale)) if n else 0
+
+    algo: Any = config.algo
+    if hasattr(algo, "replay"):
+        least = 2 * algo.batch_size * config.group.size  # each rank has a part of it
+        replay = replace(algo.replay, size=max(share(algo.replay.size), least), start=share(algo.replay.start))
+        algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
+    return replace(
+        config,
+        algo=algo,
+        env_steps=share(config.env_steps),
+        evaluation=replace(evaluation, interval=share(evaluation.interval), steps=share(evaluation.steps)),
+    )
