@@ -7,7 +7,7 @@ from dataclasses import asdict
 from accel_rl.config import TrainConfig
 from accel_rl.errors import RunError
 from accel_rl.runners.board import Board
-from accel_rl.runners.ranks import Rank, finish, launch, raise_for
+from accel_rl.runners.rank_process import Rank, finish, launch, raise_for
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.runners.trainer import Result

@@ -18,6 +18,7 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     from accel_rl.optim.process_group import file_store
     from accel_rl.runners import ranks
     from accel_rl.runners.checkpoint import Checkpoints, load
+    from accel_rl.runners.rank_process import told
     from accel_rl.runners.run_folder import RunFolder
     from accel_rl.runners.synchronous import met
     from accel_rl.runners.trainer import Trainer
@@ -30,14 +31,14 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
 
         free = Asynchronous.join(setup, config)
         state = free.state(Checkpoints(folder.path / "checkpoints"))
-        return ranks.told(Trainer(config, folder, state, free).run())
+        return told(Trainer(config, folder, state, free).run())
     state = None
     if setup["env_steps"] is not None:
         state = load(Checkpoints(folder.path / "checkpoints").path(setup["env_steps"]))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one machine: nothing listens outside it
     size = setup["size"]
     with met(config, file_store(setup["store"], size), rank, size, size, setup["gradients"]) as group:
-        return ranks.told(Trainer(config, folder, state, group).run())
+        return told(Trainer(config, folder, state, group).run())
 
 
 def main() -> None:
