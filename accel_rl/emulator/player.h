@@ -1,6 +1,6 @@
 // One environment of a vector environment: a game, its stack of observations, its no-ops, what its last step gave.
 //
-//     reset     console, no-ops (the last of them FIRE where the game starts by it), an observation beneath zeros
+//     reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
 //     step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
 // The rules are those of ale-py 0.12.1's AtariVectorEnv, found by playing it.
@@ -92,9 +92,11 @@ class Player {
     void restart() {
         agent_.reset();
         u32 noops = rules_.noop_max ? u32(u64(random_draw(noops_)) * rules_.noop_max >> 32) : 0;
-        if (rules_.fire && noops) noops--;
+        if (rules_.fire) {
+            agent_.act(1);
+            if (noops) noops--;
+        }
         for (u32 i = 0; i < noops; i++) agent_.act(0);
-        if (rules_.fire) agent_.act(1);
         std::memset(ring_.data(), 0, ring_.size());
         newest_ = rules_.stack - 1;
         agent_.observe(ring_.data() + newest_ * size_);

@@ -1,4 +1,4 @@
-"""VectorEnv: the emulator as a Gymnasium vector environment, with the arguments and episodes of ale-py's AtariVectorEnv.
+"""VectorEnv: the emulator as a Gymnasium vector environment; arguments and episodes are those of AtariVectorEnv.
 
 envs = VectorEnv("breakout", num_envs=8)                    # instead of AtariVectorEnv("breakout", num_envs=8)
 obs, info = envs.reset(seed=1)                              # [8, 4, 84, 84] uint8
@@ -30,7 +30,7 @@ INFO = ("env_id", "lives", "frame_number", "episode_frame_number")
 BENCHMARK_GAMES = 57  # the first of `games()`: verified to the release protocol
 FIRE = 1
 NO_LIMIT = 2**31 - 1
-MODES = {mode.value: i for i, mode in enumerate((AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED))}
+MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED))}
 
 
 class VectorEnv(GymnasiumVectorEnv):
@@ -42,8 +42,8 @@ class VectorEnv(GymnasiumVectorEnv):
     max_num_frames_per_episode: emulated frames. noop_max: below it is the number of no-ops after a reset, drawn from
     the seed. life_loss_info: a lost life terminates, though the game goes on; episodic_life: and the game is reset.
 
-    copy: False: observations lie in two buffers that are written in turn, and what recv() returns holds until the send()
-    after the next recv(); True: each has memory of its own, that holds for good. Neither is copied to become a
+    copy: False: observations lie in two buffers that are written in turn, and what recv() returns holds until the
+    send() after the next recv(); True: each has memory of its own, that holds for good. Neither is copied to become a
     tensor: `torch.from_numpy(obs)` shares its memory.
 
     Raises ConfigError for what the emulator has not; such an environment is ale-py's AtariVectorEnv.
@@ -129,7 +129,9 @@ class VectorEnv(GymnasiumVectorEnv):
         agents = [
             make_agent(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False) for _ in range(num_envs)
         ]
-        self._core = core().Vector(agents, rules, self.batch_size, _cores(num_envs, num_threads, thread_affinity_offset))
+        self._core = core().Vector(
+            agents, rules, self.batch_size, _cores(num_envs, num_threads, thread_affinity_offset)
+        )
         self._whole = self.batch_size == num_envs
         shape = (self.batch_size, stack_num, SIDE, SIDE)
         self._shape = shape
@@ -158,9 +160,7 @@ class VectorEnv(GymnasiumVectorEnv):
         obs, _, _, _, info = self.recv()
         return obs, info
 
-    def step(
-        self, actions: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Observations, rewards (int32), terminated, truncated and info."""
         self.send(actions)
         return self.recv()
