@@ -3,7 +3,8 @@
 //     reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
 //     step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
-// The rules are those of ale-py 0.12.1's AtariVectorEnv, found by playing it.
+// The rules are those of ale-py 0.12.1's AtariVectorEnv, found by playing it. One is not: where an episode ends within a
+// step's frames, the peer shows an older screen in place of the one that was not reached; here the last screen is shown.
 #pragma once
 #include "agent.h"
 
@@ -46,17 +47,19 @@ class Player {
         finished = false;
         if (ended_ && rules_.autoreset == AutoReset::NEXT_STEP) return reset(-1);
         newest_ = (newest_ + 1) % rules_.stack;
-        const auto [reward, over] = agent_.play(action, nullptr, rules_.maxpool, ring_.data() + newest_ * size_);
+        const auto [reward, over] = agent_.play(action, nullptr, rules_.maxpool, rules_.episodic_life, rules_.max_frames - played(),
+                                               ring_.data() + newest_ * size_);
         const i32 lives = agent_.lives();
         const bool lost = lives < lives_;
         lives_ = lives;
         report = result(reward, over || (lost && (rules_.episodic_life || rules_.life_loss_info)), over);
         ended_ = over || (lost && rules_.episodic_life) || report.truncated;
-        if (!ended_ || rules_.autoreset != AutoReset::SAME_STEP) return;
+        finished = rules_.autoreset == AutoReset::SAME_STEP && (report.terminated || report.truncated);
+        if (!finished) return;
         final_.resize(ring_.size());
         write(final_.data());
         final_report = report;
-        finished = true;
+        if (!ended_) return;  // a lost life alone
         restart();
         report.lives = agent_.lives();
         report.frame = agent_.frames();
@@ -79,15 +82,18 @@ class Player {
     bool waits_for_reset() const { return ended_ && rules_.autoreset == AutoReset::DISABLED; }
 
     Report report{}, final_report{};
-    bool finished = false;  // an episode ended in this step, and the next one has begun
+    bool finished = false;  // SAME_STEP: there is a final observation of this step
 
   private:
     Report result(double reward, bool terminated, bool over) const {
         const i32 points = i32(reward);
-        const bool late = agent_.episode_frames() >= rules_.max_frames;
+        const bool late = played() >= rules_.max_frames;
         return {rules_.clips ? (points > 0) - (points < 0) : points, agent_.lives(), agent_.frames(), agent_.episode_frames(),
                 terminated, late && !over};
     }
+
+    // Frames by steps: those of the reset do not count for the limit.
+    u32 played() const { return agent_.episode_frames() - first_; }
 
     void restart() {
         agent_.reset();
@@ -101,6 +107,7 @@ class Player {
         newest_ = rules_.stack - 1;
         agent_.observe(ring_.data() + newest_ * size_);
         lives_ = agent_.lives();
+        first_ = agent_.episode_frames();
         ended_ = false;
     }
 
@@ -109,7 +116,7 @@ class Player {
     const size_t size_;
     std::vector<u8> ring_, final_;
     Random noops_{};
-    u32 newest_ = 0;
+    u32 newest_ = 0, first_ = 0;
     i32 lives_ = 0;
     bool ended_ = false;
 };

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("accel_rl.emulator._core")
-sb3 = pytest.importorskip("stable_baselines3")
+pytest.importorskip("stable_baselines3")
 
 from accel_rl.emulator import VectorEnv
 from accel_rl.emulator.sb3 import SB3VecEnv
@@ -43,6 +43,8 @@ def test_other_modes_are_refused() -> None:
 
 @pytest.mark.slow
 def test_ppo_trains() -> None:
+    import stable_baselines3 as sb3
+
     env = make(episodic_life=True)
     model = sb3.PPO("CnnPolicy", env, n_steps=64, batch_size=64, n_epochs=2, seed=1, device="cpu")
     before = [p.detach().clone() for p in model.policy.parameters()]
