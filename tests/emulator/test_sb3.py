@@ -20,7 +20,7 @@ def test_ends_are_told_as_sb3_wants_them() -> None:
     np.testing.assert_array_equal(env.reset(), plain.reset(seed=1)[0])
     # in the peer's other mode the last observation of an episode is returned as it is
     ended, length = np.zeros(4, bool), np.zeros(4, int)
-    for t in range(12):
+    for t in range(16):
         obs, reward, done, infos = env.step(np.full(4, t % 4))
         last, _, terminated, truncated, _ = plain.step(np.full(4, t % 4))
         length += 1
