@@ -6,7 +6,8 @@ obs, reward, terminated, truncated, info = envs.step(actions)
 envs.send(actions); ...; envs.recv()                        # the same in two calls: threads play meanwhile
 
 The same seed and actions give AtariVectorEnv's observations, rewards, ends and info; but where an episode ends within a
-step's frames, the last observation's newest frame is the screen then seen, and AtariVectorEnv's is an older one. On top of it there are
+step's frames, the last observation's newest frame is the screen then seen, and AtariVectorEnv's is an older one.
+On top of it there are
 `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
 """
 
