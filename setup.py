@@ -28,8 +28,9 @@ emulator = Pybind11Extension(
     "accel_rl.emulator._core",
     ["accel_rl/emulator/binding.cpp"],
     cxx_std=17,
-    extra_compile_args=["-O3"],
-    depends=["accel_rl/emulator/emulator.h", *map(str, Path("accel_rl/emulator/core").glob("*.h"))],
+    extra_compile_args=["-O3", "-pthread"],
+    extra_link_args=["-pthread"],
+    depends=[str(path) for path in Path("accel_rl/emulator").rglob("*.h")],
 )
 # no fused multiply-add: returns equal torch's bit for bit
 host = Pybind11Extension(

@@ -3,7 +3,20 @@
 Built where a C++ compiler is found.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from accel_rl.emulator.atari import AtariEmulator
 from accel_rl.emulator.games import games
 
-__all__ = ["AtariEmulator", "games"]
+if TYPE_CHECKING:
+    from accel_rl.emulator.vector_env import VectorEnv
+
+__all__ = ["AtariEmulator", "VectorEnv", "games"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "VectorEnv":  # loads Gymnasium, of which a worker has no need
+        from accel_rl.emulator.vector_env import VectorEnv
+
+        return VectorEnv
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

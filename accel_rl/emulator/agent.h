@@ -46,24 +46,38 @@ class Agent : public Emulator {
         observe(out);
     }
 
-    // draws: frame_skip numbers in [0, 1) for the sticky actions; null where there are none.
-    Outcome step(u32 action, const double* draws, u8* out) {
+    // The frames of an agent step and what they show. draws: frame_skip numbers in [0, 1) for the sticky actions; null where
+    // there are none. pooled: the maximum of the last two frames, else the last alone. one_life: a lost one ends it,
+    // too; most: so do as many frames.
+    struct Played {
+        double reward;
+        bool ended;
+    };
+    Played play(u32 action, const double* draws, bool pooled, bool one_life, u32 most, u8* out) {
         Scratch& work = scratch();
+        const i32 lives_first = lives();
         const u32 skip = rules_.frame_skip;
+        const bool both = pooled && skip > 1;
         double reward = 0;
         bool ended = over();
         u32 frames = 0;
-        while (frames < skip && !ended) {
+        while (frames < skip && frames < most && !ended && !(one_life && lives() < lives_first)) {
             if (!draws || draws[frames] >= rules_.repeat_probability) held = action;
             frames++;
-            GrayFrame* const gray = frames == skip ? &work.last : frames + 1 == skip ? &work.first : nullptr;
+            GrayFrame* const gray = frames == skip ? &work.last : both && frames + 1 == skip ? &work.first : nullptr;
             const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_, best_spread()} : FastCanvas{};
             reward += fast() ? act_drawn(held, gray, &canvas) : act(held);
             if (gray && !fast()) copy_gray(*gray, luminance_);
             ended = over();
         }
         if (frames < skip) observe(out);
-        else observer(work).observe(skip > 1 ? work.first : work.last, skip > 1 ? &work.last : nullptr, out);
+        else observer(work).observe(both ? work.first : work.last, both ? &work.last : nullptr, out);
+        return {reward, ended};
+    }
+
+    // One agent step; draws as in play().
+    Outcome step(u32 action, const double* draws, u8* out) {
+        const auto [reward, ended] = play(action, draws, true, false, ~0u, out);
         const i32 left = lives();
         Outcome outcome{float(reward), ended || (rules_.life_loss && left < lives_before), false, ended};
         lives_before = left;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "agent.h"
+#include "vector_binding.h"
 
 namespace py = pybind11;
 using namespace accel;
@@ -260,4 +260,5 @@ PYBIND11_MODULE(_core, m) {
         .def_readwrite("lives_before", &Agent::lives_before);
     m.def("step_agents", &step_agents, py::arg("agents"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
           py::arg("reward").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("ended").noconvert());
+    bind_vector(m);
 }

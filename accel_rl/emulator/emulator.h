@@ -56,6 +56,7 @@ class Emulator {
     void load() {
         random_seed(console_random_, CONSOLE_SEED);
         snap_.console_draws = 0;
+        snap_.frame = 0;
         std::memset(&snap_.state, 0, sizeof(State));
         for (u8& b : snap_.state.ram) b = u8(draw());
         fill_cartridge();
@@ -97,6 +98,11 @@ class Emulator {
         else console_.run_frame(pixels_.data(), draws_);
     }
 
+    // Sticky actions as the reference draws them, from the seed on.
+    void set_sticky(u32 seed, float probability) {
+        random_seed(snap_.sticky, seed);
+        snap_.sticky_probability = probability;
+    }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
     void set_steps(const Game& game) {  // another mode's; they count from the next reset on
         game_.steps = game.steps;

@@ -1,0 +1,159 @@
+// Python's face of a vector environment's players. The GIL is released wherever the caller waits.
+#pragma once
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "vector.h"
+
+namespace accel {
+
+namespace py = pybind11;
+
+// The arrays of one batch: obs [n, stack, height, width]; the rest [n].
+class PythonVector {
+  public:
+    using Bytes = py::array_t<u8, py::array::c_style>;
+    using Ints = py::array_t<i32, py::array::c_style>;
+    using Longs = py::array_t<long long, py::array::c_style>;
+    using Flags = py::array_t<bool, py::array::c_style>;
+
+    PythonVector(const py::list& agents, const py::dict& rules, u32 batch_size, const std::vector<int>& cores)
+        : agents_(agents), vector_(pointers(agents), rules_of(rules), batch_size, cores) {
+        if (batch_size < 1 || batch_size > vector_.size() || cores.empty()) throw std::invalid_argument("an impossible vector");
+    }
+    ~PythonVector() { stop(); }
+    void stop() {
+        py::gil_scoped_release release;
+        vector_.stop();
+    }
+
+    // which [n] players are reset, by seeds [n] (below 0: none). obs: the batch that all players make, or None.
+    void reset(const Ints& which, const Longs& seeds, std::optional<Bytes> obs) {
+        if (seeds.size() != which.size()) throw std::invalid_argument("as many seeds as players are wanted");
+        std::vector<Task> tasks;
+        for (py::ssize_t i = 0; i < which.size(); i++) tasks.push_back({u32(which.at(i)), -1, seeds.at(i), nullptr});
+        start(tasks, obs);
+    }
+
+    // actions [n] of the 18 for the players `which` [n].
+    void send(const Ints& which, const Ints& actions, std::optional<Bytes> obs) {
+        if (actions.size() != which.size()) throw std::invalid_argument("as many actions as players are wanted");
+        std::vector<Task> tasks;
+        for (py::ssize_t i = 0; i < which.size(); i++) {
+            if (actions.at(i) < 0 || actions.at(i) >= i32(ACTIONS)) throw std::invalid_argument("an action is not one of the 18");
+            tasks.push_back({u32(which.at(i)), actions.at(i), -1, nullptr});
+        }
+        start(tasks, obs);
+    }
+
+    // Writes one batch. numbers [4, n] int32: env_id, lives, frame_number, episode_frame_number. True: an episode ended in
+    // SAME_STEP mode, `final` has more to tell.
+    bool recv(std::optional<Bytes> obs, Ints& reward, Flags& terminated, Flags& truncated, Ints& numbers) {
+        {
+            py::gil_scoped_release release;
+            batch_ = vector_.recv();
+        }
+        const size_t n = batch_.size();
+        check(obs, n);
+        if (size_t(reward.size()) != n || size_t(terminated.size()) != n || size_t(truncated.size()) != n || size_t(numbers.size()) != 4 * n)
+            throw std::invalid_argument("an array has the wrong size");
+        bool any = false;
+        for (size_t i = 0; i < n; i++) {
+            const Player& player = vector_.player(batch_[i]);
+            const Report& report = player.finished ? player.final_report : player.report;
+            reward.mutable_data()[i] = report.reward;
+            terminated.mutable_data()[i] = report.terminated;
+            truncated.mutable_data()[i] = report.truncated;
+            i32* const to = numbers.mutable_data() + i;
+            to[0] = i32(batch_[i]);
+            put(player.report, to, n);
+            any |= player.finished;
+        }
+        if (obs) {
+            u8* const to = obs->mutable_data();
+            py::gil_scoped_release release;
+            for (size_t i = 0; i < n; i++) vector_.player(batch_[i]).write(to + i * vector_.player(0).bytes());
+        }
+        return any;
+    }
+
+    // Of the last batch: obs and numbers as they were at the ends; ended [n]: where there was one. The rest stays as it is.
+    void final(Bytes& obs, Ints& numbers, Flags& ended) {
+        const size_t n = batch_.size();
+        check(obs, n);
+        if (size_t(ended.size()) != n || size_t(numbers.size()) != 4 * n) throw std::invalid_argument("an array has the wrong size");
+        for (size_t i = 0; i < n; i++) {
+            const Player& player = vector_.player(batch_[i]);
+            ended.mutable_data()[i] = player.finished;
+            if (!player.finished) continue;
+            player.write_final(obs.mutable_data() + i * player.bytes());
+            put(player.final_report, numbers.mutable_data() + i, n);
+        }
+    }
+
+    std::vector<bool> waiting() {
+        std::vector<bool> out;
+        for (u32 i = 0; i < vector_.size(); i++) out.push_back(vector_.player(i).waits_for_reset());
+        return out;
+    }
+    void drain() {
+        py::gil_scoped_release release;
+        vector_.drain();
+    }
+
+  private:
+    static void put(const Report& report, i32* to, size_t n) {
+        to[n] = report.lives, to[2 * n] = i32(report.frame), to[3 * n] = i32(report.episode_frame);
+    }
+    static std::vector<Agent*> pointers(const py::list& agents) {
+        std::vector<Agent*> out;
+        for (auto agent : agents) out.push_back(py::cast<Agent*>(agent));
+        if (out.empty()) throw std::invalid_argument("a vector has at least one player");
+        return out;
+    }
+    static PlayerRules rules_of(const py::dict& d) {
+        return {d["stack"].cast<u32>(), d["noop_max"].cast<u32>(), d["max_frames"].cast<u32>(), d["maxpool"].cast<bool>(),
+                d["fire"].cast<bool>(), d["episodic_life"].cast<bool>(), d["life_loss_info"].cast<bool>(), d["clips"].cast<bool>(),
+                AutoReset(d["autoreset"].cast<int>()), d["repeat_probability"].cast<float>()};
+    }
+    void check(const std::optional<Bytes>& obs, size_t n) {
+        if (obs && size_t(obs->size()) != n * vector_.player(0).bytes()) throw std::invalid_argument("obs has the wrong size");
+    }
+    // The players that have nothing to do show again what they showed.
+    void start(std::vector<Task>& tasks, std::optional<Bytes>& obs) {
+        check(obs, vector_.size());
+        for (const Task& task : tasks)
+            if (task.player >= vector_.size()) throw std::invalid_argument("there is no such player");
+        if (obs) {
+            u8* const to = obs->mutable_data();
+            const size_t bytes = vector_.player(0).bytes();
+            std::vector<bool> plays(vector_.size());
+            for (Task& task : tasks) task.to = to + task.player * bytes, plays[task.player] = true;
+            for (u32 i = 0; i < plays.size(); i++)
+                if (!plays[i]) vector_.player(i).show(to + i * bytes);
+        }
+        py::gil_scoped_release release;
+        vector_.send(tasks);
+    }
+
+    const py::list agents_;  // keeps them
+    Vector vector_;
+    std::vector<u32> batch_;
+};
+
+inline void bind_vector(py::module_& m) {
+    py::class_<PythonVector>(m, "Vector")
+        .def(py::init<const py::list&, const py::dict&, u32, const std::vector<int>&>(), py::arg("agents"), py::arg("rules"),
+             py::arg("batch_size"), py::arg("cores"))
+        .def("reset", &PythonVector::reset, py::arg("which"), py::arg("seeds"), py::arg("obs").noconvert())
+        .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert())
+        .def("recv", &PythonVector::recv, py::arg("obs").noconvert(), py::arg("reward").noconvert(), py::arg("terminated").noconvert(),
+             py::arg("truncated").noconvert(), py::arg("numbers").noconvert())
+        .def("final", &PythonVector::final, py::arg("obs").noconvert(), py::arg("numbers").noconvert(), py::arg("ended").noconvert())
+        .def("waiting", &PythonVector::waiting)
+        .def("drain", &PythonVector::drain)
+        .def("stop", &PythonVector::stop);
+}
+
+}  // namespace accel

@@ -1,0 +1,264 @@
+"""VectorEnv: the emulator as a Gymnasium vector environment; arguments and episodes are those of AtariVectorEnv.
+
+envs = VectorEnv("breakout", num_envs=8)                    # instead of AtariVectorEnv("breakout", num_envs=8)
+obs, info = envs.reset(seed=1)                              # [8, 4, 84, 84] uint8
+obs, reward, terminated, truncated, info = envs.step(actions)
+envs.send(actions); ...; envs.recv()                        # the same in two calls: threads play meanwhile
+
+The same seed and actions give AtariVectorEnv's observations, rewards, ends and info; but where an episode ends within a
+step's frames, the last observation's newest frame is the screen then seen, and AtariVectorEnv's is an older one.
+On top of it there are
+`AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+from gymnasium import error
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
+from gymnasium.vector.utils import batch_space
+
+from accel_rl.emulator import palette
+from accel_rl.emulator.agent import make_agent
+from accel_rl.emulator.atari import core
+from accel_rl.emulator.games import games
+from accel_rl.errors import ConfigError, nearest
+
+SIDE = 84
+INFO = ("env_id", "lives", "frame_number", "episode_frame_number")
+BENCHMARK_GAMES = 57  # the first of `games()`: verified to the release protocol
+FIRE = 1
+NO_LIMIT = 2**31 - 1
+MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED))}
+
+
+class VectorEnv(GymnasiumVectorEnv):
+    """`num_envs` games, played by `num_threads` threads outside the GIL.
+
+    batch_size: environments that recv() returns, the first to be done, if not all (0); info["env_id"] names them, and
+    the next send() is for them. num_threads: 0: one for each core that this process may use, at most one for each
+    environment. thread_affinity_offset: thread i stays on the (offset + i)-th of those cores; -1: anywhere.
+    max_num_frames_per_episode: emulated frames. noop_max: below it is the number of no-ops after a reset, drawn from
+    the seed. life_loss_info: a lost life terminates, though the game goes on; episodic_life: and the game is reset.
+
+    copy: False: observations lie in two buffers that are written in turn, and what recv() returns holds until the
+    send() after the next recv(); True: each has memory of its own, that holds for good. Neither is copied to become a
+    tensor: `torch.from_numpy(obs)` shares its memory.
+
+    Raises ConfigError for what the emulator has not; such an environment is ale-py's AtariVectorEnv.
+    """
+
+    def __init__(
+        self,
+        game: str,
+        num_envs: int,
+        *,
+        batch_size: int = 0,
+        num_threads: int = 0,
+        thread_affinity_offset: int = -1,
+        max_num_frames_per_episode: int = 108000,
+        repeat_action_probability: float = 0.0,
+        full_action_space: bool = False,
+        continuous: bool = False,
+        continuous_action_threshold: float = 0.5,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        img_height: int = SIDE,
+        img_width: int = SIDE,
+        grayscale: bool = True,
+        stack_num: int = 4,
+        frameskip: int = 4,
+        maxpool: bool = True,
+        noop_max: int = 30,
+        episodic_life: bool = False,
+        life_loss_info: bool = False,
+        reward_clipping: bool = True,
+        use_fire_reset: bool = True,
+        copy: bool = True,
+    ) -> None:
+        _check_game(game)
+        for name, value, only in (
+            ("img_height", img_height, SIDE),
+            ("img_width", img_width, SIDE),
+            ("grayscale", grayscale, True),
+            ("continuous", continuous, False),
+        ):
+            if value != only:
+                raise ConfigError(f"{name}={value}: must be {only}; for others use ale_py.vector_env.AtariVectorEnv")
+        for name, number, least, most in (
+            ("num_envs", num_envs, 1, 2**16),
+            ("batch_size", batch_size, 0, num_envs),
+            ("num_threads", num_threads, 0, 2**10),
+            ("thread_affinity_offset", thread_affinity_offset, -1, 2**16),
+            ("max_num_frames_per_episode", max_num_frames_per_episode, 1, NO_LIMIT),
+            ("stack_num", stack_num, 1, 2**10),
+            ("frameskip", frameskip, 1, 2**10),
+            ("noop_max", noop_max, 0, NO_LIMIT),
+        ):
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or not least <= number <= most:
+                raise ConfigError(f"{name}={number!r}: must be a whole number from {least} to {most}")
+        if not 0 <= repeat_action_probability <= 1:
+            raise ConfigError(f"repeat_action_probability={repeat_action_probability}: must be from 0 to 1")
+        mode = autoreset_mode.value if isinstance(autoreset_mode, AutoresetMode) else autoreset_mode
+        if mode not in MODES:
+            raise ConfigError(f"autoreset_mode={mode!r}: must be one of {', '.join(MODES)}" + nearest(mode, MODES))
+        codes = games()[game]["actions"]
+        if full_action_space:  # ale-py leaves out FIRE where a game has no use for it (skiing)
+            codes = [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
+        self._codes = np.array(codes, np.int32)
+        self.num_envs = num_envs
+        self.batch_size = batch_size or num_envs
+        self.autoreset_mode = AutoresetMode(mode)
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = Box(0, 255, (stack_num, SIDE, SIDE), np.uint8)
+        self.single_action_space = Discrete(len(codes))
+        self.observation_space = batch_space(self.single_observation_space, self.batch_size)
+        self.action_space = batch_space(self.single_action_space, self.batch_size)
+        rules = {
+            "stack": stack_num,
+            "noop_max": noop_max,
+            "max_frames": max_num_frames_per_episode,
+            "maxpool": maxpool,
+            "fire": use_fire_reset and FIRE in codes,
+            "episodic_life": episodic_life,
+            "life_loss_info": life_loss_info,
+            "clips": reward_clipping,
+            "autoreset": MODES[mode],
+            "repeat_probability": repeat_action_probability,
+        }
+        agents = [
+            make_agent(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False) for _ in range(num_envs)
+        ]
+        self._core = core().Vector(
+            agents, rules, self.batch_size, _cores(num_envs, num_threads, thread_affinity_offset)
+        )
+        self._whole = self.batch_size == num_envs
+        shape = (self.batch_size, stack_num, SIDE, SIDE)
+        self._shape = shape
+        self._buffers = None if copy else [np.zeros(shape, np.uint8) for _ in range(2)]
+        self._obs: np.ndarray | None = None  # the batch that is being played
+        self._last: np.ndarray | None = None  # the environments of the last one
+        self._new = np.full(num_envs, True)  # without a seed yet
+        self._pending = False
+
+    def reset(
+        self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """All environments, or those of options["reset_mask"] [num_envs] bool; the others show their last observation.
+
+        seed: the first one's, the others' follow by ones; or an array [environments that are reset], below 0: none."""
+        which = np.arange(self.num_envs, dtype=np.int32)
+        mask = (options or {}).get("reset_mask")
+        if mask is not None:
+            which = which[self._checked_mask(mask)]
+        seeds = _seeds(seed, which, self._new)
+        self._core.drain()
+        self._begin()
+        self._core.reset(which, seeds, self._obs if self._whole else None)
+        self._new[which] = False
+        self._pending = True
+        obs, _, _, _, info = self.recv()
+        return obs, info
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """Observations, rewards (int32), terminated, truncated and info."""
+        self.send(actions)
+        return self.recv()
+
+    def send(self, actions: np.ndarray) -> None:
+        """Actions [batch_size] for the environments of the last recv(); returns at once."""
+        actions = np.asarray(actions)
+        if actions.shape != (self.batch_size,) or actions.dtype.kind not in "iu":
+            raise ValueError(
+                f"actions of shape {actions.shape} and {actions.dtype}: must be whole numbers [{self.batch_size}]"
+            )
+        if actions.min() < 0 or actions.max() >= len(self._codes):
+            raise ValueError(f"actions from {actions.min()} to {actions.max()}: must be 0 to {len(self._codes) - 1}")
+        if self._last is None:
+            raise error.ResetNeeded("send() before reset()")
+        if self._pending:
+            raise error.AlreadyPendingCallError("send() twice: call recv() first", "send")
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            waiting = np.flatnonzero(np.array(self._core.waiting())[self._last])
+            if len(waiting):
+                ids = self._last[waiting].tolist()
+                raise error.ResetNeeded(f"environments {ids} have ended: reset(options={{'reset_mask': ...}}) first")
+        self._begin()
+        self._core.send(self._last, self._codes[actions], self._obs if self._whole else None)
+        self._pending = True
+
+    def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """The batch that was sent, or the first `batch_size` environments that are done; waits for it."""
+        if not self._pending:
+            raise error.NoAsyncCallError("recv() without send()", "recv")
+        n, obs = self.batch_size, self._obs
+        assert obs is not None
+        reward, numbers = np.empty(n, np.int32), np.empty((len(INFO), n), np.int32)
+        terminated, truncated = np.empty(n, bool), np.empty(n, bool)
+        self._pending = False
+        finished = self._core.recv(None if self._whole else obs, reward, terminated, truncated, numbers)
+        self._last = numbers[0].copy()
+        info: dict[str, Any] = dict(zip(INFO, numbers, strict=True))
+        if finished:
+            final_obs, final, ended = obs.copy(), numbers.copy(), np.empty(n, bool)
+            self._core.final(final_obs, final, ended)
+            info |= {"final_obs": final_obs, "_final_obs": ended}
+            info |= {"final_info": dict(zip(INFO, final, strict=True)), "_final_info": ended.copy()}
+        return obs, reward, terminated, truncated, info
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the threads."""
+        self._core.stop()
+
+    def _begin(self) -> None:
+        if self._buffers is None:
+            self._obs = np.empty(self._shape, np.uint8)
+        else:
+            self._buffers.reverse()
+            self._obs = self._buffers[0]
+
+    def _checked_mask(self, mask: Any) -> np.ndarray:
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):
+            raise ValueError(f"reset_mask={mask!r}: must be an array of bool [{self.num_envs}]")
+        if not self._whole:
+            raise ValueError(f"reset_mask with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
+        if not mask.all() and self._last is None:
+            raise error.ResetNeeded("reset_mask before the first reset of all environments")
+        return mask
+
+
+_WITH_FIRE = (1, *range(10, 18))
+
+
+def _check_game(game: str) -> None:
+    names = list(games())[:BENCHMARK_GAMES]
+    if game not in names:
+        raise ConfigError(
+            f"game={game!r}: must be one of the {BENCHMARK_GAMES} of the benchmark, such as 'ms_pacman'; for others use"
+            " ale_py.vector_env.AtariVectorEnv" + nearest(game, names)
+        )
+
+
+def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
+    """For each thread its core, -1: any."""
+    allowed = sorted(os.sched_getaffinity(0))
+    n = num_threads or min(len(allowed), num_envs)
+    return [-1 if offset < 0 else allowed[(offset + i) % len(allowed)] for i in range(n)]
+
+
+def _seeds(seed: int | np.ndarray | None, which: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """[len(which)] int64; below 0: none. An environment's first is of the system's randomness, if not given."""
+    if seed is None:
+        seeds = np.full(len(which), -1, np.int64)
+    elif isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        seeds = int(seed) + np.arange(len(which), dtype=np.int64)
+    elif isinstance(seed, np.ndarray) and seed.dtype.kind in "iu" and seed.shape == which.shape:
+        seeds = seed.astype(np.int64)
+    else:
+        raise ValueError(f"seed={seed!r}: must be a whole number, or an array of them [{len(which)}]")
+    if len(seeds) and seeds.max() >= 2**31:
+        raise ValueError(f"seed={seeds.max()}: must be below 2^31")
+    random = np.frombuffer(os.urandom(8 * len(which)), np.int64) & (2**31 - 1)
+    return np.where((seeds < 0) & new[which], random, seeds)

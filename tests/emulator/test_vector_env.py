@@ -1,0 +1,267 @@
+"""VectorEnv against ale-py's own AtariVectorEnv; buffers, arrival, resets, wrong input."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+pytest.importorskip("accel_rl.emulator._core")
+
+from ale_py.vector_env import AtariVectorEnv
+
+from accel_rl.emulator import VectorEnv
+from accel_rl.envs.games import ATARI_57
+from accel_rl.errors import ConfigError
+
+OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium's; the peer has no masks
+
+
+def assert_equal(theirs: tuple, ours: tuple, where: str, kept: bool = False) -> None:
+    """Observations, rewards, ends and info of one call.
+
+    Where a step ended early, the newest frame of the last observation is not compared: the peer's may be stale, as
+    `test_the_last_screen_is_shown` shows. kept: lost lives are told and games go on: the peer's final_obs of such an
+    end is memory never written."""
+    a, b = theirs[-1], ours[-1]
+    assert set(a) == set(b) - OURS, where
+    for key in set(a) - {"final_obs"}:
+        np.testing.assert_array_equal(b[key], a[key], err_msg=f"{where}: {key}")
+    for name, x, y in zip(("obs", "reward", "terminated", "truncated"), theirs[:-1], ours[:-1], strict=False):
+        assert x.dtype == y.dtype and x.shape == y.shape, f"{where}: {name}"
+        if name != "obs":
+            np.testing.assert_array_equal(y, x, err_msg=f"{where}: {name}")
+    same_step = "final_obs" in a
+    ended = theirs[2] | theirs[3] if len(theirs) == 5 else np.zeros(len(theirs[0]), bool)
+    stale = np.zeros_like(ended) if same_step and not kept else ended
+    np.testing.assert_array_equal(ours[0][~stale], theirs[0][~stale], err_msg=f"{where}: obs")
+    np.testing.assert_array_equal(ours[0][stale, :-1], theirs[0][stale, :-1], err_msg=f"{where}: obs at the end")
+    if same_step:
+        np.testing.assert_array_equal(b["_final_obs"], ended, err_msg=where)
+    if same_step and not kept:
+        final, our_final = a["final_obs"], b["final_obs"]
+        np.testing.assert_array_equal(our_final[ended, :-1], final[ended, :-1], err_msg=f"{where}: final_obs")
+
+
+def compare(game: str, steps: int, n: int = 3, seed: int = 3, **settings: Any) -> int:
+    """The number of ends."""
+    theirs = AtariVectorEnv(game, n, num_threads=1, **settings)
+    ours = VectorEnv(game, n, num_threads=1, **settings)
+    assert ours.single_observation_space == theirs.single_observation_space
+    assert ours.action_space == theirs.action_space
+    rng = np.random.default_rng(seed)
+    (a, info), (b, our_info) = theirs.reset(seed=seed), ours.reset(seed=seed)
+    assert_equal((a, info), (b, our_info), f"{game}, reset")
+    ends = 0
+    for t in range(steps):
+        actions = rng.integers(ours.single_action_space.n, size=n)
+        result = theirs.step(actions)
+        assert_equal(result, ours.step(actions), f"{game} {settings}, step {t}", "life_loss_info" in settings)
+        ends += int(np.sum(result[2] | result[3]))
+    theirs.close()
+    ours.close()
+    return ends
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize("game", ["pong", "breakout", "seaquest", "freeway"])
+def test_it_plays_as_the_peer(game: str, mode: str) -> None:
+    compare(game, 150, autoreset_mode=mode, repeat_action_probability=0.25)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"episodic_life": True},
+        {"life_loss_info": True},
+        {"episodic_life": True, "autoreset_mode": "SameStep"},
+        {"life_loss_info": True, "autoreset_mode": "SameStep"},
+        {"max_num_frames_per_episode": 101},
+        {"max_num_frames_per_episode": 101, "autoreset_mode": "SameStep"},
+        {"maxpool": False, "stack_num": 2},
+        {"frameskip": 3, "full_action_space": True, "use_fire_reset": False},
+        {"frameskip": 1, "maxpool": False, "stack_num": 1},
+        {"noop_max": 0, "reward_clipping": False},
+    ],
+    ids=lambda s: "-".join(f"{k}={v}" for k, v in s.items()),
+)
+def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> None:
+    ends = compare("breakout", 200, **settings)
+    assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
+
+
+def test_the_last_screen_is_shown() -> None:
+    """Where a game ends within a step's frames: the screen then seen, by ALEInterface itself; the peer's is older."""
+    import ale_py
+
+    from accel_rl.emulator.atari import rom_path
+    from accel_rl.envs.preprocess import make_preprocessor
+
+    settings: dict[str, Any] = {"noop_max": 0, "use_fire_reset": False, "stack_num": 1}
+    theirs, ours = AtariVectorEnv("breakout", 1, num_threads=1, **settings), VectorEnv("breakout", 1, **settings)
+    wrong = 0
+    for seed in range(3):
+        referee = ale_py.ALEInterface()
+        referee.setFloat("repeat_action_probability", 0.0)
+        referee.loadROM(rom_path("breakout"))
+        referee.reset_game()
+        codes = referee.getMinimalActionSet()
+        rng = np.random.default_rng(seed)
+        theirs.reset(seed=0)
+        ours.reset(seed=0)
+        ended, early = False, False
+        while not ended:
+            action = rng.integers(4, size=1)
+            their_obs, _, their_end, _, _ = theirs.step(action)
+            obs, _, terminated, _, _ = ours.step(action)
+            ended = bool(terminated[0])
+            assert ended == bool(their_end[0])
+            for left in (3, 2, 1, 0):
+                referee.act(codes[action[0]])
+                if referee.game_over():
+                    early = left > 0
+                    break
+        if not early:
+            continue
+        picture = make_preprocessor("84x84", 210)
+        picture.screens[1] = referee.getScreen()
+        shown = np.zeros((84, 84), np.uint8)
+        picture.last(shown)
+        np.testing.assert_array_equal(obs[0, 0], shown)
+        wrong += bool((their_obs[0, 0] != shown).any())
+    assert wrong
+
+
+def test_resets_go_on_with_the_seeds_streams() -> None:
+    theirs, ours = AtariVectorEnv("assault", 3, num_threads=1), VectorEnv("assault", 3)
+    for seed in (7, None, None, np.array([5, -1, 9]), 7):
+        assert_equal(theirs.reset(seed=seed), ours.reset(seed=seed), f"seed {seed}")
+    theirs.step(np.array([1, 2, 3]))
+    ours.step(np.array([1, 2, 3]))
+    options = {"reset_mask": np.array([False, True, False])}
+    assert_equal(theirs.reset(options=options), ours.reset(options=options), "a part")
+
+
+def test_threads_play_the_same() -> None:
+    envs = [VectorEnv("breakout", 5, num_threads=k, thread_affinity_offset=o) for k, o in ((1, -1), (3, 0))]
+    for env in envs:
+        env.reset(seed=1)
+    for t in range(60):
+        one, three = (env.step(np.full(5, t % 4)) for env in envs)
+        assert_equal(one, three, f"step {t}")
+
+
+def test_arrival() -> None:
+    """A batch smaller than the number of environments: every one is as it would be in a whole batch."""
+    whole, parts = VectorEnv("pong", 6, noop_max=0), VectorEnv("pong", 6, noop_max=0, batch_size=2, num_threads=2)
+    first, _ = whole.reset(seed=0)
+    obs, info = parts.reset(seed=0)
+    assert obs.shape == (2, 4, 84, 84)
+    np.testing.assert_array_equal(obs, first[info["env_id"]])
+    trace = [whole.step(np.full(6, t % 6))[0] for t in range(60)]
+    steps = np.zeros(6, int)
+    for _ in range(60):
+        which = info["env_id"]
+        assert len(set(which)) == 2
+        parts.send(steps[which] % 6)
+        steps[which] += 1
+        obs, _, _, _, info = parts.recv()
+        for i, picture in zip(info["env_id"], obs, strict=True):
+            if steps[i]:
+                np.testing.assert_array_equal(picture, trace[steps[i] - 1][i])
+    assert (steps > 0).all()
+
+
+def test_disabled_waits_for_the_mask() -> None:
+    env = VectorEnv("pong", 3, autoreset_mode="Disabled", max_num_frames_per_episode=40, noop_max=20)
+    env.reset(seed=2)
+    for _ in range(5):
+        env.step(np.array([2, 3, 0]))
+    env.reset(options={"reset_mask": np.array([True, False, False])})  # it ends later
+    while True:
+        obs, _, _, truncated, info = env.step(np.array([2, 3, 0]))
+        if truncated.any():
+            break
+    np.testing.assert_array_equal(truncated, [False, True, True])
+    with pytest.raises(gymnasium.error.ResetNeeded, match="have ended"):
+        env.step(np.array([2, 3, 0]))
+    shown, later = env.reset(options={"reset_mask": truncated})
+    assert (later["episode_frame_number"][truncated] < 20).all()
+    np.testing.assert_array_equal(shown[~truncated], obs[~truncated])
+    np.testing.assert_array_equal(later["episode_frame_number"][~truncated], info["episode_frame_number"][~truncated])
+    env.step(np.array([2, 3, 0]))
+
+
+def test_final_info_is_that_of_the_end() -> None:
+    env = VectorEnv("pong", 2, autoreset_mode="SameStep", max_num_frames_per_episode=40, noop_max=20)
+    env.reset(seed=2)
+    seen = 0
+    for _ in range(30):
+        _, _, _, truncated, info = env.step(np.array([2, 3]))
+        if truncated.any():
+            np.testing.assert_array_equal(info["_final_info"], truncated)
+            assert (info["final_info"]["episode_frame_number"][truncated] >= 40).all()
+            assert (info["episode_frame_number"][truncated] < 20).all()
+            seen += 1
+    assert seen
+
+
+def test_two_buffers_are_written_in_turn() -> None:
+    torch = pytest.importorskip("torch")
+    env, reference = VectorEnv("pong", 2, copy=False), VectorEnv("pong", 2)
+    tensors = [torch.from_numpy(env.reset(seed=0)[0])]
+    kept = [reference.reset(seed=0)[0]]
+    for _ in range(20):
+        tensors.append(torch.from_numpy(env.step(np.array([2, 3]))[0]))
+        kept.append(reference.step(np.array([2, 3]))[0])
+        for tensor, obs in zip(tensors[-2:], kept[-2:], strict=True):
+            np.testing.assert_array_equal(tensor.numpy(), obs)
+    assert len({t.data_ptr() for t in tensors}) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"game": "pongg"}, "nearest: pong"),
+        ({"game": "kaboom"}, "AtariVectorEnv"),
+        ({"img_height": 64}, "img_height=64: must be 84; for others use ale_py"),
+        ({"grayscale": False}, "grayscale=False: must be True"),
+        ({"continuous": True}, "continuous=True: must be False"),
+        ({"frameskip": 0}, "frameskip=0: must be a whole number from 1"),
+        ({"batch_size": 3}, "batch_size=3: must be a whole number from 0 to 2"),
+        ({"autoreset_mode": "SameStepp"}, "nearest: SameStep"),
+        ({"repeat_action_probability": 1.5}, "must be from 0 to 1"),
+    ],
+)
+def test_what_it_has_not_is_said_in_a_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        VectorEnv(**({"game": "pong", "num_envs": 2} | settings))
+    assert "\n" not in str(caught.value)
+
+
+def test_calls_out_of_order_and_wrong_actions() -> None:
+    env = VectorEnv("pong", 2)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.send(np.zeros(2, int))
+    env.reset(seed=0)
+    with pytest.raises(gymnasium.error.NoAsyncCallError):
+        env.recv()
+    for actions, message in ((np.zeros(3, int), "shape"), (np.zeros(2), "float"), (np.array([0, 6]), "must be 0 to 5")):
+        with pytest.raises(ValueError, match=message):
+            env.send(actions)
+    env.send(np.zeros(2, int))
+    with pytest.raises(gymnasium.error.AlreadyPendingCallError):
+        env.send(np.zeros(2, int))
+    env.reset(seed=0)  # what was sent is forgotten
+    with pytest.raises(ValueError, match="reset_mask"):
+        env.reset(options={"reset_mask": np.array([1, 0])})
+    env.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("game", ATARI_57)
+def test_every_game_plays_as_the_peer(game: str) -> None:
+    for mode in ("NextStep", "SameStep"):
+        compare(game, 1000, n=2, autoreset_mode=mode, repeat_action_probability=0.25, episodic_life=True)
