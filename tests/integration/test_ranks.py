@@ -56,7 +56,7 @@ def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
     assert checkpoint_bytes(whole) != checkpoint_bytes(whole / "ranks/1")  # other environments
 
 
-@pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
+@pytest.mark.parametrize("algorithm", ["a2c", *(pytest.param(a, marks=pytest.mark.slow) for a in ("ppo", "dqn"))])
 def test_one_asynchronous_rank_equals_single_mode(tmp_path, algorithm):
     """RMSProp, Adam, and a replay: every column of every row."""
     more = {"dqn": ("--replay.size", 2_000, "--replay.start", 500, "--target-interval", 200)}.get(algorithm, ())
@@ -105,7 +105,7 @@ def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
     assert steps == sorted(set(steps)) and steps[-1] >= 40_000
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.parametrize("victim", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_killed_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path, victim):
     folder = tmp_path / "run"
     process = start("train", "a2c", *LONG, "--ranks", 2, "--update", "async", "--run-dir", folder)
