@@ -82,8 +82,7 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
 def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, int]:
     """The run folder, new or gone on with -> (folder, configuration, env steps of its checkpoint or -1)."""
     if not (path / "config.json").exists():
-        sampler = replace(config.sampler, horizon=config.T)
-        config = replace(config, run_dir=str(path), sampler=sampler, env=config.env.resolved())
+        config = replace(config.resolved(), run_dir=str(path))
         return RunFolder.create(path, config), config, -1
     run, begun = RunFolder.open(path)
     if (begun.algorithm, begun.group.size) != (config.algorithm, config.group.size):
