@@ -28,9 +28,8 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.signals import StopRequest
 
-_SAMPLER, _MODEL, _EVALUATION, _SECONDARY, _BEHAVIOUR, _RANK = range(
-    6
-)  # streams of randomness that follow from the run's seed
+# streams of randomness that follow from the run's seed
+_SAMPLER, _MODEL, _EVALUATION, _SECONDARY, _BEHAVIOUR, _RANK = range(6)
 
 
 def derived_seed(seed: int, stream: int, *index: int) -> int:
