@@ -37,7 +37,7 @@ host = Pybind11Extension(
     "accel_rl.ops._host",
     ["accel_rl/ops/host.cpp"],
     cxx_std=17,
-    depends=["accel_rl/ops/interleave.h", "accel_rl/ops/second.h"],
+    depends=[str(path) for path in Path("accel_rl/ops").glob("*.h")],
     extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
     extra_link_args=["-pthread"],
 )

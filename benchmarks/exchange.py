@@ -24,6 +24,7 @@ from typing import Any
 
 from accel_rl.arguments import parse
 from accel_rl.errors import ConfigError
+from accel_rl.hardware import allowed_cores, pin
 from accel_rl.process import before_torch
 
 before_torch()
@@ -174,9 +175,17 @@ def waiting_ranks(o: Options, fd: int, gradients: int) -> Iterator[None]:
             p.wait()
 
 
+def settle(rank: int, threads: int) -> None:
+    """On a core of its own, as the ranks of a run have."""
+    cores = allowed_cores()
+    if threads == 1:
+        pin((cores[rank % len(cores)],))
+    tune_torch(threads)
+
+
 def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
     """One of them: until it is killed."""
-    tune_torch(1)
+    settle(rank, 1)
     config = config_of(o)
     with met(config, file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group:
         shared = shared_of(config, group, gradients)
@@ -187,20 +196,26 @@ def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
                 group.peers.sum_(message) if asked == GLOO else shared.reduce(loss)
 
 
-def measure(o: Options) -> dict[str, Any]:
-    tune_torch(o.threads)
-    fd, gradients = os.memfd_create("store"), os.memfd_create("gradients")
+def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[float]]]:
+    """(parameters, milliseconds of each part by turn)."""
     names = ("update", "clip", "rule", "all_reduce", "shared_reduce", "push")
     found: dict[str, list[float]] = {name: [] for name in names}
-    with waiting_ranks(o, fd, gradients), met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group:
+    with met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group:
         parts = Parts(o, group, gradients)
-        parameters = len(parts.learner.flat.data)
         for name in found:  # once to warm up
             getattr(parts, name)()
         for _ in range(o.repeats):
             for name, values in found.items():
                 values.append(getattr(parts, name)())
         parts.close()
+        return len(parts.learner.flat.data), found
+
+
+def measure(o: Options) -> dict[str, Any]:
+    fd, gradients = os.memfd_create("store"), os.memfd_create("gradients")
+    with waiting_ranks(o, fd, gradients):
+        settle(0, o.threads)
+        parameters, found = timed(o, fd, gradients)
     os.close(fd)
     os.close(gradients)
     m = medians(found)

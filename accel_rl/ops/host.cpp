@@ -5,7 +5,7 @@
 //     gather   cells -> ReplayBatch         the memory's speed is the limit, so two threads share it
 //     update   cells, errors -> sums        up again
 //
-// and, for the first layer of a network, pictures -> numbers in channels-last order.
+// and, for the first layer of a network, pictures -> numbers in channels-last order; copies past the cache; sums.
 //
 // Arrays come as addresses of contiguous tensors, whose owner is Python; the GIL is released while they are read.
 #include <pybind11/pybind11.h>
@@ -20,6 +20,8 @@
 
 #include "interleave.h"
 #include "second.h"
+#include "stream.h"
+#include "sum.h"
 
 namespace py = pybind11;
 
@@ -237,10 +239,25 @@ void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, addre
     second.run(N, part);
 }
 
+void stream(address to, address from, i64 bytes) {
+    py::gil_scoped_release nogil;
+    accel::stream(at<char>(to), at<const char>(from), size_t(bytes));
+}
+
+// parts: addresses of float32 [n] each -> the sum of the sums' squares.
+double weighted_sum(const std::vector<address>& parts, const std::vector<float>& weights, address out, i64 n) {
+    py::gil_scoped_release nogil;
+    std::vector<const float*> from;
+    for (const address part : parts) from.push_back(at<const float>(part));
+    return accel::weighted_sum(from.data(), weights.data(), from.size(), at<float>(out), size_t(n));
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_host, m) {
+    m.def("weighted_sum", &weighted_sum);
     m.def("channels_last", &channels_last);
+    m.def("stream", &stream);
     py::class_<HostRing>(m, "HostRing")
         .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())
         .def("sampleable", &HostRing::sampleables)

@@ -1,4 +1,5 @@
-"""What is compiled for the host: draws from a replay in one call instead of a hundred operations; pictures in order."""
+"""What is compiled for the host: draws from a replay in one call instead of a hundred operations; pictures in order;
+copies past the cache."""
 
 import importlib
 from types import ModuleType
@@ -34,3 +35,27 @@ def channels_last(pictures: Tensor, dtype: torch.dtype) -> Tensor:
     source, size, bfloat16 = pictures.data_ptr(), (n, stack, height * width), dtype == torch.bfloat16
     module.channels_last(*size, source, pictures.stride(0), out.data_ptr(), bfloat16, torch.get_num_threads())
     return out
+
+
+def stream(out: Tensor, source: Tensor) -> None:
+    """out.copy_(source), past the cache where both are whole pieces of the host's memory: for what others will read."""
+    alike = out.device.type == source.device.type == "cpu" and (out.dtype, out.shape) == (source.dtype, source.shape)
+    module = compiled() if alike and out.is_contiguous() and source.is_contiguous() else None
+    if module is None:
+        out.copy_(source)
+    else:
+        module.stream(out.data_ptr(), source.data_ptr(), out.nbytes)
+
+
+def weighted_sum(parts: list[Tensor], weights: list[float], out: Tensor) -> float:
+    """out [n] = the parts [n] (float32, on the host, in one piece each), weighted, added up in their order.
+
+    Returns the sum of its squares. In one pass over the memory where it is compiled.
+    """
+    module = compiled()
+    if module is not None:
+        return float(module.weighted_sum([p.data_ptr() for p in parts], weights, out.data_ptr(), len(out)))
+    torch.mul(parts[0], weights[0], out=out)
+    for part, weight in zip(parts[1:], weights[1:], strict=True):
+        out.add_(part, alpha=weight)
+    return float(out.double().square().sum())

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.shared_memory import Layout, SharedArrays
+from accel_rl.ops.host import stream
 from accel_rl.optim.robust_lock import LOCK_BYTES, RobustLocks
 from accel_rl.optim.rules import ALIGNMENT
 
@@ -102,10 +103,10 @@ class Central:
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]
-        copy.tensors["parameters"].copy_(parameters)
+        stream(copy.tensors["parameters"], parameters)
         for name, value in state.items():
             if isinstance(value, Tensor):
-                copy.tensors[name].copy_(value)
+                stream(copy.tensors[name], value)
             else:
                 copy.numbers[name][0] = value
         if self._checks:

@@ -11,16 +11,16 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 ALIGNMENT = 64  # floats; vector instructions round otherwise than the scalar ones at a slice's ragged end
-_SETTLED = 1e9  # a step number at which Adam's corrections of its bias are 1
+_SETTLED = 1e9  # a step number at which Adam's corrections of its bias are 1; in float32 the next is the same
 
 
 def _fused_adam(
-    data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, steps: float, lr: float, betas: tuple[float, float],
+    data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, steps: Tensor, lr: float, betas: tuple[float, float],
     epsilon: float,
 ) -> None:  # fmt: skip
-    """One Adam update in place, after `steps` earlier ones."""
+    """One Adam update in place, after `steps` [] earlier ones, which then are one more."""
     adam(
-        [data], [grad], [mean], [square], [], [torch.tensor(steps, device=data.device)],
+        [data], [grad], [mean], [square], [], [steps],
         amsgrad=False, beta1=betas[0], beta2=betas[1], lr=lr, weight_decay=0.0, eps=epsilon, maximize=False, fused=True,
     )  # fmt: skip
 
@@ -58,11 +58,12 @@ class RMSProp:
         self.square = torch.zeros(size, device=device)
         self.mean = torch.zeros(size, device=device) if centered else None
         self._scratch = None if epsilon_inside or centered else torch.zeros(size, device=device)
+        self._settled = torch.tensor(_SETTLED, device=device)
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None:
         if self._scratch is not None:  # Adam without memory of the gradient and without corrections
             betas = 0.0, self.decay
-            _fused_adam(data, grad, self._scratch, self.square, _SETTLED, learning_rate, betas, self.epsilon)
+            _fused_adam(data, grad, self._scratch, self.square, self._settled, learning_rate, betas, self.epsilon)
             return
         variance = self.square.mul_(self.decay).addcmul_(grad, grad, value=1 - self.decay)
         if self.mean is not None:
@@ -96,7 +97,8 @@ class Adam:
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None:
         betas = self.beta_1, self.beta_2
-        _fused_adam(data, grad, self.mean, self.square, float(self.steps), learning_rate, betas, self.epsilon)
+        steps = torch.tensor(float(self.steps), device=data.device)
+        _fused_adam(data, grad, self.mean, self.square, steps, learning_rate, betas, self.epsilon)
         self.steps += 1
 
     def state_dict(self) -> dict[str, Any]:

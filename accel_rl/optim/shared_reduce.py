@@ -7,22 +7,23 @@
 Beside an update of A3C-Net on a core a collective over sockets is long: it copies the gradient four times.
 """
 
+import math
 import os
 import time
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.errors import RunError
+from accel_rl.ops.host import weighted_sum
 from accel_rl.optim.all_reduce import AllReduce, Collective
 from accel_rl.optim.central import chunks
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.rules import Rule
 
 _LINE = 8  # int64 of a cache line
-_SPINS = 200
+_SPIN_S = 2e-3  # who waits longer sleeps: what others have on this core may be what is waited for
 _SLEEP_S = 2e-4
 
 
@@ -43,10 +44,12 @@ class SharedReduce(AllReduce):
         super().__init__(flat, rule, max_norm, peers, check_interval)
         n, R = len(flat.message), peers.size
         layout: Layout = {"parts": ("float32", (R, n)), "sum": ("float32", (n,)), "turns": ("int64", (R, _LINE))}
+        layout["squares"] = ("float64", (R, _LINE))
         memory = SharedArrays.over(layout, fd) if peers.rank == 0 else None
         peers.least(0)
         memory = memory or SharedArrays.attach(layout, fd)
-        self._answer_s, self._turns, self._memory = answer_s, memory["turns"], memory
+        self._answer_s, self._memory = answer_s, memory
+        self._turns, self._squares = memory["turns"], memory["squares"]
         self._parts, self._sum = torch.from_numpy(memory["parts"]), torch.from_numpy(memory["sum"])
         shares = chunks(n - 2, R)
         self._share = shares[peers.rank] if peers.rank < len(shares) else slice(0, 0)
@@ -59,21 +62,21 @@ class SharedReduce(AllReduce):
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
         n = sum(counts) or float("nan")  # nothing to learn from: an update that is skipped
-        torch.mul(parts[0, share], counts[0] / n, out=total[share])
-        for part, count in zip(parts[1:], counts[1:], strict=True):
-            total[share].add_(part[share], alpha=count / n)
+        shares = [part[share] for part in parts]
+        self._squares[self.peers.rank, 0] = weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()
-        norm = torch.linalg.vector_norm(total)
-        scale: Any = 1.0 if self.max_norm is None else (self.max_norm / (norm + 1e-6)).clamp(max=1.0)
+        norm = math.sqrt(self._squares[:, 0].sum())
+        scale = 1.0 if self.max_norm is None else min(self.max_norm / (norm + 1e-6), 1.0)
         torch.mul(total, scale, out=self.flat.grad)
-        return norm, torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
+        return torch.tensor(norm), torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
 
     def _meet(self) -> None:
         """Return when all ranks have come. RunError, naming who has not."""
         turns, rank = self._turns, self.peers.rank
         turns[rank, 0] += 1
         turn, waited = turns[rank, 0], 0.0
-        for _ in range(_SPINS):
+        spin_until = time.monotonic() + _SPIN_S
+        while time.monotonic() < spin_until:
             if (turns[:, 0] >= turn).all():
                 return
             os.sched_yield()

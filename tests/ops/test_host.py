@@ -103,3 +103,31 @@ def test_pictures_in_channels_last_order(stack, size, dtype, threads):
             assert torch.equal(got, want) and got.stride() == want.stride() and got.dtype == dtype
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("head", [0, 1, 5, 8])
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 63, 1000, 4097])
+def test_a_copy_past_the_cache_is_a_copy(n, head):
+    memory, source = torch.full((n + 16,), -1.0), torch.arange(float(n + 3))[3:]
+    host.stream(memory[head : head + n], source)
+    assert torch.equal(memory[head : head + n], source)
+    assert (memory[:head] == -1).all()
+    assert (memory[head + n :] == -1).all()
+    double = torch.zeros(n, dtype=torch.float64)
+    host.stream(double, source)  # where it cannot be one piece of bytes
+    assert torch.equal(double, source.double())
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, 15, 1024, 5000])
+def test_weighted_sums_and_their_squares(n, parts):
+    g = torch.Generator().manual_seed(0)
+    vectors, weights = [torch.randn(n, generator=g) for _ in range(parts)], [0.5 + k for k in range(parts)]
+    out = torch.empty(n)
+    squares = host.weighted_sum(vectors, weights, out)
+    expected = sum(w * v.double() for w, v in zip(weights, vectors, strict=True))
+    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-6)
+    assert squares == pytest.approx(float(expected.square().sum()), rel=1e-5)
+    vectors[0][0] = torch.nan
+    assert host.weighted_sum(vectors, weights, out) != squares
+    assert out[0].isnan()
