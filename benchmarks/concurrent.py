@@ -8,14 +8,14 @@ arrival or (synchronized) all at once; learning in turns with them or (concurren
     training  env steps/s that learning alone would keep up with, F of them an update
     bound     in turns 1 / (1/sampling + 1/training), side by side min(sampling, training)
 
-and the time of each stage: stepping (of the workers), acting and waiting (of the sampler), training. The paper's hours
-are for 50 M steps on a GTX 1080 and 8 threads of an i7-7700K.
+and the time of each stage: stepping (of the workers), acting and waiting (of the sampler), training. `of stages` is S
+against the same bound from the times that sampling and training took within the whole, at that moment of the machine and
+beside each other. The paper's hours are for 50 M steps on a GTX 1080 and 8 threads of an i7-7700K.
 
     python -m benchmarks.concurrent --json OUT [--network a3c] [--samplers 1 2 4 8] [--repeats 5]
 """
 
 import contextlib
-import json
 import os
 import sys
 import tempfile
@@ -25,7 +25,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from accel_rl.arguments import parse
 from accel_rl.errors import ConfigError
 from accel_rl.process import before_torch
 
@@ -41,7 +40,7 @@ from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from accel_rl.samplers.worker_pool import WorkerPool  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
-from benchmarks.machine import machine  # noqa: E402
+from benchmarks.program import program  # noqa: E402
 
 PAPER_HOURS = {  # Table 1: (samplers, concurrent, synchronized)
     (1, False, False): 25.08, (1, True, False): 20.64,
@@ -50,7 +49,7 @@ PAPER_HOURS = {  # Table 1: (samplers, concurrent, synchronized)
     (8, False, False): 16.92, (8, True, False): 11.68, (8, False, True): 14.60, (8, True, True): 9.02,
 }  # fmt: skip
 STEPS = 50_000_000  # that the paper's hours are for
-STAGES = ("stepping", "acting", "waiting", "training")
+STAGES = ("stepping", "acting", "waiting", "sampling", "training")
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,6 @@ class Options:
             raise ConfigError(f"--samplers {list(self.samplers)}: each must be at least 1")
         if min(self.period, self.train_every, self.repeats) < 1 or not self.seconds > 0:
             raise ConfigError("--period, --train-every, --repeats: at least 1; --seconds: above 0")
-        if self.json and not Path(self.json).absolute().parent.is_dir():
-            raise ConfigError(f"{self.json}: there is no folder {Path(self.json).absolute().parent}")
         for variant in variants(self.samplers):
             variant.config(self).check()
 
@@ -160,6 +157,7 @@ class Measured:
         self.clocks = {
             "acting": Clock(self.sampler.server, "serve"),
             "waiting": Clock(self.sampler.engine, "wait"),
+            "sampling": Clock(self.sampler, "collect"),
             "training": Clock(self.learner, "update"),
         }
         self.stages: list[dict[str, float]] = []  # microseconds an env step, of each measurement
@@ -217,11 +215,12 @@ class Measured:
         os.sched_setaffinity(0, self._all)
 
 
-def measure(o: Options, folder: Path) -> list[dict[str, Any]]:
+def measure(o: Options) -> dict[str, Any]:
     cores, which = set(hardware.allowed_cores()), variants(o.samplers)
     bar = Bar(3 * len(which) * o.repeats)
     with contextlib.ExitStack() as stack:
         stack.callback(bar.close)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         built: dict[str, Measured] = {}
         for variant in which:
             built[variant.name] = Measured(variant, o, folder, cores)
@@ -237,6 +236,8 @@ def measure(o: Options, folder: Path) -> list[dict[str, Any]]:
         pairs = list(zip(rates["sampling"], rates["training"], strict=True))
         bounds = [min(s, t) if variant.concurrent else 1 / (1 / s + 1 / t) for s, t in pairs]
         stages = built[variant.name].stages
+        whole = max if variant.concurrent else sum
+        of_stages = [whole((s["sampling"], s["training"])) for s in stages]
         results.append(
             asdict(variant)
             | {
@@ -245,23 +246,25 @@ def measure(o: Options, folder: Path) -> list[dict[str, Any]]:
                 "median": medians(rates | {"bound": bounds}),
                 "stages_us": medians({name: [s[name] for s in stages] for name in STAGES}),
                 "of_bound": ratio(rates["S"], bounds),
+                "of_stages": ratio(rates["S"], [1e6 / us for us in of_stages]),
                 "speedup": ratio(rates["S"], first),
             }
         )
-    return results
+    return {"results": results}
 
 
-def report(results: list[dict[str, Any]]) -> list[str]:
+def report(o: Options, result: dict[str, Any]) -> list[str]:
     """Tables 1 and 3, ours beside the paper's, with the stages. Ratios are medians of those of each turn."""
-    head = f"{'W':>2} {'variant':13}{'steps/s':>9}{'50 M, h':>9}{'speedup':>9}{'paper':>7}{'of bound':>10}"
+    head = f"{'W':>2} {'variant':13}{'steps/s':>9}{'50 M, h':>9}{'speedup':>9}{'paper':>7}{'of bound':>10}{'of stages':>11}"
     lines = [head + "   us/step: " + "  ".join(f"{s:>8}" for s in STAGES)]
-    for r in results:
+    for r in result["results"]:
         hours = PAPER_HOURS.get((r["samplers"], r["concurrent"], r["synchronized"]))
         paper = f"{PAPER_HOURS[1, False, False] / hours:.2f}" if hours else "-"
         S, us = r["median"]["S"], r["stages_us"]
         lines.append(
             f"{r['samplers']:>2} {r['name'].split()[1]:13}{S:>9,.0f}{STEPS / S / 3600:>9.2f}"
-            f"{r['speedup']['median_by_turn']:>9.2f}{paper:>7}{r['of_bound']['median_by_turn']:>10.2f}            "
+            f"{r['speedup']['median_by_turn']:>9.2f}{paper:>7}{r['of_bound']['median_by_turn']:>10.2f}"
+            f"{r['of_stages']['median_by_turn']:>11.2f}            "
             + "  ".join(f"{us[s]:>8,.0f}" for s in STAGES)
         )
     lines.append("stepping: of all samplers together; with more of them than cores it holds their waits for a core")
@@ -269,19 +272,7 @@ def report(results: list[dict[str, Any]]) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    try:
-        o = parse(Options, argv, "python -m benchmarks.concurrent", __doc__ or "")
-        o.check()
-        with tempfile.TemporaryDirectory() as folder:
-            results = measure(o, Path(folder))
-    except ConfigError as e:
-        print(f"benchmarks.concurrent: {e}", file=sys.stderr)
-        return 2
-    print("\n".join(report(results)))
-    if o.json:
-        text = json.dumps({"options": asdict(o), "machine": machine(), "results": results}, indent=1)
-        Path(o.json).write_text(text + "\n")
-    return 0
+    return program("concurrent", __doc__, Options, argv, Options.check, measure, report)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,12 @@ Shares are of an update, medians of interleaved measurements.
 """
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from accel_rl.arguments import parse
@@ -45,7 +43,7 @@ from accel_rl.process import tune_torch  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
 from accel_rl.runners.synchronous import Synchronous, met  # noqa: E402
 from benchmarks.interleave import medians  # noqa: E402
-from benchmarks.machine import machine  # noqa: E402
+from benchmarks.program import program  # noqa: E402
 
 SPEC = EnvSpec("frames", (104, 80), "uint8", 6, 4)
 
@@ -230,7 +228,8 @@ def measure(o: Options) -> dict[str, Any]:
     }
 
 
-def report(r: dict[str, Any], o: Options) -> list[str]:
+def report(o: Options, result: dict[str, Any]) -> list[str]:
+    r: dict[str, Any] = result["result"]
     m = r["median"]
     return [
         f"an update of {r['batch']} samples, {r['parameters']:,} parameters: {m['update']:.2f} ms, "
@@ -250,27 +249,15 @@ def check(o: Options) -> None:
             raise ConfigError(f"--{name} {getattr(o, name)}: must be at least 1")
     if o.network not in ("a3c", "dqn", "nature"):
         raise ConfigError(f"--network {o.network}: must be of a3c, dqn, nature")
-    if o.json and not Path(o.json).absolute().parent.is_dir():
-        raise ConfigError(f"{o.json}: there is no folder {Path(o.json).absolute().parent}")
 
 
 def main(argv: list[str]) -> int:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     place = dict(a.split("=") for a in argv if a.startswith(("rank=", "fd=", "gradients=")))
-    try:
-        o = parse(Options, [a for a in argv if a[:2] == "--" or "=" not in a], "python -m benchmarks.exchange", __doc__)
-        check(o)
-    except ConfigError as e:
-        print(f"benchmarks.exchange: {e}", file=sys.stderr)
-        return 2
+    argv = [a for a in argv if a[:2] == "--" or "=" not in a]
     if place:
-        wait(o, int(place["rank"]), int(place["fd"]), int(place["gradients"]))
-    result = measure(o)
-    print("\n".join(report(result, o)))
-    if o.json:
-        text = json.dumps({"options": asdict(o), "machine": machine(), "result": result}, indent=1)
-        Path(o.json).write_text(text + "\n")
-    return 0
+        wait(parse(Options, argv, ""), int(place["rank"]), int(place["fd"]), int(place["gradients"]))
+    return program("exchange", __doc__, Options, argv, check, lambda o: {"result": measure(o)}, report)
 
 
 if __name__ == "__main__":

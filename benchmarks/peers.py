@@ -7,14 +7,12 @@ take turns at the same game: frame skip 4, 104x80, with random actions and with 
 eager torch). Medians, and ratios of ours to each. Peers that are not installed are named and left out.
 """
 
+import contextlib
 import importlib.util
-import json
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from accel_rl.arguments import parse
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.process import before_torch
 
@@ -30,6 +28,7 @@ from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402
 from benchmarks.ours import Ours, Setting, cores_of  # noqa: E402
 from benchmarks.peer_envs import PEERS, Act, Peer, Shape  # noqa: E402
+from benchmarks.program import program  # noqa: E402
 
 OURS = Ours.name
 ALL = tuple(p.name for p in PEERS)
@@ -80,8 +79,6 @@ def check(o: Options) -> None:
         check_net(net)
     if not (o.games and o.nets):
         raise ConfigError("--games and --nets: at least one of each")
-    if o.json and not Path(o.json).absolute().parent.is_dir():
-        raise ConfigError(f"--json {o.json}: there is no folder {Path(o.json).absolute().parent}")
 
 
 def setting(o: Options, game: str) -> Setting:
@@ -166,29 +163,20 @@ def table(game: str, r: dict[str, Any]) -> list[str]:
     return lines
 
 
-def main(argv: list[str]) -> int:
-    try:
-        o = parse(Options, argv, "python -m benchmarks.peers", __doc__ or "")
-        check(o)
-        peers, missing = installed(o)
-        bar = Bar(len(o.games) * len(o.nets) * (1 + len(peers)) * o.repeats)
-        games = {}
-        try:
-            for game in o.games:
-                games[game] = measure(o, game, peers, bar)
-        finally:
-            bar.close()
-    except ConfigError as e:
-        print(f"benchmarks.peers: {e}", file=sys.stderr)
-        return 2
+def run(o: Options) -> dict[str, Any]:
+    peers, missing = installed(o)
+    with contextlib.closing(Bar(len(o.games) * len(o.nets) * (1 + len(peers)) * o.repeats)) as bar:
+        return {"missing": missing, "games": {game: measure(o, game, peers, bar) for game in o.games}}
+
+
+def report(o: Options, result: dict[str, Any]) -> list[str]:
     m = machine()
-    print(f"{m['cpu']}, {len(m['cores'])} cores; env steps/s, medians of {o.repeats} turns of {o.seconds:g} s")
-    for game, r in games.items():
-        print("\n".join(["", *table(game, r)]))
-    if o.json:
-        result = {"options": asdict(o), "machine": m, "missing": missing, "games": games}
-        Path(o.json).write_text(json.dumps(result, indent=1) + "\n")
-    return 0
+    head = f"{m['cpu']}, {len(m['cores'])} cores; env steps/s, medians of {o.repeats} turns of {o.seconds:g} s"
+    return [head, *(line for game, r in result["games"].items() for line in ("", *table(game, r)))]
+
+
+def main(argv: list[str]) -> int:
+    return program("peers", __doc__, Options, argv, check, run, report)
 
 
 if __name__ == "__main__":

@@ -9,16 +9,14 @@ one in host memory, for pictures and for vectors of 27 floats, per batch size (w
     python -m benchmarks.replay --json OUT
 """
 
+import contextlib
 import importlib.util
-import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-from accel_rl.arguments import parse
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.process import before_torch
 
@@ -37,8 +35,8 @@ from accel_rl.optim.flat import FlatParameters  # noqa: E402
 from accel_rl.replays.config import ReplayConfig  # noqa: E402
 from accel_rl.replays.returns import NStep  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
-from benchmarks.machine import machine  # noqa: E402
 from benchmarks.peer_replays import EPISODE, PEERS, STACK, H, PeerReplay, W  # noqa: E402
+from benchmarks.program import program  # noqa: E402
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
 VECTORS = EnvSpec("vectors", (27,), "float32", 6, 1)  # as many floats as in Parr 2017
@@ -209,7 +207,7 @@ def parr(o: Options, bar: Bar) -> list[dict[str, Any]]:
     return rows
 
 
-def report(r: dict[str, Any]) -> list[str]:
+def table(r: dict[str, Any]) -> list[str]:
     """A table of one kind: medians, and ours against each peer."""
     columns = ["append", *(k for k in r if k.startswith("sample"))]
     lines = [f"{r['kind']:<18}{'bytes':>9}" + "".join(f"{c + ', /s':>19}" for c in columns)]
@@ -235,37 +233,33 @@ def check(o: Options) -> None:
     if o.capacity < max(2 * EPISODE, 64 * o.simulators, 2 * max(o.batch)):
         least = max(2 * EPISODE, 64 * o.simulators, 2 * max(o.batch))
         raise ConfigError(f"--capacity {o.capacity}: must be at least {least}")
-    if o.json and not Path(o.json).absolute().parent.is_dir():
-        raise ConfigError(f"{o.json}: there is no folder {Path(o.json).absolute().parent}")
+
+
+def run(o: Options) -> dict[str, Any]:
+    peers = installed(o.peers)
+    torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
+    ours = 2 if hardware.gpu_count() else 1
+    kinds = [(k, ours + sum(k in PEERS[p].kinds for p in peers)) for k in ("uniform", "prioritized")]  # type: ignore[attr-defined]
+    steps = sum(n for _, n in kinds) * (1 + len(o.batch)) + (4 * len(o.batch) if o.train else 0)
+    with contextlib.closing(Bar(o.repeats * steps)) as bar:
+        results = [compare(o, kind, peers, bar) for kind, _ in kinds]
+        return {"results": results, "train": parr(replace(o, n_step=1), bar) if o.train else []}
+
+
+def report(o: Options, result: dict[str, Any]) -> list[str]:
+    return [
+        *(line for r in result["results"] for line in table(r)),
+        f"the bound on bytes is {1.02 * (H * W + 16):,.0f}; factors are ours against the peer",
+        *(
+            f"train step, {row['observations']}, batch {row['batch']}, on {row['learner']}: {row['percent']:+.1f} % "
+            "by a replay on the device"
+            for row in result["train"]
+        ),
+    ]
 
 
 def main(argv: list[str]) -> int:
-    try:
-        o = parse(Options, argv, "python -m benchmarks.replay", __doc__ or "")
-        check(o)
-        peers = installed(o.peers)
-        torch.set_num_threads(o.threads or len(hardware.allowed_cores()))
-        ours = 2 if hardware.gpu_count() else 1
-        kinds = [(k, ours + sum(k in PEERS[p].kinds for p in peers)) for k in ("uniform", "prioritized")]  # type: ignore[attr-defined]
-        steps = sum(n for _, n in kinds) * (1 + len(o.batch)) + (4 * len(o.batch) if o.train else 0)
-        bar = Bar(o.repeats * steps)
-        try:
-            results = [compare(o, kind, peers, bar) for kind, _ in kinds]
-            table = parr(replace(o, n_step=1), bar) if o.train else []
-        finally:
-            bar.close()
-    except ConfigError as e:
-        print(f"benchmarks.replay: {e}", file=sys.stderr)
-        return 2
-    print("\n".join(line for r in results for line in report(r)))
-    print(f"the bound on bytes is {1.02 * (H * W + 16):,.0f}; factors are ours against the peer")
-    for row in table:
-        print(f"train step, {row['observations']}, batch {row['batch']}, on {row['learner']}: {row['percent']:+.1f} % "
-              "by a replay on the device")  # fmt: skip
-    if o.json:
-        out = {"options": asdict(o), "machine": machine(), "results": results, "train": table}
-        Path(o.json).write_text(json.dumps(out, indent=1) + "\n")
-    return 0
+    return program("replay", __doc__, Options, argv, check, run, report)
 
 
 if __name__ == "__main__":

@@ -12,19 +12,18 @@ All take turns (E0 E I S E0 E ...); medians. Several values of an option are a s
     python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c --plot OUT.png
 
 The net `none` is the environment alone: random actions, no inference. Each rollout ends with all workers at rest, so a
-sampler is synchronised every --horizon steps; sweep it to see what that costs. Ranks, and a barrier across them, do not
-exist yet. The last lines say where each microsecond of a step went (benchmarks/breakdown.py).
+sampler is synchronised every --horizon steps; sweep it to see what that costs. Ranks, with a barrier across them and
+without, are measured by `benchmarks.scaling --tables 1`. The last lines say where each microsecond of a step went
+(benchmarks/breakdown.py).
 """
 
 import itertools
-import json
 import statistics
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl.arguments import parse
 from accel_rl.errors import ConfigError
 from accel_rl.process import before_torch
 
@@ -38,6 +37,7 @@ from benchmarks.bare import Bare  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.machine import cpu_ticks, machine  # noqa: E402
 from benchmarks.ours import Ours, Setting, cores_of  # noqa: E402
+from benchmarks.program import program  # noqa: E402
 from benchmarks.sampler_report import figure, report, table  # noqa: E402
 
 
@@ -92,9 +92,8 @@ def check(o: Options) -> None:
         raise ConfigError(f"--repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
     if min((*o.workers, *o.envs_per_worker, *o.groups, *o.horizon)) < 1:
         raise ConfigError("--workers, --envs-per-worker, --groups and --horizon: each must be at least 1")
-    for path in (o.json, o.plot):
-        if path and not Path(path).absolute().parent.is_dir():
-            raise ConfigError(f"{path}: there is no folder {Path(path).absolute().parent}")
+    if o.plot and not Path(o.plot).absolute().parent.is_dir():
+        raise ConfigError(f"--plot {o.plot}: there is no folder {Path(o.plot).absolute().parent}")
     for net in o.nets:
         check_net(net)
     resolve_device(o.device)
@@ -179,27 +178,19 @@ def run(o: Options) -> dict[str, Any]:
                 bare.close()
     finally:
         bar.close()
-    return {"options": asdict(o), "machine": machine(), "results": results}
+    return {"results": results}
+
+
+def show(o: Options, result: dict[str, Any]) -> list[str]:
+    m, found = machine(), result["results"]
+    if o.plot:
+        figure(found, Path(o.plot))
+    head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; env steps/s, medians of {o.repeats} x {o.seconds:g} s"
+    return [head, *(line for r in found for line in report(r)), *(table(found) if len(found) > 1 else [])]
 
 
 def main(argv: list[str]) -> int:
-    try:
-        o = parse(Options, argv, "python -m benchmarks.sampler", __doc__ or "")
-        check(o)
-        result = run(o)
-    except ConfigError as e:
-        print(f"benchmarks.sampler: {e}", file=sys.stderr)
-        return 2
-    m = result["machine"]
-    print(f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; env steps/s, medians of {o.repeats} x {o.seconds:g} s")
-    print("\n".join(line for r in result["results"] for line in report(r)))
-    if len(result["results"]) > 1:
-        print("\n".join(table(result["results"])))
-    if o.plot:
-        figure(result["results"], Path(o.plot))
-    if o.json:
-        Path(o.json).write_text(json.dumps(result, indent=1) + "\n")
-    return 0
+    return program("sampler", __doc__, Options, argv, check, run, show)
 
 
 if __name__ == "__main__":

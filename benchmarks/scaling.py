@@ -20,17 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from accel_rl import hardware
-from accel_rl.arguments import parse
 from accel_rl.counts import Count
 from accel_rl.errors import ConfigError
 from accel_rl.optim.process_group import file_store
 from accel_rl.process import before_torch, die_with_parent, tune_torch
-from benchmarks.machine import machine
+from benchmarks.program import program
 
 STEPS = 50_000_000
 START_S = 300.0
@@ -222,7 +221,11 @@ def cases(o: Options) -> dict[tuple[int, str, int], Any]:
     return found
 
 
-def report(o: Options, medians: dict[tuple[int, str, int], dict[str, float]]) -> list[str]:
+def report(o: Options, result: dict[str, Any]) -> list[str]:
+    medians = {}
+    for case, found in result["results"].items():
+        table, row, column = case.split("/")
+        medians[int(table), row, int(column)] = {k: statistics.median(m[k] for m in found) for k in found[0]}
     lines: list[str] = []
     cores = len(hardware.usable_cores())
     for table in o.tables:
@@ -264,8 +267,17 @@ def check(o: Options) -> None:
             raise ConfigError(f"--simulators {n}: must divide by 2 groups x {max(o.ranks)} ranks")
     if 2 in o.tables and any(256 % r for r in o.ranks):
         raise ConfigError(f"--ranks {o.ranks}: PPO's batch of 2,048 must divide; powers of 2 up to 256")
-    if o.json and not Path(o.json).absolute().parent.is_dir():
-        raise ConfigError(f"{o.json}: there is no folder {Path(o.json).absolute().parent}")
+
+
+def run(o: Options) -> dict[str, Any]:
+    measurements: dict[tuple[int, str, int], list[dict[str, float]]] = {}
+    for turn in range(o.repeats):
+        for case, measure in cases(o).items():
+            measurements.setdefault(case, []).append(measure())
+            rate = measurements[case][-1]["steps_per_s"]
+            print(f"  {turn + 1}/{o.repeats}  table {case[0]} {case[1]} {case[2]}: {rate:,.0f} env steps/s",
+                  file=sys.stderr, flush=True)  # fmt: skip
+    return {"results": {"/".join(map(str, case)): found for case, found in measurements.items()}}
 
 
 def main(argv: list[str]) -> int:
@@ -273,28 +285,7 @@ def main(argv: list[str]) -> int:
     if argv[:1] == ["rank"]:
         sampling_rank(json.loads(argv[1]))
         return 0
-    try:
-        o = parse(Options, argv, "python -m benchmarks.scaling", __doc__ or "")
-        check(o)
-        measurements: dict[tuple[int, str, int], list[dict[str, float]]] = {}
-        for turn in range(o.repeats):
-            for case, measure in cases(o).items():
-                measurements.setdefault(case, []).append(measure())
-                rate = measurements[case][-1]["steps_per_s"]
-                print(f"  {turn + 1}/{o.repeats}  table {case[0]} {case[1]} {case[2]}: {rate:,.0f} env steps/s",
-                      file=sys.stderr, flush=True)  # fmt: skip
-    except ConfigError as e:
-        print(f"benchmarks.scaling: {e}", file=sys.stderr)
-        return 2
-    medians = {
-        case: {k: statistics.median(m[k] for m in found) for k in found[0]} for case, found in measurements.items()
-    }
-    print("\n".join(report(o, medians)))
-    if o.json:
-        named = {"/".join(map(str, case)): found for case, found in measurements.items()}
-        text = json.dumps({"options": asdict(o), "machine": machine(), "results": named}, indent=1)
-        Path(o.json).write_text(text + "\n")
-    return 0
+    return program("scaling", __doc__, Options, argv, check, run, report)
 
 
 if __name__ == "__main__":

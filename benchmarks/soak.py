@@ -10,7 +10,6 @@ first kill.
 Prints a verdict; exit code 1 if anything failed, 2 for bad arguments.
 """
 
-import json
 import random
 import signal
 import statistics
@@ -18,10 +17,8 @@ import sys
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
-from accel_rl.arguments import parse
 from accel_rl.errors import ConfigError
 from accel_rl.process import before_torch
 
@@ -35,8 +32,8 @@ from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.metrics.progress import ProgressDisplay  # noqa: E402
 from accel_rl.samplers.worker_pool import WorkerPool  # noqa: E402
 from benchmarks.agents import check_net, make_agent  # noqa: E402
-from benchmarks.machine import machine  # noqa: E402
 from benchmarks.ours import Ours, Setting  # noqa: E402
+from benchmarks.program import program  # noqa: E402
 
 MEMORY_GROWTH = 0.02
 
@@ -222,8 +219,6 @@ class Soak:
         left = psutil.Process().children(recursive=True)
         self.found.expect(not left, f"{len(left)} processes outlived the sampler")
         return {
-            "options": asdict(o),
-            "machine": machine(),
             **asdict(self.found),
             "seconds": time.monotonic() - begun,
             "env_steps_per_s": {"before": rate, "after": rate_after},
@@ -241,7 +236,7 @@ class Soak:
         expect(growth <= MEMORY_GROWTH, f"memory grew by {100 * growth:.1f} %, not at most {100 * MEMORY_GROWTH:g} %")
 
 
-def report(r: dict[str, Any]) -> list[str]:
+def report(o: Options, r: dict[str, Any]) -> list[str]:
     before, after = r["held"]["before"], r["held"]["after"]
     back = r["back_s"] or [0.0]
     return [
@@ -257,17 +252,7 @@ def report(r: dict[str, Any]) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    try:
-        o = parse(Options, argv, "python -m benchmarks.soak", __doc__ or "")
-        o.check()
-        result = Soak(o).run()
-    except ConfigError as e:
-        print(f"benchmarks.soak: {e}", file=sys.stderr)
-        return 2
-    print("\n".join(report(result)))
-    if o.json:
-        Path(o.json).write_text(json.dumps(result, indent=1) + "\n")
-    return 1 if result["wrong"] else 0
+    return program("soak", __doc__, Options, argv, Options.check, lambda o: Soak(o).run(), report)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ on all sides. SB3 runs in a process of its own, beside ours but never at the sam
 
 import contextlib
 import importlib.util
-import json
 import re
 import statistics
 import subprocess
@@ -27,7 +26,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from accel_rl.arguments import parse
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.process import before_torch
 
@@ -44,9 +42,9 @@ from accel_rl.runners.trainer import Trainer  # noqa: E402
 from benchmarks import breakdown, sb3  # noqa: E402
 from benchmarks.bare import Bare  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
-from benchmarks.machine import machine  # noqa: E402
 from benchmarks.ours import cores_of  # noqa: E402
 from benchmarks.peer_envs import camel  # noqa: E402
+from benchmarks.program import program  # noqa: E402
 from benchmarks.sb3 import DQN, SAMPLING  # noqa: E402
 
 PPO = {"learning_rate": 2.5e-4, "clip": 0.1, "value_coefficient": 0.25, "minibatch": 256, "network": "nature"}
@@ -187,8 +185,6 @@ def check(o: Options) -> None:
     for script in o.cleanrl:
         if not Path(script).is_file():
             raise ConfigError(f"--cleanrl {script}: there is no such file")
-    if o.json and not Path(o.json).absolute().parent.is_dir():
-        raise ConfigError(f"{o.json}: there is no folder {Path(o.json).absolute().parent}")
     if o.sb3 and importlib.util.find_spec("stable_baselines3") is None:
         raise ConfigError("stable-baselines3 is not installed: pip install 'accel_rl[bench]', or --no-sb3")
 
@@ -234,7 +230,11 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
     }  # fmt: skip
 
 
-def report(r: dict[str, Any]) -> list[str]:
+def report(o: Options, result: dict[str, Any]) -> list[str]:
+    return [line for r in result["results"] for line in lines_of(r)]
+
+
+def lines_of(r: dict[str, Any]) -> list[str]:
     m, u = r["median"], r["update"]
     lines = [
         f"{r['algorithm']}, {r['game']}, {r['precision']}: {m['S']:,.0f} env steps/s of training",
@@ -249,24 +249,14 @@ def report(r: dict[str, Any]) -> list[str]:
     return lines
 
 
+def run(o: Options) -> dict[str, Any]:
+    parts = sum(4 + (o.sb3 and a in sb3.ALGORITHMS) + len(scripts_for(o, a)) for a in o.algorithms)
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Bar(o.repeats * parts)) as bar:
+        return {"results": [measure(o, a, Path(folder), bar) for a in o.algorithms]}
+
+
 def main(argv: list[str]) -> int:
-    try:
-        o = parse(Options, argv, "python -m benchmarks.train", __doc__ or "")
-        check(o)
-        bar = Bar(o.repeats * sum(4 + (o.sb3 and a in sb3.ALGORITHMS) + len(scripts_for(o, a)) for a in o.algorithms))
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                results = [measure(o, a, Path(folder), bar) for a in o.algorithms]
-        finally:
-            bar.close()
-    except ConfigError as e:
-        print(f"benchmarks.train: {e}", file=sys.stderr)
-        return 2
-    print("\n".join(line for r in results for line in report(r)))
-    if o.json:
-        text = json.dumps({"options": asdict(o), "machine": machine(), "results": results}, indent=1)
-        Path(o.json).write_text(text + "\n")
-    return 0
+    return program("train", __doc__, Options, argv, check, run, report)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accel_rl.models.initialize import orthogonal_
+from accel_rl.models.linear import Linear
 from accel_rl.models.precision import input_dtype, wide
 from accel_rl.ops.host import channels_last
 
@@ -45,7 +46,7 @@ class ConvNet(nn.Module):
             size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
         self.convolutions = cast(list[nn.Conv2d], list(self.children()))
         self.out_features = hidden or channels * math.prod(size)
-        self.fc_0 = nn.Linear(channels * math.prod(size), hidden) if hidden else None
+        self.fc_0 = Linear(channels * math.prod(size), hidden) if hidden else None
         gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
         for convolution in self.convolutions:
             orthogonal_(convolution, gain)

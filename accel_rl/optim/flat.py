@@ -20,26 +20,25 @@ class FlatParameters:
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
-        self._views: list[Tensor] = []  # of the gradient, one a parameter
         at = 0
         for name, p in self.named:
             n = p.numel()
             p.data = self.data[at : at + n].view_as(p)
-            p.grad = self.grad[at : at + n].view_as(p)  # backward adds in place from now on
             self.slices[name] = slice(at, at + n)
-            self._views.append(p.grad)
             at += n
+        self._show()
 
     def place_gradient(self, message: Tensor) -> None:
         """Gradients go to `message` [P + 2] from now on, memory that others see, too."""
         assert message.shape == self.message.shape and message.dtype == self.message.dtype
         message.copy_(self.message)
         self.message, self.grad = message, message[:-2]
-        self._views = [
-            self.grad[part].view_as(p) for (_, p), part in zip(self.named, self.slices.values(), strict=True)
-        ]
-        for (_, p), view in zip(self.named, self._views, strict=True):
-            p.grad = view
+        self._show()
+
+    def _show(self) -> None:
+        """Each parameter's gradient is its part of the vector: backward adds in place from now on."""
+        for (_, p), part in zip(self.named, self.slices.values(), strict=True):
+            p.grad = p.flat_grad = self.grad[part].view_as(p)  # type: ignore[attr-defined]
 
     def zero_grad(self) -> None:
         self.grad.zero_()
@@ -47,15 +46,17 @@ class FlatParameters:
     def backward(self, loss: Tensor) -> None:
         """The gradient of a loss [] into `grad`; what was there is gone.
 
-        Into tensors of autograd's own, which are then copied: adding to zeros moves twice as much memory.
+        Into tensors of autograd's own, which are then copied (adding to zeros moves twice as much memory), but for a
+        layer that has written its gradient here itself (models/linear.py).
         """
         for _, p in self.named:
             p.grad = None
         loss.backward()
-        for (_, p), view in zip(self.named, self._views, strict=True):
+        for _, p in self.named:
+            view: Tensor = p.flat_grad  # type: ignore[attr-defined]
             if p.grad is None:
                 view.zero_()
-            else:
+            elif p.grad.data_ptr() != view.data_ptr():
                 view.copy_(p.grad)
             p.grad = view
 

@@ -1,0 +1,48 @@
+"""A fully connected layer that leaves its weight's gradient where the flat one lies."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+class Linear(nn.Linear):
+    """nn.Linear for a layer that is wide: most of a small network's parameters are in it, and copying their gradient
+    takes a twentieth of an update of 32.
+
+    Where the weight has a `flat_grad` (FlatParameters gives it one), backward writes there, and autograd takes the
+    result for `weight.grad` as it is. A weight that the loss depends on twice gets its gradients from autograd.
+    """
+
+    uses = 0  # forward passes that a gradient may come back to
+
+    def forward(self, x: Tensor) -> Tensor:
+        place = getattr(self.weight, "flat_grad", None)
+        narrow = torch.is_autocast_enabled(x.device.type) or x.dtype != self.weight.dtype
+        if place is None or narrow or x.dim() != 2 or not (torch.is_grad_enabled() and self.weight.requires_grad):
+            return F.linear(x, self.weight, self.bias)
+        self.uses += 1
+        out: Tensor = _InPlace.apply(x, self.weight, self.bias, self)
+        return out
+
+
+class _InPlace(torch.autograd.Function):
+    """x [N, F], weight [G, F], bias [G] -> [N, G]."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, layer: Linear) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.layer = layer
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        (x, weight), layer = ctx.saved_tensors, ctx.layer
+        alone, layer.uses = layer.uses == 1 and layer.weight.grad is None, max(layer.uses - 1, 0)
+        # a view that nobody else holds: autograd keeps it instead of a copy
+        place = layer.weight.flat_grad.view_as(weight) if alone else torch.empty_like(weight)
+        torch.mm(grad.t(), x, out=place)
+        return grad.mm(weight) if ctx.needs_input_grad[0] else None, place, grad.sum(0), None

@@ -1,0 +1,42 @@
+"""What every benchmark's command does: settings, one line for a bad one, the report, the JSON."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+from accel_rl.arguments import parse
+from accel_rl.errors import ConfigError
+from benchmarks.machine import machine
+
+Settings = TypeVar("Settings")
+
+
+def program(
+    module: str,
+    doc: str | None,
+    options: type[Settings],
+    argv: list[str],
+    check: Callable[[Settings], None],
+    measure: Callable[[Settings], dict[str, Any]],
+    report: Callable[[Settings, dict[str, Any]], list[str]],
+) -> int:
+    """The exit code: 2 for a setting that cannot be (a ConfigError of `check` or `measure`), 1 where the result has
+    something in `wrong`. options: a dataclass with `json`, the file that the result goes to as well, or ""."""
+    try:
+        o = parse(options, argv, f"python -m benchmarks.{module}", doc or "")
+        to: str = o.json  # type: ignore[attr-defined]
+        check(o)
+        if to and not Path(to).absolute().parent.is_dir():
+            raise ConfigError(f"--json {to}: there is no folder {Path(to).absolute().parent}")
+        result = measure(o)
+    except ConfigError as e:
+        print(f"benchmarks.{module}: {e}", file=sys.stderr)
+        return 2
+    print("\n".join(report(o, result)))
+    if to:
+        whole = {"options": asdict(o), "machine": machine(), **result}  # type: ignore[call-overload]
+        Path(to).write_text(json.dumps(whole, indent=1) + "\n")
+    return 1 if result.get("wrong") else 0

@@ -1,0 +1,69 @@
+"""The wide layer against nn.Linear, and where its gradient comes to lie."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from accel_rl.models.linear import Linear
+from accel_rl.optim.flat import FlatParameters
+
+
+class Net(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.wide = nn.Linear(5, 7), kind(7, 3)
+
+    def forward(self, x, times=1):
+        x = torch.tanh(self.first(x))
+        return sum(self.wide(x * k).square().sum() for k in range(1, times + 1))
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_gradients_are_those_of_a_plain_layer_however_often_it_is_used(times):
+    ours, plain = Net(Linear), Net(nn.Linear)
+    flats = [FlatParameters(net) for net in (ours, plain)]
+    for turn in range(3):
+        x = torch.randn(4, 5, generator=torch.Generator().manual_seed(turn))
+        for net, flat in zip((ours, plain), flats, strict=True):
+            flat.grad.fill_(9.0)  # what was there is gone
+            flat.backward(net(x, times))
+        torch.testing.assert_close(flats[0].grad, flats[1].grad, rtol=1e-6, atol=1e-6)
+
+
+def test_the_gradient_is_written_in_place(monkeypatch):
+    net = Net(Linear)
+    flat, copied = FlatParameters(net), []
+    copy_ = torch.Tensor.copy_
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda a, b, *c: (copied.append(a.shape), copy_(a, b, *c))[1])
+    flat.backward(net(torch.randn(4, 5)))
+    assert net.wide.weight.shape not in copied
+    assert net.first.weight.shape in copied
+
+
+def test_a_pass_that_nothing_comes_back_to_and_a_second_backward_do_no_harm():
+    ours, plain = Net(Linear), Net(nn.Linear)
+    x = torch.randn(4, 5)
+    for net in (ours, plain):
+        flat = FlatParameters(net)
+        net(x)
+        flat.backward(net(x))
+        once = flat.grad.clone()
+        net(2 * x).backward()  # adds, as ever
+        net.found = once, flat.grad.clone()
+    torch.testing.assert_close(ours.found, plain.found)
+    assert not torch.equal(*ours.found)
+
+
+def test_no_gradient_no_trace_and_copies_are_plain():
+    net = Net(Linear)
+    FlatParameters(net)
+    with torch.no_grad():
+        net(torch.randn(4, 5))
+    assert net.wide.uses == 0
+    twin = copy.deepcopy(net)
+    assert not hasattr(twin.wide.weight, "flat_grad")
+    twin(torch.randn(4, 5)).backward()
+    assert twin.wide.uses == 0
