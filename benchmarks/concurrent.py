@@ -9,8 +9,8 @@ arrival or (synchronized) all at once; learning in turns with them or (concurren
     bound     in turns 1 / (1/sampling + 1/training), side by side min(sampling, training)
 
 and the time of each stage: stepping (of the workers), acting and waiting (of the sampler), training. `of stages` is S
-against the same bound from the times that sampling and training took within the whole, at that moment of the machine and
-beside each other. The paper's hours are for 50 M steps on a GTX 1080 and 8 threads of an i7-7700K.
+against the same bound from the times that sampling and training took within the whole: at that moment of the machine,
+and beside each other. The paper's hours are for 50 M steps on a GTX 1080 and 8 threads of an i7-7700K.
 
     python -m benchmarks.concurrent --json OUT [--network a3c] [--samplers 1 2 4 8] [--repeats 5]
 """
@@ -255,7 +255,8 @@ def measure(o: Options) -> dict[str, Any]:
 
 def report(o: Options, result: dict[str, Any]) -> list[str]:
     """Tables 1 and 3, ours beside the paper's, with the stages. Ratios are medians of those of each turn."""
-    head = f"{'W':>2} {'variant':13}{'steps/s':>9}{'50 M, h':>9}{'speedup':>9}{'paper':>7}{'of bound':>10}{'of stages':>11}"
+    head = f"{'W':>2} {'variant':13}{'steps/s':>9}{'50 M, h':>9}{'speedup':>9}{'paper':>7}"
+    head += f"{'of bound':>10}{'of stages':>11}"
     lines = [head + "   us/step: " + "  ".join(f"{s:>8}" for s in STAGES)]
     for r in result["results"]:
         hours = PAPER_HOURS.get((r["samplers"], r["concurrent"], r["synchronized"]))
@@ -264,8 +265,7 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
         lines.append(
             f"{r['samplers']:>2} {r['name'].split()[1]:13}{S:>9,.0f}{STEPS / S / 3600:>9.2f}"
             f"{r['speedup']['median_by_turn']:>9.2f}{paper:>7}{r['of_bound']['median_by_turn']:>10.2f}"
-            f"{r['of_stages']['median_by_turn']:>11.2f}            "
-            + "  ".join(f"{us[s]:>8,.0f}" for s in STAGES)
+            f"{r['of_stages']['median_by_turn']:>11.2f}            " + "  ".join(f"{us[s]:>8,.0f}" for s in STAGES)
         )
     lines.append("stepping: of all samplers together; with more of them than cores it holds their waits for a core")
     return lines

@@ -173,19 +173,23 @@ def waiting_ranks(o: Options, fd: int, gradients: int) -> Iterator[None]:
             p.wait()
 
 
-def settle(rank: int, threads: int) -> None:
-    """On a core of its own, as the ranks of a run have."""
+@contextlib.contextmanager
+def settled(rank: int, threads: int) -> Iterator[None]:
+    """On a core of its own, as the ranks of a run are."""
     cores = allowed_cores()
     if threads == 1:
         pin((cores[rank % len(cores)],))
     tune_torch(threads)
+    try:
+        yield
+    finally:
+        pin(cores)
 
 
 def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
     """One of them: until it is killed."""
-    settle(rank, 1)
     config = config_of(o)
-    with met(config, file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group:
+    with settled(rank, 1), met(config, file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group:
         shared = shared_of(config, group, gradients)
         message, loss = torch.zeros_like(shared.flat.message), torch.zeros(())
         while True:
@@ -211,8 +215,7 @@ def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[floa
 
 def measure(o: Options) -> dict[str, Any]:
     fd, gradients = os.memfd_create("store"), os.memfd_create("gradients")
-    with waiting_ranks(o, fd, gradients):
-        settle(0, o.threads)
+    with waiting_ranks(o, fd, gradients), settled(0, o.threads):
         parameters, found = timed(o, fd, gradients)
     os.close(fd)
     os.close(gradients)
@@ -256,7 +259,7 @@ def main(argv: list[str]) -> int:
     place = dict(a.split("=") for a in argv if a.startswith(("rank=", "fd=", "gradients=")))
     argv = [a for a in argv if a[:2] == "--" or "=" not in a]
     if place:
-        wait(parse(Options, argv, ""), int(place["rank"]), int(place["fd"]), int(place["gradients"]))
+        wait(parse(Options, argv, "", ""), int(place["rank"]), int(place["fd"]), int(place["gradients"]))
     return program("exchange", __doc__, Options, argv, check, lambda o: {"result": measure(o)}, report)
 
 
