@@ -28,8 +28,12 @@ class ActionServer:
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
 
-    def begin(self, agent: Agent, buffer: int) -> None:
-        """Take over the frames, and what the agent remembers, from before the rollout's first step."""
+    def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
+        """Take over the frames, and what the agent remembers, from before the rollout's first step.
+
+        uniform [T, B]: what actions are drawn by. An agent that looks at nothing chooses all of them now.
+        """
+        self._uniform, self._chosen = uniform, not agent.observes and not agent.state_size
         rollout = self.rollouts[buffer]
         if agent.state_size and self.state is None:
             self.state = torch.zeros(rollout.B, agent.state_size, device=self.device)
@@ -37,22 +41,28 @@ class ActionServer:
         # While workers step beside it, an operation that waits for threads on every core waits for workers, too.
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
+        if self._chosen:
+            action, recorded = agent.act(None, uniform.flatten())
+            self.host[buffer].action.copy_(action.view_as(uniform))
+            rollout.recorded.update({name: x.view_as(uniform) for name, x in recorded.items()})
         if self.device.type != "cpu":
             S = rollout.stack
             rollout.frames[:S].copy_(self.host[buffer].frames[:S], non_blocking=True)
             rollout.age[0].copy_(self.host[buffer].age[0], non_blocking=True)
 
-    def serve(self, agent: Agent, buffer: int, t: int, group: int, uniform: torch.Tensor) -> None:
+    def serve(self, agent: Agent, buffer: int, t: int, group: int) -> None:
         """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded."""
-        if self._cores:
-            pin((self._cores[self._turn],))
-            self._turn = (self._turn + 1) % len(self._cores)
         rollout, b = self.rollouts[buffer], self._groups[group]
         if t:
             self._fetch(buffer, t, b)
+        if self._chosen:
+            return
+        if self._cores:
+            pin((self._cores[self._turn],))
+            self._turn = (self._turn + 1) % len(self._cores)
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
         obs: Any = rollout.observations(t, b=b, learning=False) if agent.observes else None
-        action, recorded = agent.act(obs, uniform[b], memory, b)
+        action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:

@@ -83,9 +83,9 @@ class Sampler:
         engine, buffer = self.engine, self._buffer
         self._open(buffer)
         uniform = torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
-        self.server.begin(agent, buffer)
+        self.server.begin(agent, buffer, uniform)
         for t, g in self._turns():
-            self.server.serve(agent, buffer, t, g, uniform[t])
+            self.server.serve(agent, buffer, t, g)
             if self.idle is not None:
                 engine.buffers[buffer].action[t][self.idle] = SENTINEL_ACTION  # nothing is done with it
             engine.release(g, buffer * self.T + t)

@@ -87,9 +87,9 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     sampler, order = make_sampler(env, 2, 2, 2, T=8, own=True), []
     agent, serve = make_agent(env), sampler.server.serve
 
-    def noted(agent, buffer, t, group, uniform):
+    def noted(agent, buffer, t, group):
         order.append(group)
-        serve(agent, buffer, t, group, uniform)
+        serve(agent, buffer, t, group)
 
     sampler.server.serve = noted
     try:
