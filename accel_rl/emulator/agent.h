@@ -40,6 +40,7 @@ class Agent : public Emulator {
 
     // An episode begins with the emulator as it is now.
     void begin(u8* out) {
+        actions.clear();
         steps = 0;
         held = 0;
         lives_before = lives();
@@ -77,6 +78,7 @@ class Agent : public Emulator {
 
     // One agent step; draws as in play().
     Outcome step(u32 action, const double* draws, u8* out) {
+        actions.push_back(u8(action));
         const auto [reward, ended] = play(action, draws, true, false, ~0u, out);
         const i32 left = lives();
         Outcome outcome{float(reward), ended || (rules_.life_loss && left < lives_before), false, ended};
@@ -96,6 +98,7 @@ class Agent : public Emulator {
 
     u32 steps = 0, held = 0;  // of this episode; the action of the last frame
     i32 lives_before = 0;
+    std::vector<u8> actions;  // of this episode's steps
 
   private:
     // One step's pictures; they serve all agents of a thread.

@@ -257,7 +257,10 @@ PYBIND11_MODULE(_core, m) {
         .def("observe", [](Agent& a, Bytes out) { a.observe(observation_at(a, out)); })
         .def_readwrite("steps", &Agent::steps)
         .def_readwrite("held", &Agent::held)
-        .def_readwrite("lives_before", &Agent::lives_before);
+        .def_readwrite("lives_before", &Agent::lives_before)
+        .def_property(
+            "actions", [](const Agent& a) { return py::bytes(reinterpret_cast<const char*>(a.actions.data()), a.actions.size()); },
+            [](Agent& a, const std::string& b) { a.actions.assign(b.begin(), b.end()); });
     m.def("step_agents", &step_agents, py::arg("agents"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
           py::arg("reward").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);

@@ -69,12 +69,12 @@ class Emulator {
 
     void reset() {
         snap_.last_action = 0;
+        snap_.episode_frame = 0;
         power_cycle();
         for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
         for (u32 i = 0; i < game_.steps; i++) run_step(game_.step[i]);
         start_progress(game_, snap_.progress, snap_.state.ram);
         snap_.last_action = 0;
-        snap_.episode_frame = 0;
     }
 
     i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
@@ -85,8 +85,7 @@ class Emulator {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
         frame(played(stuck(action)), NO_SWITCH, gray, canvas);
-        snap_.frame++;
-        snap_.episode_frame++;
+        count_frame();
         return advance_progress(game_, snap_.progress, snap_.state.ram);
     }
 
@@ -255,6 +254,11 @@ class Emulator {
         return random_draw(console_random_);
     }
 
+    void count_frame() {
+        snap_.frame++;
+        snap_.episode_frame++;
+    }
+
     // The action, or with some probability the last one.
     u32 stuck(u32 action) {
         const double drawn = random_draw(snap_.sticky) / 4294967296.0;
@@ -274,6 +278,7 @@ class Emulator {
             for (i32 i = 0; i < step.frames + step.gap; i++) {
                 const u32 action = i < step.frames ? step.action : 0;
                 frame(step.sticks ? stuck(action) : action, i < step.frames ? step.switches : u8(NO_SWITCH));
+                if (step.sticks || i >= step.frames) count_frame();  // the reference counts these of a reset's
             }
             if (step.switches & RESET) snap_.last_action = 0;
             if (step.moves ? moving != before : !step.until.count) return;

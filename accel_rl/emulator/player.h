@@ -3,8 +3,8 @@
 //     reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
 //     step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
-// The rules are those of ale-py 0.12.1's AtariVectorEnv, found by playing it. One is not: where an episode ends within a
-// step's frames, the peer shows an older screen in place of the one that was not reached; here the last screen is shown.
+// The rules are those of ale-py 0.12.1's AtariVectorEnv, found by playing it. One is not: where an episode ends, the peer
+// never takes the last screen and shows older ones; here the last screen is shown.
 #pragma once
 #include "agent.h"
 

@@ -5,9 +5,11 @@ obs, info = envs.reset(seed=1)                              # [8, 4, 84, 84] uin
 obs, reward, terminated, truncated, info = envs.step(actions)
 envs.send(actions); ...; envs.recv()                        # the same in two calls: threads play meanwhile
 
-The same seed and actions give AtariVectorEnv's observations, rewards, ends and info; but where an episode ends within a
-step's frames, the last observation's newest frame is the screen then seen, and AtariVectorEnv's is an older one.
-On top of it there are
+The same seed and actions give AtariVectorEnv's observations, rewards, ends and info, but for the newest frame of an
+episode's last observation: it shows the end, as every other frame its step. AtariVectorEnv 0.12.1 never takes the
+screen at which an episode ends (by game over, a lost life with episodic_life, or the limit of frames): it shows its
+newest frame again, or the maximum of that and the step's last frame but one. And where life_loss_info tells a lost
+life in SAME_STEP mode, its final_obs was never written. On top of it there are
 `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
 """
 

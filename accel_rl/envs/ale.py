@@ -8,9 +8,9 @@ from ale_py import ALEInterface, ALEState, LoggerMode, roms
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.base import episode_rng
 from accel_rl.envs.games import INEXACT_RESTORE, check_game
+from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol
-from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import ConfigError
 
 ALE_PY = version("ale-py")
@@ -37,18 +37,14 @@ class AtariEnv:
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.exact_restore = game not in INEXACT_RESTORE
-        self._seed, self._episode = seed, 0  # the next one's number
+        self.seed, self.episode = seed, 0  # the next one's number
         self._rng = episode_rng(seed, 0)
-        ALEInterface.setLoggerMode(LoggerMode.Error)
-        self._ale = ale = ALEInterface()
-        ale.setFloat("repeat_action_probability", 0.0)  # ours instead: see _sticky_act
-        ale.setInt("random_seed", seed & 0x7FFFFFFF)  # draws nothing, but is part of a state: the clock by default
-        rom = roms.get_rom_path(game)
-        assert rom is not None  # GAMES are those that ale-py ships
-        ale.loadROM(rom)
-        self._set_switches()
+        self._cached = cached
+        self._repeat = rules.repeat_action_probability
+        self.load()
+        ale = self._ale
         actions = ale.getLegalActionSet() if rules.full_action_set else ale.getMinimalActionSet()
-        self._codes = [a.value for a in actions]
+        self.codes = [a.value for a in actions]
         self._preprocess = make_preprocessor(rules.frame, *ale.getScreenDims())
         self._screens = list(self._preprocess.screens)
         self._life_loss = rules.life_loss_ends_return
@@ -65,23 +61,36 @@ class AtariEnv:
             action_meanings=tuple(a.name for a in actions),
             protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
         )
-        # bound once: a step looks up no attribute of the emulator
-        self._over, self._screen, self._count = ale.game_over, ale.getScreen, ale.lives
-        self._repeat = rules.repeat_action_probability
-        self._act = self._sticky_act if self._repeat > 0 else ale.act
         self._held = 0  # the action of the last emulated frame, where actions are sticky
+        self._actions = bytearray()  # of this episode's steps
         self._last = self._preprocess.last
         self._write = self._preprocess.both if rules.frame_skip > 1 else self._last
+
+    def load(self) -> None:
+        self.origin = Origin()
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        self._ale = ale = ALEInterface()
+        ale.setFloat("repeat_action_probability", 0.0)  # ours instead: see _sticky_act
+        ale.setInt("random_seed", self.seed & 0x7FFFFFFF)  # draws nothing, but is part of a state: the clock by default
+        rom = roms.get_rom_path(self.game)
+        assert rom is not None  # GAMES are those that ale-py ships
+        ale.loadROM(rom)
+        self._set_switches()
+        # bound once: a step looks up no attribute of the emulator
+        self._over, self._screen, self._count = ale.game_over, ale.getScreen, ale.lives
+        self._act = self._sticky_act if self._repeat > 0 else ale.act
         self._start: tuple[ALEState, np.ndarray] | None = None
-        if cached:
+        if self._cached:
             ale.reset_game()
             self._start = ale.cloneState(include_rng=True), ale.getScreen()
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
-        episode = self._episode if episode is None else episode
-        self._rng, self._episode = episode_rng(self._seed, episode), episode + 1
+        episode = self.episode if episode is None else episode
+        self._rng, self.episode = episode_rng(self.seed, episode), episode + 1
         ale, self._held = self._ale, 0
         noops = self._rng.integers(self.rules.noop_max + 1)
+        self.origin.begin(self.ram())
+        self._actions.clear()
         self._begin()
         for _ in range(noops):
             ale.act(0)
@@ -97,13 +106,25 @@ class AtariEnv:
 
     def _begin(self) -> None:
         if self._start is None:
-            self._ale.reset_game()
+            self.reset_console()
         else:
             self._ale.restoreState(self._start[0])
 
+    def reset_console(self) -> None:
+        self._ale.reset_game()
+        self.origin.count()
+
+    def ram(self) -> bytes:
+        return self._ale.getRAM().tobytes()
+
+    def set_ram(self, ram: bytes) -> None:
+        for address, value in enumerate(ram):
+            self._ale.setRAM(address, value)
+
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         act, over, first, last = self._act, self._over, *self._screens
-        code = self._codes[action]
+        code = self.codes[action]
+        self._actions.append(code)
         reward, ended, write = act(code), over(), self._write
         for frames_left in self._rest:
             if ended:
@@ -131,19 +152,24 @@ class AtariEnv:
             "steps": self._steps,
             "lives": self._lives,
             "held": self._held,
-            "seed": self._seed,
-            "episode": self._episode,
+            "seed": self.seed,
+            "episode": self.episode,
             "rng": self._rng.bit_generator.state,
         }
-        return pack(header, self._ale.cloneState(include_rng=True).serialize())
+        return pack_origin(header, self._ale.cloneState(include_rng=True).serialize(), self, bytes(self._actions))
 
     def set_state(self, state: bytes) -> None:
-        """Go on from a state; `screen_rgb` shows it from the next step on, when ale-py draws again."""
-        header, blob = unpack(state, kind="atari", game=self.game, ale_py=ALE_PY)
+        """Go on from a state; `screen_rgb` shows it from the next step on, when ale-py draws again.
+
+        One of the emulator's is played again from its episode's start."""
+        if is_foreign(state, "ale"):
+            return replay(self, state)
+        header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)
+        self._actions[:] = codes
         self._ale.restoreState(ALEState(blob))
         self._steps, self._lives, self._held = header["steps"], header["lives"], header["held"]
         # states of an earlier version have no number of the episode: valid, though not the course it would have been
-        self._seed, self._episode = header.get("seed", self._seed), header.get("episode", 1)
+        self.seed, self.episode = header.get("seed", self.seed), header.get("episode", 1)
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:

@@ -3,7 +3,7 @@
     ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
 
-Frames, rewards, flags and resets are those of `AtariEnv` with the same seed. A state holds on with this backend alone.
+Frames, rewards, flags and resets are those of `AtariEnv` with the same seed, and each goes on from the other's states.
 """
 
 from importlib.metadata import version
@@ -17,11 +17,11 @@ from accel_rl.emulator import palette
 from accel_rl.emulator.agent import make_agent, step_agents
 from accel_rl.emulator.games import games, modes
 from accel_rl.envs.base import Env, episode_rng
+from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
-from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import ConfigError, nearest
 
 
@@ -37,7 +37,7 @@ class EmulatorEnv:
         settings = games()[game]
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
-        self._seed, self._episode = seed, 0  # the next one's number
+        self.seed, self.episode = seed, 0  # the next one's number
         self._rng = episode_rng(seed, 0)
         for name, value, allowed in (
             ("mode", rules.mode, modes(game)),
@@ -46,17 +46,6 @@ class EmulatorEnv:
             if value is not None and value not in allowed:
                 text = ", ".join(str(v) for v in sorted(allowed))
                 raise ConfigError(f"{name}={value} is not one of {game}'s: must be one of {text}")
-        self.agent = make_agent(
-            game,
-            rules.frame,
-            luminance(settings["height"]),
-            rules.frame_skip,
-            rules.max_episode_steps,
-            rules.life_loss_ends_return,
-            rules.repeat_action_probability,
-            rules.mode,
-            rules.difficulty,
-        )
         codes = settings["actions"]
         if rules.full_action_set:  # ale-py leaves out FIRE where a game has no use for it (skiing)
             codes = [a for a in range(18) if not (settings.get("fire_is_noop") and "FIRE" in Action(a).name)]
@@ -73,16 +62,34 @@ class EmulatorEnv:
         )
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
+        self._cached = cached
+        self.load()
+
+    def load(self) -> None:
+        rules = self.rules
+        self.origin = Origin()
+        self.agent = make_agent(
+            self.game,
+            rules.frame,
+            luminance(games()[self.game]["height"]),
+            rules.frame_skip,
+            rules.max_episode_steps,
+            rules.life_loss_ends_return,
+            rules.repeat_action_probability,
+            rules.mode,
+            rules.difficulty,
+        )
         self._start: bytes | None = None
-        if cached:
+        if self._cached:
             self.agent.reset()
             self._start = self.agent.save()
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
-        episode = self._episode if episode is None else episode
-        self._rng, self._episode = episode_rng(self._seed, episode), episode + 1
+        episode = self.episode if episode is None else episode
+        self._rng, self.episode = episode_rng(self.seed, episode), episode + 1
         agent = self.agent
         noops = self._rng.integers(self.rules.noop_max + 1)
+        self.origin.begin(self.ram())
         self._begin()
         for _ in range(noops):
             agent.act(0)
@@ -93,9 +100,20 @@ class EmulatorEnv:
 
     def _begin(self) -> None:
         if self._start is None:
-            self.agent.reset()
+            self.reset_console()
         else:
             self.agent.restore(self._start)
+
+    def reset_console(self) -> None:
+        self.agent.reset()
+        self.origin.count()
+
+    def ram(self) -> bytes:
+        return self.agent.ram().tobytes()
+
+    def set_ram(self, ram: bytes) -> None:
+        for address, value in enumerate(ram):
+            self.agent.set_ram(address, value)
 
     def draw(self, draws: np.ndarray) -> None:
         """The step's numbers for the sticky actions into `draws` [frame_skip] float64."""
@@ -117,17 +135,26 @@ class EmulatorEnv:
             "steps": agent.steps,
             "lives": agent.lives_before,
             "held": agent.held,
-            "seed": self._seed,
-            "episode": self._episode,
+            "seed": self.seed,
+            "episode": self.episode,
             "rng": self._rng.bit_generator.state,
         }
-        return pack(header, agent.save())
+        return pack_origin(header, agent.save(), self, agent.actions)
 
     def set_state(self, state: bytes) -> None:
-        header, blob = unpack(state, kind="emulator", game=self.game)
-        self.agent.restore(blob)
-        self.agent.steps, self.agent.lives_before, self.agent.held = header["steps"], header["lives"], header["held"]
-        self._seed, self._episode = header["seed"], header["episode"]
+        """Go on from a state; one of ale-py's is played again from its episode's start."""
+        if is_foreign(state, "emulator"):
+            return replay(self, state)
+        header, blob, codes = unpack_origin(state, self, kind="emulator", game=self.game)
+        agent = self.agent
+        agent.restore(blob)
+        agent.steps, agent.lives_before, agent.held, agent.actions = (
+            header["steps"],
+            header["lives"],
+            header["held"],
+            codes,
+        )
+        self.seed, self.episode = header["seed"], header["episode"]
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:

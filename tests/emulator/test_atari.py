@@ -10,6 +10,7 @@ pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator
+from accel_rl.emulator.atari import rom_path
 from accel_rl.errors import ConfigError
 
 
@@ -117,3 +118,24 @@ def test_colours_equal_the_reference(game: str) -> None:
     ours = AtariEmulator(game)
     np.testing.assert_array_equal(ours.rgb(), ale.getScreenRGB())
     np.testing.assert_array_equal(ours.gray(), ale.getScreenGrayscale())
+
+
+@pytest.mark.parametrize(("game", "mode"), [("pong", 0), ("berzerk", 4), ("double_dunk", 5), ("yars_revenge", 0)])
+def test_frames_are_counted_as_by_the_reference(game: str, mode: int) -> None:
+    """Those that a reset takes to choose a mode, too."""
+    import ale_py
+
+    reference = ale_py.ALEInterface()
+    reference.setFloat("repeat_action_probability", 0.0)
+    reference.loadROM(rom_path(game))
+    reference.setMode(mode)
+    emulator = AtariEmulator(game, mode=mode)
+    before = reference.getFrameNumber() - emulator.frame_number  # setMode resets once
+    for frames in (0, 7, 40):
+        for _ in range(frames):
+            reference.act(0)
+            emulator.act(0)
+        reference.reset_game()
+        emulator.reset()
+        assert emulator.frame_number + before == reference.getFrameNumber()
+        assert emulator.episode_frame_number == reference.getEpisodeFrameNumber()

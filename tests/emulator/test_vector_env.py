@@ -1,5 +1,6 @@
 """VectorEnv against ale-py's own AtariVectorEnv; buffers, arrival, resets, wrong input."""
 
+import itertools
 from typing import Any
 
 import gymnasium
@@ -18,12 +19,8 @@ from accel_rl.errors import ConfigError
 OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium's; the peer has no masks
 
 
-def assert_equal(theirs: tuple, ours: tuple, where: str, kept: bool = False) -> None:
-    """Observations, rewards, ends and info of one call.
-
-    Where a step ended early, the newest frame of the last observation is not compared: the peer's may be stale, as
-    `test_the_last_screen_is_shown` shows. kept: lost lives are told and games go on: the peer's final_obs of such an
-    end is memory never written."""
+def assert_equal(theirs: tuple, ours: tuple, where: str) -> None:
+    """Observations, rewards, ends and info of one call, but not what was seen at an end."""
     a, b = theirs[-1], ours[-1]
     assert set(a) == set(b) - OURS, where
     for key in set(a) - {"final_obs"}:
@@ -32,16 +29,32 @@ def assert_equal(theirs: tuple, ours: tuple, where: str, kept: bool = False) -> 
         assert x.dtype == y.dtype and x.shape == y.shape, f"{where}: {name}"
         if name != "obs":
             np.testing.assert_array_equal(y, x, err_msg=f"{where}: {name}")
-    same_step = "final_obs" in a
     ended = theirs[2] | theirs[3] if len(theirs) == 5 else np.zeros(len(theirs[0]), bool)
-    stale = np.zeros_like(ended) if same_step and not kept else ended
-    np.testing.assert_array_equal(ours[0][~stale], theirs[0][~stale], err_msg=f"{where}: obs")
-    np.testing.assert_array_equal(ours[0][stale, :-1], theirs[0][stale, :-1], err_msg=f"{where}: obs at the end")
+    seen = ~ended | ("final_obs" in a)  # in SAME_STEP it is the next episode's first
+    np.testing.assert_array_equal(ours[0][seen], theirs[0][seen], err_msg=f"{where}: obs")
+
+
+def assert_ends_equal(theirs: tuple, ours: tuple, before: tuple, where: str, settings: dict[str, Any]) -> None:
+    """What was seen last: the older frames are equal; the newest is where the peer is wrong.
+
+    It never takes the screen at which an episode ends; its newest frame is then the one before, or the maximum of that
+    and the last frame but one (`test_the_last_screen_is_shown`). Where a lost life alone is told and the game goes on,
+    nothing is wrong but its final_obs, which is memory never written."""
+    same_step = "final_obs" in theirs[-1]
+    seen, our_seen = (theirs[-1]["final_obs"], ours[-1]["final_obs"]) if same_step else (theirs[0], ours[0])
+    info = ours[-1]["final_info"] if same_step else ours[-1]
+    ended = theirs[2] | theirs[3]
     if same_step:
-        np.testing.assert_array_equal(b["_final_obs"], ended, err_msg=where)
-    if same_step and not kept:
-        final, our_final = a["final_obs"], b["final_obs"]
-        np.testing.assert_array_equal(our_final[ended, :-1], final[ended, :-1], err_msg=f"{where}: final_obs")
+        np.testing.assert_array_equal(ours[-1]["_final_obs"], ended, err_msg=where)
+    goes_on = ended & ~theirs[3] & (info["lives"] > 0) & settings.get("life_loss_info", False)
+    if not same_step:
+        np.testing.assert_array_equal(our_seen[goes_on], seen[goes_on], err_msg=f"{where}: obs")
+    stopped = ended & ~goes_on
+    np.testing.assert_array_equal(our_seen[stopped, :-1], seen[stopped, :-1], err_msg=f"{where}: obs at the end")
+    frames = info["frame_number"] - before[1]["frame_number"]
+    assert (seen[stopped, -1] >= before[0][stopped, -1]).all(), where
+    stale = stopped & ((frames < settings.get("frameskip", 4)) | (not settings.get("maxpool", True)))
+    np.testing.assert_array_equal(seen[stale, -1], before[0][stale, -1], err_msg=f"{where}: the peer's stale frame")
 
 
 def compare(game: str, steps: int, n: int = 3, seed: int = 3, **settings: Any) -> int:
@@ -51,21 +64,24 @@ def compare(game: str, steps: int, n: int = 3, seed: int = 3, **settings: Any) -
     assert ours.single_observation_space == theirs.single_observation_space
     assert ours.action_space == theirs.action_space
     rng = np.random.default_rng(seed)
-    (a, info), (b, our_info) = theirs.reset(seed=seed), ours.reset(seed=seed)
-    assert_equal((a, info), (b, our_info), f"{game}, reset")
+    before, ours_before = theirs.reset(seed=seed), ours.reset(seed=seed)
+    assert_equal(before, ours_before, f"{game}, reset")
     ends = 0
     for t in range(steps):
         actions = rng.integers(ours.single_action_space.n, size=n)
-        result = theirs.step(actions)
-        assert_equal(result, ours.step(actions), f"{game} {settings}, step {t}", "life_loss_info" in settings)
-        ends += int(np.sum(result[2] | result[3]))
+        result, our_result, where = theirs.step(actions), ours.step(actions), f"{game} {settings}, step {t}"
+        assert_equal(result, our_result, where)
+        if (result[2] | result[3]).any():
+            assert_ends_equal(result, our_result, before, where, settings)
+            ends += int(np.sum(result[2] | result[3]))
+        before = (result[0].copy(), result[-1])
     theirs.close()
     ours.close()
     return ends
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-@pytest.mark.parametrize("game", ["pong", "breakout", "seaquest", "freeway"])
+@pytest.mark.parametrize("game", ["pong", "breakout", "seaquest", "double_dunk"])
 def test_it_plays_as_the_peer(game: str, mode: str) -> None:
     compare(game, 150, autoreset_mode=mode, repeat_action_probability=0.25)
 
@@ -91,17 +107,27 @@ def test_settings_mean_what_they_mean_to_the_peer(settings: dict[str, Any]) -> N
     assert ends > 0 or not {"episodic_life", "life_loss_info", "max_num_frames_per_episode"} & set(settings)
 
 
-def test_the_last_screen_is_shown() -> None:
-    """Where a game ends within a step's frames: the screen then seen, by ALEInterface itself; the peer's is older."""
+@pytest.mark.parametrize("limit", [108_000, 100], ids=["game over", "time limit"])
+def test_the_last_screen_is_shown(limit: int) -> None:
+    """Where an episode ends, by ALEInterface itself: ours shows what is then seen, the peer what it had before.
+
+    It never takes the screen at which an episode ends. What it shows instead is what it showed before, or, where the
+    step's last frame but one was taken, the maximum of that and what it showed before."""
     import ale_py
+    import cv2
 
     from accel_rl.emulator.atari import rom_path
-    from accel_rl.envs.preprocess import make_preprocessor
+    from accel_rl.envs.palette import luminance
 
     settings: dict[str, Any] = {"noop_max": 0, "use_fire_reset": False, "stack_num": 1}
+    settings["max_num_frames_per_episode"] = limit
     theirs, ours = AtariVectorEnv("breakout", 1, num_threads=1, **settings), VectorEnv("breakout", 1, **settings)
-    wrong = 0
-    for seed in range(3):
+
+    def shown(*screens: np.ndarray) -> np.ndarray:
+        return cv2.resize(np.maximum.reduce(screens), (84, 84), interpolation=cv2.INTER_AREA)
+
+    wrong, lengths = 0, set()
+    for seed in range(4):
         referee = ale_py.ALEInterface()
         referee.setFloat("repeat_action_probability", 0.0)
         referee.loadROM(rom_path("breakout"))
@@ -110,27 +136,28 @@ def test_the_last_screen_is_shown() -> None:
         rng = np.random.default_rng(seed)
         theirs.reset(seed=0)
         ours.reset(seed=0)
-        ended, early = False, False
+        before = luminance(210)[referee.getScreen()]
+        ended, frames = False, 0
         while not ended:
             action = rng.integers(4, size=1)
-            their_obs, _, their_end, _, _ = theirs.step(action)
-            obs, _, terminated, _, _ = ours.step(action)
-            ended = bool(terminated[0])
-            assert ended == bool(their_end[0])
-            for left in (3, 2, 1, 0):
+            their_obs, _, their_end, their_late, _ = theirs.step(action)
+            obs, _, terminated, truncated, _ = ours.step(action)
+            ended = bool(terminated[0] or truncated[0])
+            assert ended == bool(their_end[0] or their_late[0])
+            screens = []
+            while len(screens) < 4 and frames < limit and not referee.game_over():
                 referee.act(codes[action[0]])
-                if referee.game_over():
-                    early = left > 0
-                    break
-        if not early:
-            continue
-        picture = make_preprocessor("84x84", 210)
-        picture.screens[1] = referee.getScreen()
-        shown = np.zeros((84, 84), np.uint8)
-        picture.last(shown)
-        np.testing.assert_array_equal(obs[0, 0], shown)
-        wrong += bool((their_obs[0, 0] != shown).any())
+                screens.append(luminance(210)[referee.getScreen()])
+                frames += 1
+            whole = len(screens) == 4
+            np.testing.assert_array_equal(obs[0, 0], shown(*(screens[-2:] if whole else screens[-1:])))
+            if not ended:
+                before = np.maximum(*screens[-2:])
+            np.testing.assert_array_equal(their_obs[0, 0], shown(before, *(screens[2:3] if whole else [])))
+        lengths.add(len(screens))
+        wrong += bool((their_obs != obs).any())
     assert wrong
+    assert lengths == {4} if limit == 100 else lengths - {4}
 
 
 def test_resets_go_on_with_the_seeds_streams() -> None:
@@ -263,5 +290,5 @@ def test_calls_out_of_order_and_wrong_actions() -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_every_game_plays_as_the_peer(game: str) -> None:
-    for mode in ("NextStep", "SameStep"):
-        compare(game, 1000, n=2, autoreset_mode=mode, repeat_action_probability=0.25, episodic_life=True)
+    for mode, episodic in itertools.product(("NextStep", "SameStep"), (True, False)):
+        compare(game, 1000, n=2, autoreset_mode=mode, repeat_action_probability=0.25, episodic_life=episodic)

@@ -173,14 +173,3 @@ def test_frames_that_are_not_contiguous() -> None:
 def test_impossible_backends(config: EnvConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config.check()
-
-
-def test_a_state_of_the_other_backend_is_refused() -> None:
-    ours, theirs = (
-        make_env(EnvConfig(game="pong", backend="emulator"), 0, True),
-        make_env(EnvConfig(game="pong", backend="ale"), 0, True),
-    )
-    frame = np.zeros(ours.spec.frame_shape, np.uint8)
-    ours.reset(frame)
-    with pytest.raises(ValueError, match="kind='emulator', this environment has 'atari'"):
-        theirs.set_state(ours.get_state())

@@ -1,0 +1,136 @@
+"""What an Atari episode follows from: it lies beside a backend's own state, so that the other backend can go on.
+
+    state      header | the backend's own bytes | RAM [128] | actions, one byte a step
+
+A reset of the console draws its timer's start from a stream of fixed seed, keeps the RAM, and sets all else anew. So
+an episode follows from the number of the console's resets, the RAM that the next one finds, the environment's seed, the
+episode's number (from both no-ops and sticky draws) and the actions since.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.state import pack, unpack
+
+RAM = 128  # bytes
+KINDS = {"emulator": "emulator", "ale": "atari"}  # a backend's states, as they call themselves
+
+
+@dataclass(slots=True)
+class Origin:
+    """resets: of the console, since it was loaded; None: not known (the state of an earlier version was restored).
+    before: those before the episode's; None: no episode yet. ram [128]: as the episode's reset found it."""
+
+    resets: int | None = 0
+    before: int | None = None
+    ram: bytes = b""
+
+    def begin(self, ram: bytes) -> None:
+        self.before, self.ram = self.resets, ram
+
+    def count(self) -> None:
+        """A reset of the console."""
+        if self.resets is not None:
+            self.resets += 1
+
+
+class Replayable(Protocol):
+    """An `Env` of one Atari game. episode: the next one's number."""
+
+    game: str
+    spec: EnvSpec
+    origin: Origin
+    seed: int
+    episode: int
+
+    @property
+    def codes(self) -> Sequence[int] | np.ndarray:
+        """Its actions, of the 18."""
+
+    def load(self) -> None:
+        """The console as it was when the environment was made; the origin, too."""
+
+    def reset_console(self) -> None: ...
+
+    def ram(self) -> bytes: ...
+
+    def set_ram(self, ram: bytes) -> None: ...
+
+    def reset(self, frame: np.ndarray, episode: int | None = None) -> None: ...
+
+    def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]: ...
+
+
+def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: bytes) -> bytes:
+    """A state. codes: the episode's actions of the 18."""
+    origin = env.origin
+    if origin.resets is None:
+        return pack(header, own)
+    header["origin"] = {
+        "own": len(own),
+        "resets": origin.resets,
+        "before": origin.before,
+        "ram": zlib.crc32(env.ram()),
+    }
+    return pack(header, own + origin.ram.ljust(RAM, b"\0") + codes)
+
+
+def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[str, Any], bytes, bytes]:
+    """Header, own bytes, codes of a state of the environment's own backend; the environment's origin is the state's."""
+    header, blob = unpack(state, **expected)
+    found = header.get("origin")
+    if found is None:
+        env.origin = Origin(None)
+        return header, blob, b""
+    own, ram, codes = _parts(found, blob)
+    env.origin = Origin(found["resets"], found["before"], ram)
+    return header, own, codes
+
+
+def replay(env: Replayable, state: bytes) -> None:
+    """Let `env` play again what led to a state of the other backend. ValueError if that is not known, or leads
+    elsewhere."""
+    header, blob = unpack(state, game=env.game)
+    found = header.get("origin")
+    if found is None:
+        raise ValueError("the state does not say what its episode follows from: it is of an earlier version")
+    _, ram, codes = _parts(found, blob)
+    env.seed, env.episode = header["seed"], header["episode"]
+    env.load()
+    for _ in range(found["before"] or 0):
+        env.reset_console()
+    if found["before"] is not None:
+        env.set_ram(ram)
+        frame, index = np.zeros(env.spec.frame_shape, np.uint8), {int(code): i for i, code in enumerate(env.codes)}
+        env.reset(frame, header["episode"] - 1)
+        for code in codes:
+            env.step(index[code], frame)
+    env.origin.resets = found["resets"]
+    if zlib.crc32(env.ram()) != found["ram"]:
+        backend = env.spec.protocol["backend"]
+        raise ValueError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
+
+
+def has_origin(state: bytes) -> bool:
+    """Whether a state, of a batch's environment or within it, can go on with the other backend."""
+    header, blob = unpack(state)
+    if header["kind"] == "batch":
+        return has_origin(blob)
+    if header["kind"] == "reserved":
+        return has_origin(blob[: header["sizes"][0]])
+    return "origin" in header
+
+
+def is_foreign(state: bytes, backend: str) -> bool:
+    """Whether it is an Atari game's state, of the other backend than this."""
+    return unpack(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
+
+
+def _parts(found: dict[str, Any], blob: bytes) -> tuple[bytes, bytes, bytes]:
+    own = found["own"]
+    return blob[:own], blob[own : own + RAM], blob[own + RAM :]
