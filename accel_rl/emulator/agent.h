@@ -6,6 +6,7 @@
 // The rules are those of envs/ale.py: sticky draws come from the caller, an end within a step shows its last screen alone,
 // a lost life may end the return, a time limit that falls on another end adds nothing to it.
 #pragma once
+#include "area_x86.h"
 #include "emulator.h"
 
 namespace accel {
@@ -110,6 +111,7 @@ class Agent : public Emulator {
     Observer& observer(Scratch& work) const {
         work.observer.kind = rules_.observation;
         work.observer.rows = height();
+        work.observer.line = best_area_line();
         return work.observer;
     }
 
