@@ -12,12 +12,12 @@ struct Mask {
     u64 w[3];
 };
 
-// The bits of a byte, in reverse; as 2, 4 and 8 bits each.
+// The bits of a byte, in reverse; as 4 and 8 bits each; a player's pixels by reflection, width and shape.
 struct BitTables {
     u8 reversed[256];
-    u16 twice[256];
     u32 four[256];
     u64 eight[256];
+    u32 player[2][3][256];
 };
 
 constexpr BitTables make_bit_tables() {
@@ -26,9 +26,13 @@ constexpr BitTables make_bit_tables() {
         for (u32 bit = 0; bit < 8; bit++)
             if (i >> bit & 1) {
                 t.reversed[i] = u8(t.reversed[i] | 0x80 >> bit);
-                t.twice[i] = u16(t.twice[i] | 3u << (2 * bit));
                 t.four[i] |= 15u << (4 * bit);
                 t.eight[i] |= u64(255) << (8 * bit);
+                for (u32 stretch = 0; stretch < 3; stretch++) {
+                    const u32 wide = (1u << (1 << stretch)) - 1;
+                    t.player[0][stretch][i] |= wide << ((7 - bit) << stretch);
+                    t.player[1][stretch][i] |= wide << (bit << stretch);
+                }
             }
     return t;
 }
@@ -38,25 +42,21 @@ HD const BitTables& bit_tables() {
     return tables;
 }
 
-// At most 32 pixels from x (0-159) on, round the end of the line.
-HD void place(Mask& m, u64 pixels, u32 x) {
-    const u32 word = x >> 6, shift = x & 63;
-    const u64 first = pixels << shift, second = shift ? pixels >> (64 - shift) : 0;
-    if (word == 0) {
-        m.w[0] |= first;
-        m.w[1] |= second;
-    } else if (word == 1) {
-        m.w[1] |= first;
-        m.w[2] |= second;
-    } else {
-        m.w[2] |= first & 0xFFFFFFFFu;
-        m.w[0] |= first >> 32 | second << 32;
-    }
+// At most 72 pixels from x (0-159) on, round the end of the line. Choices by AND: branches would be hard to foretell, and
+// words in memory written one by one are slow to read together.
+HD Mask placed(u64 low, u64 high, u32 x) {
+    const u32 shift = x & 63;
+    const u64 a = low << shift, b = high << shift | low >> 1 >> (63 - shift), c = high >> 1 >> (63 - shift);
+    const u64 first = u64(0) - (x < 64), third = u64(0) - (x >= 128), second = ~(first | third), past = b >> 32 | c << 32;
+    return Mask{{(first & a) | (second & past) | (third & (a >> 32 | b << 32)), (first & b) | (second & a) | (third & past),
+                 (first & c) | (((second & b) | (third & a)) & 0xFFFFFFFFu)}};
 }
 
-HD void place_copies(Mask& m, u64 pixels, i32 x, u32 at) {
-    for (; at; at >>= 1, x += 16)
-        if (at & 1) place(m, pixels, u32(wrap(x)));
+// The copies of up to 16 pixels (one copy: 32), as NUSIZ has them: a factor for each of two words.
+HD Mask placed_copies(u64 pixels, u32 nusiz, u32 x, bool first_hidden) {
+    static constexpr u64 low[8] = {1, 0x10001, 0x100000001, 0x100010001, 1, 1, 0x100000001, 1};
+    static constexpr u8 high[8] = {0, 0, 0, 0, 1, 0, 1, 0};
+    return placed(pixels * (low[nusiz & 7] - first_hidden), pixels * high[nusiz & 7], x);
 }
 
 // Pixels first ... last - 1.
@@ -72,25 +72,19 @@ HD Mask span_mask(i32 first, i32 last) {
 }
 
 HD Mask player_mask(const Tia& t, u32 i) {
-    Mask m{};
-    const BitTables& bits = bit_tables();
-    const u32 shown = t.vdel[i] ? t.grp_old[i] : t.grp[i], pattern = t.refp[i] ? shown : bits.reversed[shown];
-    const u32 stretch = player_stretch(t.nusiz[i]);
-    const u64 pixels = stretch == 0 ? pattern : stretch == 1 ? bits.twice[pattern] : bits.four[pattern];
-    place_copies(m, pixels, t.pos[i] + (stretch ? 1 : 0), copies(t.nusiz[i]) & (t.first_hidden[i] ? ~1u : ~0u));
-    return m;
+    const u32 stretch = player_stretch(t.nusiz[i]), x = t.pos[i] + (stretch ? 1u : 0u);
+    const u32 pixels = bit_tables().player[t.refp[i] ? 1 : 0][stretch][t.vdel[i] ? t.grp_old[i] : t.grp[i]];
+    return placed_copies(pixels, t.nusiz[i], x < u32(WIDTH) ? x : 0, t.first_hidden[i]);
 }
 
 HD Mask missile_mask(const Tia& t, u32 i) {
-    Mask m{};
-    place_copies(m, (u64(1) << (1 << (t.nusiz[i] >> 4 & 3))) - 1, t.pos[M0 + i], copies(t.nusiz[i]));
-    return m;
+    const u32 shows = t.enam[i] && !t.resmp[i] ? 1 : 0;
+    return placed_copies((u64(shows) << (1 << (t.nusiz[i] >> 4 & 3))) - shows, t.nusiz[i], t.pos[M0 + i], false);
 }
 
 HD Mask ball_mask(const Tia& t) {
-    Mask m{};
-    place(m, (u64(1) << (1 << (t.ctrlpf >> 4 & 3))) - 1, t.pos[BL]);
-    return m;
+    const u32 shows = (t.vdel[2] ? t.enabl_old : t.enabl) ? 1 : 0;
+    return placed((u64(shows) << (1 << (t.ctrlpf >> 4 & 3))) - shows, 0, t.pos[BL]);
 }
 
 HD Mask playfield_mask(const Tia& t) {

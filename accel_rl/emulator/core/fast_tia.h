@@ -17,6 +17,12 @@ namespace accel {
 
 constexpr u32 ALL_PAIRS = 0x7FFF;
 
+// Those that are logged.
+#define FAST_REGISTERS(X) \
+    X(VBLANK) X(NUSIZ0) X(NUSIZ1) X(COLUP0) X(COLUP1) X(COLUPF) X(COLUBK) X(CTRLPF) X(REFP0) X(REFP1) X(PF0) X(PF1) X(PF2) \
+    X(RESP0) X(RESP1) X(RESM0) X(RESM1) X(RESBL) X(GRP0) X(GRP1) X(ENAM0) X(ENAM1) X(ENABL) X(HMP0) X(HMP1) X(HMM0) X(HMM1) \
+    X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
+
 // For every set of objects the pairs in it: bit k as in collisions.
 struct PairTable {
     u16 pairs[64];
@@ -51,9 +57,11 @@ struct FastTia {
     FastCanvas canvas;
     i32 start, stop;    // clocks of the displayed lines
     i32 row, row_clock; // the displayed line where the drawing is, and its first clock
+    i32 quiet;          // up to this clock there is nothing to draw: its blank, or all after the last line
     Mask mask[6];
     u32 stale, unbuilt; // objects of which the registers have changed; of which the mask is not up to date
     u32 active;         // objects that show anywhere on a line
+    u8 shade[4];        // the four colours as they are drawn
 
     HD void begin_frame(const FastCanvas& to) {
         canvas = to;
@@ -61,26 +69,40 @@ struct FastTia {
         stop = start + height * LINE_CLOCKS;
         row = 0;
         row_clock = start;
+        quiet = start + HBLANK_CLOCKS;
         stale = unbuilt = 63;
         active = 0;
+        for (u32 i = 0; i < 4; i++) mix(i);
     }
 
     HD void settle(const u64* log, u32 count, i32 until) {
         for (u32 n = 0; n < count; n++) {
-            const u64 write = log[n];
-            write_register(u32(write >> 8) & 0xFF, u8(write), 3 * i32(write >> 16));
+            const u8 value = u8(log[n]);
+            const i32 clock = 3 * i32(log[n] >> 16);
+            switch (log[n] >> 8 & 0xFF) {  // one jump: all that a register decides is folded into its case
+#define WRITE(reg) case reg: write_register(reg, value, clock); break;
+                FAST_REGISTERS(WRITE)
+#undef WRITE
+                default: break;
+            }
         }
         draw_until(until);
     }
 
-    HD void write_register(u32 reg, u8 value, i32 clock) {
+    HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
         if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
         apply_write(t, *this, reg, value, clock);
         mark(reg);
+        if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
+    }
+
+    // What a colour register is drawn as.
+    HD void mix(u32 i) {
+        if (canvas.pixels) shade[i] = canvas.palette[t.colour[i] | t.colour_loss];
     }
 
     // The write changes nothing that can be seen before something else changes.
-    HD bool unseen(u32 reg, u8 value) const {
+    HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
             case VBLANK: return !((t.vblank ^ value) & 2);
             case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0];
@@ -104,7 +126,7 @@ struct FastTia {
         }
     }
 
-    HD void mark(u32 reg) {
+    HD_FOLD void mark(u32 reg) {
         static constexpr u8 objects[TIA_REGISTERS] = {
             0, 0, 0, 0, 5, 10, 0, 0, 0, 0, 48, 1, 2, 32, 32, 32, 1, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
             0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
@@ -121,22 +143,23 @@ struct FastTia {
         stale = 0;
     }
     HD void build() {
-        const u32 wanted = unbuilt & active;
-        if (wanted & BIT_P0) mask[P0] = player_mask(t, 0);
-        if (wanted & BIT_P1) mask[P1] = player_mask(t, 1);
-        if (wanted & BIT_M0) mask[M0] = missile_mask(t, 0);
-        if (wanted & BIT_M1) mask[M1] = missile_mask(t, 1);
-        if (wanted & BIT_BL) mask[BL] = ball_mask(t);
-        if (wanted & BIT_PF) mask[PF] = playfield_mask(t);
-        for (u32 i = 0; i < 6; i++)
-            if (unbuilt & ~active & 1u << i) mask[i] = Mask{};
+        if (unbuilt & BIT_P0) mask[P0] = player_mask(t, 0);
+        if (unbuilt & BIT_P1) mask[P1] = player_mask(t, 1);
+        if (unbuilt & BIT_M0) mask[M0] = missile_mask(t, 0);
+        if (unbuilt & BIT_M1) mask[M1] = missile_mask(t, 1);
+        if (unbuilt & BIT_BL) mask[BL] = ball_mask(t);
+        if (unbuilt & BIT_PF) mask[PF] = playfield_mask(t);
         unbuilt = 0;
     }
 
-    HD_CALL void draw_until(i32 until) {
+    HD void draw_until(i32 until) {
         if (until <= t.settled) return;
-        i32 from = t.settled > start ? t.settled : start;
+        if (until > quiet) draw_lines(until);
         t.settled = until;
+    }
+
+    HD_CALL void draw_lines(i32 until) {
+        i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
         if (stale) look_again();
         while (from < to) {
@@ -154,6 +177,7 @@ struct FastTia {
                 from = row_clock;
             }
         }
+        quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER;
     }
 
     HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
@@ -197,8 +221,6 @@ struct FastTia {
             for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
     }
 
-    HD u8 shade(u32 i) const { return canvas.palette[t.colour[i] | t.colour_loss]; }
-
     // Each pixel's colour by priority: as colour_index.
     HD void paint(u8* line, const Mask& span) {
         Mask zero, one, two;
@@ -221,9 +243,8 @@ struct FastTia {
                 two.w[i] = f & ~(p | q);
             }
         }
-        const u8 colour[4] = {shade(0), shade(1), shade(2), shade(3)};
-        if (canvas.spread) canvas.spread(line, zero.w, one.w, two.w, span.w, colour);
-        else spread(line, zero.w, one.w, two.w, span.w, colour);
+        if (canvas.spread) canvas.spread(line, zero.w, one.w, two.w, span.w, shade);
+        else spread(line, zero.w, one.w, two.w, span.w, shade);
     }
 };
 

@@ -215,9 +215,9 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-// `picture` is whatever has a draw_until: a Picture, or the fast build's masks.
+// `picture` is whatever has a draw_until: a Picture, or the fast build's masks, which name the register as a constant.
 template <class Target>
-HD_CALL void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {
+HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;
