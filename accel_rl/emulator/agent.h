@@ -66,7 +66,7 @@ class Agent : public Emulator {
             if (!draws || draws[frames] >= rules_.repeat_probability) held = action;
             frames++;
             GrayFrame* const gray = frames == skip ? &work.last : both && frames + 1 == skip ? &work.first : nullptr;
-            const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_, best_spread()} : FastCanvas{};
+            const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_} : FastCanvas{};
             reward += fast() ? act_drawn(held, gray, &canvas) : act(held);
             if (gray && !fast()) copy_gray(*gray, luminance_);
             ended = over();

@@ -46,20 +46,24 @@ struct FastCanvas {
     const u8* palette;  // of 256: what a colour byte is drawn as
     u16* source;        // of each row, the row that holds its pixels; null: repeated rows are copied
     const u8* wanted;   // of each row, whether it is looked at; null: all are
-    Spread* spread;     // a processor's own way of `spread`; null: any processor's
 };
+
+// A stretch of a line: its pixels, where it has a line to write to, and those of the pairs that collide.
+struct FastTia;
+using Stretch = void(FastTia& tia, u8* line, u32 pairs, i32 first, i32 last);
 
 struct FastTia {
     Tia& t;
     i32 first_line, height;
     bool hmove_blanks;
     u32 watched;        // collisions that the program may read
+    Stretch* wide;      // a processor's own way of `stretch`; null: any processor's
     FastCanvas canvas;
     i32 start, stop;    // clocks of the displayed lines
     i32 row, row_clock; // the displayed line where the drawing is, and its first clock
     i32 quiet;          // up to this clock there is nothing to draw: its blank, or all after the last line
     Mask mask[6];
-    u32 stale, unbuilt; // objects of which the registers have changed; of which the mask is not up to date
+    u32 unbuilt;        // objects of which the mask is not up to date
     u32 active;         // objects that show anywhere on a line
     u8 shade[4];        // the four colours as they are drawn
 
@@ -70,8 +74,9 @@ struct FastTia {
         row = 0;
         row_clock = start;
         quiet = start + HBLANK_CLOCKS;
-        stale = unbuilt = 63;
+        unbuilt = 63;
         active = 0;
+        look_at(63);
         for (u32 i = 0; i < 4; i++) mix(i);
     }
 
@@ -91,7 +96,11 @@ struct FastTia {
 
     HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
         if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
+        u8 pos[5];
+        __builtin_memcpy(pos, t.pos, sizeof pos);
+        const bool hidden = t.first_hidden[0] | t.first_hidden[1];
         apply_write(t, *this, reg, value, clock);
+        if (reg == HMOVE && !hidden && !__builtin_memcmp(pos, t.pos, sizeof pos)) return;
         mark(reg);
         if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
     }
@@ -131,48 +140,68 @@ struct FastTia {
             0, 0, 0, 0, 5, 10, 0, 0, 0, 0, 48, 1, 2, 32, 32, 32, 1, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
             0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
         };
-        stale |= objects[reg];
+        static constexpr u8 shows[TIA_REGISTERS] = {
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
+            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 0, 0, 0,
+        };
+        unbuilt |= objects[reg];
+        if (shows[reg]) look_at(shows[reg]);
     }
 
-    HD void look_again() {
-        unbuilt |= stale;
-        const u32 on = u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0) | u32((t.vdel[1] ? t.grp_old[1] : t.grp[1]) != 0) << 1 |
-                       u32(t.enam[0] && !t.resmp[0]) << 2 | u32(t.enam[1] && !t.resmp[1]) << 3 |
-                       u32((t.vdel[2] ? t.enabl_old : t.enabl) != 0) << 4 | u32(t.pf != 0) << 5;
-        active = on;
-        stale = 0;
+    // Whether these objects show.
+    HD_FOLD void look_at(u32 objects) {
+        u32 on = 0;
+        if (objects & BIT_P0) on |= u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0);
+        if (objects & BIT_P1) on |= u32((t.vdel[1] ? t.grp_old[1] : t.grp[1]) != 0) << 1;
+        if (objects & BIT_M0) on |= u32(t.enam[0] && !t.resmp[0]) << 2;
+        if (objects & BIT_M1) on |= u32(t.enam[1] && !t.resmp[1]) << 3;
+        if (objects & BIT_BL) on |= u32((t.vdel[2] ? t.enabl_old : t.enabl) != 0) << 4;
+        if (objects & BIT_PF) on |= u32(t.pf != 0) << 5;
+        active = (active & ~objects) | on;
     }
     HD void build() {
-        if (unbuilt & BIT_P0) mask[P0] = player_mask(t, 0);
-        if (unbuilt & BIT_P1) mask[P1] = player_mask(t, 1);
-        if (unbuilt & BIT_M0) mask[M0] = missile_mask(t, 0);
-        if (unbuilt & BIT_M1) mask[M1] = missile_mask(t, 1);
-        if (unbuilt & BIT_BL) mask[BL] = ball_mask(t);
+        if (unbuilt & BIT_P0) mask[P0] = placed(player_pixels(t, 0));
+        if (unbuilt & BIT_P1) mask[P1] = placed(player_pixels(t, 1));
+        if (unbuilt & BIT_M0) mask[M0] = placed(missile_pixels(t, 0));
+        if (unbuilt & BIT_M1) mask[M1] = placed(missile_pixels(t, 1));
+        if (unbuilt & BIT_BL) mask[BL] = placed(ball_pixels(t));
         if (unbuilt & BIT_PF) mask[PF] = playfield_mask(t);
         unbuilt = 0;
     }
 
     HD void draw_until(i32 until) {
         if (until <= t.settled) return;
-        if (until > quiet) draw_lines(until);
+        if (until > quiet && !(blind() && (calm() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
         t.settled = until;
+    }
+
+    // Nothing that happens now is seen: neither pixels nor a collision that has not been before.
+    HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
+    HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
+    // The end of a line changes nothing.
+    HD bool calm() const {
+        return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | (t.right_reflected ^ (t.ctrlpf & 1)));
     }
 
     HD_CALL void draw_lines(i32 until) {
         i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
-        if (stale) look_again();
+        if (from >= row_clock + LINE_CLOCKS) {  // calm lines were passed blindly
+            const i32 passed = (from - row_clock) / LINE_CLOCKS;
+            row += passed;
+            row_clock += passed * LINE_CLOCKS;
+        }
         while (from < to) {
             const i32 row_end = row_clock + LINE_CLOCKS, end = to < row_end ? to : row_end;
             const i32 first = from - row_clock - HBLANK_CLOCKS, last = end - row_clock - HBLANK_CLOCKS;
-            const bool calm = !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1]) && t.right_reflected == (t.ctrlpf & 1);
+            const bool ends_calmly = calm();
             if (last > 0) draw(first > 0 ? first : 0, last);
             from = end;
             if (end < row_end) break;
-            if (!calm) leave_line();
+            if (!ends_calmly) leave_line();
             row++;
             row_clock = row_end;
-            if (calm && first <= 0 && to - from >= LINE_CLOCKS && shown(row - 1)) {
+            if (ends_calmly && first <= 0 && to - from >= LINE_CLOCKS && shown(row - 1)) {
                 repeat((to - from) / LINE_CLOCKS);
                 from = row_clock;
             }
@@ -183,9 +212,8 @@ struct FastTia {
     HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
 
     HD void leave_line() {
-        stale |= u32(t.first_hidden[0]) | u32(t.first_hidden[1]) << 1 | u32(t.right_reflected ^ (t.ctrlpf & 1)) << 5;
+        unbuilt |= u32(t.first_hidden[0]) | u32(t.first_hidden[1]) << 1 | u32(t.right_reflected ^ (t.ctrlpf & 1)) << 5;
         end_line(t, row_clock);
-        if (stale) look_again();
     }
 
     // The line above, `count` times: nothing has changed since it was drawn.
@@ -204,21 +232,24 @@ struct FastTia {
             for (i32 x = first; line && x < last; x++) line[x] = canvas.palette[0];
             return;
         }
+        const u32 pairs = possible();
+        if (!line && !pairs) return;
+        wide ? wide(*this, line, pairs, first, last) : stretch(line, pairs, first, last);
+        if (line && t.hmove_blank && hmove_blanks)
+            for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
+    }
+
+    HD_CALL void stretch(u8* line, u32 pairs, i32 first, i32 last) {
         const PairTable& table = pair_table();
-        u32 possible = table.pairs[active] & watched & ~t.collisions;
-        if (!line && !possible) return;
         if (unbuilt) build();
         const Mask span = span_mask(first, last);
-        for (; possible; possible &= possible - 1) {
-            const u32 k = u32(__builtin_ctz(possible));
+        for (; pairs; pairs &= pairs - 1) {
+            const u32 k = u32(__builtin_ctz(pairs));
             const Mask &a = mask[table.first[k]], &b = mask[table.second[k]];
             if ((a.w[0] & b.w[0] & span.w[0]) | (a.w[1] & b.w[1] & span.w[1]) | (a.w[2] & b.w[2] & span.w[2]))
                 t.collisions |= 1u << k;
         }
-        if (!line) return;
-        paint(line, span);
-        if (t.hmove_blank && hmove_blanks)
-            for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
+        if (line) paint(line, span);
     }
 
     // Each pixel's colour by priority: as colour_index.
@@ -243,8 +274,7 @@ struct FastTia {
                 two.w[i] = f & ~(p | q);
             }
         }
-        if (canvas.spread) canvas.spread(line, zero.w, one.w, two.w, span.w, shade);
-        else spread(line, zero.w, one.w, two.w, span.w, shade);
+        spread(line, zero.w, one.w, two.w, span.w, shade);
     }
 };
 
