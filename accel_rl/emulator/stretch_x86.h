@@ -53,17 +53,16 @@ struct Painting {
 // Collisions; and, where `to` is given, the colours by priority: as colour_index.
 AVX2 void look(FastTia& k, u32 pairs, i32 first, i32 last, Painting* to) {
     Tia& t = k.t;
-    if (k.unbuilt) {
-        if (k.unbuilt & BIT_P0) keep(k.mask[P0], placed_wide(player_pixels(t, 0)));
-        if (k.unbuilt & BIT_P1) keep(k.mask[P1], placed_wide(player_pixels(t, 1)));
-        if (k.unbuilt & BIT_M0) keep(k.mask[M0], placed_wide(missile_pixels(t, 0)));
-        if (k.unbuilt & BIT_M1) keep(k.mask[M1], placed_wide(missile_pixels(t, 1)));
-        if (k.unbuilt & BIT_BL) keep(k.mask[BL], placed_wide(ball_pixels(t)));
-        if (k.unbuilt & BIT_PF) {
+    if (const u32 wanted = k.to_build()) {
+        if (wanted & BIT_P0) keep(k.mask[P0], placed_wide(player_pixels(t, 0)));
+        if (wanted & BIT_P1) keep(k.mask[P1], placed_wide(player_pixels(t, 1)));
+        if (wanted & BIT_M0) keep(k.mask[M0], placed_wide(missile_pixels(t, 0)));
+        if (wanted & BIT_M1) keep(k.mask[M1], placed_wide(missile_pixels(t, 1)));
+        if (wanted & BIT_BL) keep(k.mask[BL], placed_wide(ball_pixels(t)));
+        if (wanted & BIT_PF) {
             const Mask m = playfield_mask(t);
             keep(k.mask[PF], _mm256_set_epi64x(0, static_cast<long long>(m.w[2]), static_cast<long long>(m.w[1]), static_cast<long long>(m.w[0])));
         }
-        k.unbuilt = 0;
     }
     const __m256i span = _mm256_andnot_si256(of(SPANS.below[first]), of(SPANS.below[last]));
     const PairTable& table = pair_table();

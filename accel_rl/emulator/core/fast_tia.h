@@ -64,7 +64,7 @@ struct FastTia {
     i32 quiet;          // up to this clock there is nothing to draw: its blank, or all after the last line
     Mask mask[6];
     u32 unbuilt;        // objects of which the mask is not up to date
-    u32 active;         // objects that show anywhere on a line
+    u32 active, filled; // objects that show anywhere on a line; of which the mask is not empty
     u8 shade[4];        // the four colours as they are drawn
 
     HD void begin_frame(const FastCanvas& to) {
@@ -76,6 +76,7 @@ struct FastTia {
         quiet = start + HBLANK_CLOCKS;
         unbuilt = 63;
         active = 0;
+        filled = 63;
         look_at(63);
         for (u32 i = 0; i < 4; i++) mix(i);
     }
@@ -159,17 +160,27 @@ struct FastTia {
         if (objects & BIT_PF) on |= u32(t.pf != 0) << 5;
         active = (active & ~objects) | on;
     }
+
+    // Objects whose masks have to be made; those that have come to show nothing are empty afterwards.
+    HD u32 to_build() {
+        u32 ended = filled & ~active;
+        filled = active;
+        for (; ended; ended &= ended - 1) mask[__builtin_ctz(ended)] = Mask{};
+        const u32 wanted = unbuilt & active;
+        unbuilt &= ~active;
+        return wanted;
+    }
     HD void build() {
-        if (unbuilt & BIT_P0) mask[P0] = placed(player_pixels(t, 0));
-        if (unbuilt & BIT_P1) mask[P1] = placed(player_pixels(t, 1));
-        if (unbuilt & BIT_M0) mask[M0] = placed(missile_pixels(t, 0));
-        if (unbuilt & BIT_M1) mask[M1] = placed(missile_pixels(t, 1));
-        if (unbuilt & BIT_BL) mask[BL] = placed(ball_pixels(t));
-        if (unbuilt & BIT_PF) mask[PF] = playfield_mask(t);
-        unbuilt = 0;
+        const u32 wanted = to_build();
+        if (wanted & BIT_P0) mask[P0] = placed(player_pixels(t, 0));
+        if (wanted & BIT_P1) mask[P1] = placed(player_pixels(t, 1));
+        if (wanted & BIT_M0) mask[M0] = placed(missile_pixels(t, 0));
+        if (wanted & BIT_M1) mask[M1] = placed(missile_pixels(t, 1));
+        if (wanted & BIT_BL) mask[BL] = placed(ball_pixels(t));
+        if (wanted & BIT_PF) mask[PF] = playfield_mask(t);
     }
 
-    HD void draw_until(i32 until) {
+    HD_FOLD void draw_until(i32 until) {
         if (until <= t.settled) return;
         if (until > quiet && !(blind() && (calm() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
         t.settled = until;
@@ -229,19 +240,22 @@ struct FastTia {
         u8* const line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
         if (canvas.source) canvas.source[row] = u16(row);
         if (t.vblank & 2) {
-            for (i32 x = first; line && x < last; x++) line[x] = canvas.palette[0];
+            if (line) blank(line, first, last);
             return;
         }
         const u32 pairs = possible();
         if (!line && !pairs) return;
         wide ? wide(*this, line, pairs, first, last) : stretch(line, pairs, first, last);
-        if (line && t.hmove_blank && hmove_blanks)
-            for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
+        if (line && t.hmove_blank && hmove_blanks && first < 8) blank(line, first, last < 8 ? last : 8);
+    }
+
+    HD void blank(u8* line, i32 first, i32 last) {
+        __builtin_memset(line + first, canvas.palette[0], u32(last - first));
     }
 
     HD_CALL void stretch(u8* line, u32 pairs, i32 first, i32 last) {
         const PairTable& table = pair_table();
-        if (unbuilt) build();
+        build();
         const Mask span = span_mask(first, last);
         for (; pairs; pairs &= pairs - 1) {
             const u32 k = u32(__builtin_ctz(pairs));
