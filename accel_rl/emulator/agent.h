@@ -6,6 +6,7 @@
 // The rules are those of envs/ale.py: sticky draws come from the caller, an end within a step shows its last screen alone,
 // a lost life may end the return, a time limit that falls on another end adds nothing to it.
 #pragma once
+#include "area_x86.h"
 #include "emulator.h"
 
 namespace accel {
@@ -66,7 +67,7 @@ class Agent : public Emulator {
             if (!draws || draws[frames] >= rules_.repeat_probability) held = action;
             frames++;
             GrayFrame* const gray = frames == skip ? &work.last : both && frames + 1 == skip ? &work.first : nullptr;
-            const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_, best_spread()} : FastCanvas{};
+            const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_} : FastCanvas{};
             reward += fast() ? act_drawn(held, gray, &canvas) : act(held);
             if (gray && !fast()) copy_gray(*gray, luminance_);
             ended = over();
@@ -113,6 +114,7 @@ class Agent : public Emulator {
     Observer& observer(Scratch& work) const {
         work.observer.kind = rules_.observation;
         work.observer.rows = height();
+        work.observer.line = best_area_line();
         return work.observer;
     }
 

@@ -15,7 +15,7 @@
 
 #include "core/fast_frame.h"
 #include "core/progress.h"
-#include "spread_x86.h"
+#include "stretch_x86.h"
 
 namespace accel {
 
@@ -35,7 +35,7 @@ class Emulator {
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
           console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
                    game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE, log_, false},
-          fast_console_(fast_console(console_)) {
+          fast_console_(fast_console(console_, best_stretch())) {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
@@ -208,7 +208,7 @@ class Emulator {
         return log.data();
     }
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
-    FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr, best_spread()}; }
+    FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
 
     // One update by the fast build. A picture that nobody asked for stays `late`: the state before its frame is kept, and
     // the frame is run again when it is looked at, or when a short frame leaves the rest of it to be seen.

@@ -51,7 +51,7 @@ struct FastLog {
         keep(reg, value);
     }
 
-    HD void keep(u32 reg, u32 value) {
+    HD_FOLD void keep(u32 reg, u32 value) {
         const u32 old = last[reg];
         if (old & ALWAYS) {
             if (reg == RESP0 || reg == RESP1) last[NUSIZ0 + reg - RESP0] |= ONCE;

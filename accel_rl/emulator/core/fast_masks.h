@@ -1,6 +1,6 @@
-// A scan line of 160 pixels as bits, one mask an object: bit x of three words is pixel x.
+// A scan line of 160 pixels as bits, one mask an object: bit x of its words is pixel x.
 //
-//     word 0   pixels 0-63        word 1   64-127        word 2   128-159, the other bits zero
+//     word 0   pixels 0-63        word 1   64-127        word 2   128-159, the other bits zero        word 3   zero
 //
 // Two objects collide where both have a bit; the colours are a priority of masks.
 #pragma once
@@ -9,15 +9,15 @@
 namespace accel {
 
 struct Mask {
-    u64 w[3];
+    u64 w[4];
 };
 
-// The bits of a byte, in reverse; as 2, 4 and 8 bits each.
+// The bits of a byte, in reverse; as 4 and 8 bits each; a player's pixels by reflection, width and shape.
 struct BitTables {
     u8 reversed[256];
-    u16 twice[256];
     u32 four[256];
     u64 eight[256];
+    u32 player[2][3][256];
 };
 
 constexpr BitTables make_bit_tables() {
@@ -26,9 +26,13 @@ constexpr BitTables make_bit_tables() {
         for (u32 bit = 0; bit < 8; bit++)
             if (i >> bit & 1) {
                 t.reversed[i] = u8(t.reversed[i] | 0x80 >> bit);
-                t.twice[i] = u16(t.twice[i] | 3u << (2 * bit));
                 t.four[i] |= 15u << (4 * bit);
                 t.eight[i] |= u64(255) << (8 * bit);
+                for (u32 stretch = 0; stretch < 3; stretch++) {
+                    const u32 wide = (1u << (1 << stretch)) - 1;
+                    t.player[0][stretch][i] |= wide << ((7 - bit) << stretch);
+                    t.player[1][stretch][i] |= wide << (bit << stretch);
+                }
             }
     return t;
 }
@@ -38,30 +42,34 @@ HD const BitTables& bit_tables() {
     return tables;
 }
 
-// At most 32 pixels from x (0-159) on, round the end of the line.
-HD void place(Mask& m, u64 pixels, u32 x) {
-    const u32 word = x >> 6, shift = x & 63;
-    const u64 first = pixels << shift, second = shift ? pixels >> (64 - shift) : 0;
-    if (word == 0) {
-        m.w[0] |= first;
-        m.w[1] |= second;
-    } else if (word == 1) {
-        m.w[1] |= first;
-        m.w[2] |= second;
-    } else {
-        m.w[2] |= first & 0xFFFFFFFFu;
-        m.w[0] |= first >> 32 | second << 32;
-    }
+// At most 72 pixels from x (0-159) on, round the end of the line. Choices by AND: branches would be hard to foretell, and
+// words in memory written one by one are slow to read together.
+HD Mask placed(u64 low, u64 high, u32 x) {
+    const u32 shift = x & 63;
+    const u64 a = low << shift, b = high << shift | low >> 1 >> (63 - shift), c = high >> 1 >> (63 - shift);
+    const u64 first = u64(0) - (x < 64), third = u64(0) - (x >= 128), second = ~(first | third), past = b >> 32 | c << 32;
+    return Mask{{(first & a) | (second & past) | (third & (a >> 32 | b << 32)), (first & b) | (second & a) | (third & past),
+                 (first & c) | (((second & b) | (third & a)) & 0xFFFFFFFFu), 0}};
 }
 
-HD void place_copies(Mask& m, u64 pixels, i32 x, u32 at) {
-    for (; at; at >>= 1, x += 16)
-        if (at & 1) place(m, pixels, u32(wrap(x)));
+// What shows at x, and 64 pixels further.
+struct Pixels {
+    u64 low, high;
+    u32 x;
+};
+
+HD Mask placed(const Pixels& p) { return placed(p.low, p.high, p.x); }
+
+// The copies of up to 16 pixels (one copy: 32), as NUSIZ has them.
+HD Pixels copied(u64 pixels, u32 nusiz, u32 x, bool first_hidden) {
+    static constexpr u64 low[8] = {1, 0x10001, 0x100000001, 0x100010001, 1, 1, 0x100000001, 1};
+    static constexpr u8 high[8] = {0, 0, 0, 0, 1, 0, 1, 0};
+    return Pixels{pixels * (low[nusiz & 7] - first_hidden), pixels * high[nusiz & 7], x};
 }
 
 // Pixels first ... last - 1.
 HD Mask span_mask(i32 first, i32 last) {
-    Mask m;
+    Mask m{};
     for (i32 i = 0; i < 3; i++) {
         const i32 low = first - 64 * i, high = last - 64 * i;
         const u64 from = low <= 0 ? ~u64(0) : low >= 64 ? 0 : ~u64(0) << low;
@@ -71,26 +79,20 @@ HD Mask span_mask(i32 first, i32 last) {
     return m;
 }
 
-HD Mask player_mask(const Tia& t, u32 i) {
-    Mask m{};
-    const BitTables& bits = bit_tables();
-    const u32 shown = t.vdel[i] ? t.grp_old[i] : t.grp[i], pattern = t.refp[i] ? shown : bits.reversed[shown];
-    const u32 stretch = player_stretch(t.nusiz[i]);
-    const u64 pixels = stretch == 0 ? pattern : stretch == 1 ? bits.twice[pattern] : bits.four[pattern];
-    place_copies(m, pixels, t.pos[i] + (stretch ? 1 : 0), copies(t.nusiz[i]) & (t.first_hidden[i] ? ~1u : ~0u));
-    return m;
+HD Pixels player_pixels(const Tia& t, u32 i) {
+    const u32 stretch = player_stretch(t.nusiz[i]), x = t.pos[i] + (stretch ? 1u : 0u);
+    const u32 pixels = bit_tables().player[t.refp[i] ? 1 : 0][stretch][t.vdel[i] ? t.grp_old[i] : t.grp[i]];
+    return copied(pixels, t.nusiz[i], x < u32(WIDTH) ? x : 0, t.first_hidden[i] != 0);
 }
 
-HD Mask missile_mask(const Tia& t, u32 i) {
-    Mask m{};
-    place_copies(m, (u64(1) << (1 << (t.nusiz[i] >> 4 & 3))) - 1, t.pos[M0 + i], copies(t.nusiz[i]));
-    return m;
+HD Pixels missile_pixels(const Tia& t, u32 i) {
+    const u32 shows = t.enam[i] && !t.resmp[i] ? 1 : 0;
+    return copied((u64(shows) << (1 << (t.nusiz[i] >> 4 & 3))) - shows, t.nusiz[i], t.pos[M0 + i], false);
 }
 
-HD Mask ball_mask(const Tia& t) {
-    Mask m{};
-    place(m, (u64(1) << (1 << (t.ctrlpf >> 4 & 3))) - 1, t.pos[BL]);
-    return m;
+HD Pixels ball_pixels(const Tia& t) {
+    const u32 shows = (t.vdel[2] ? t.enabl_old : t.enabl) ? 1 : 0;
+    return Pixels{(u64(shows) << (1 << (t.ctrlpf >> 4 & 3))) - shows, 0, t.pos[BL]};
 }
 
 HD Mask playfield_mask(const Tia& t) {
@@ -103,13 +105,11 @@ HD Mask playfield_mask(const Tia& t) {
         right_low = bits.four[back & 255] | u64(bits.four[back >> 8 & 255]) << 32;
         right_high = bits.four[back >> 16 & 15];
     }
-    return Mask{{low, high | right_low << 16, right_low >> 48 | right_high << 16}};
+    return Mask{{low, high | right_low << 16, right_low >> 48 | right_high << 16, 0}};
 }
 
-// Writes the pixels of `span` (three words each): three masks without a pixel in common show the first three colours, what
-// is in none of them the fourth.
-using Spread = void(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour);
-
+// Writes the pixels of `span`: three masks without a pixel in common show the first three colours, what is in none of them
+// the fourth.
 HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
     const BitTables& bits = bit_tables();
     const u64 ones = 0x0101010101010101ull, back = colour[3] * ones;

@@ -17,6 +17,12 @@ namespace accel {
 
 constexpr u32 ALL_PAIRS = 0x7FFF;
 
+// Those that are logged.
+#define FAST_REGISTERS(X) \
+    X(VBLANK) X(NUSIZ0) X(NUSIZ1) X(COLUP0) X(COLUP1) X(COLUPF) X(COLUBK) X(CTRLPF) X(REFP0) X(REFP1) X(PF0) X(PF1) X(PF2) \
+    X(RESP0) X(RESP1) X(RESM0) X(RESM1) X(RESBL) X(GRP0) X(GRP1) X(ENAM0) X(ENAM1) X(ENABL) X(HMP0) X(HMP1) X(HMM0) X(HMM1) \
+    X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
+
 // For every set of objects the pairs in it: bit k as in collisions.
 struct PairTable {
     u16 pairs[64];
@@ -40,20 +46,26 @@ struct FastCanvas {
     const u8* palette;  // of 256: what a colour byte is drawn as
     u16* source;        // of each row, the row that holds its pixels; null: repeated rows are copied
     const u8* wanted;   // of each row, whether it is looked at; null: all are
-    Spread* spread;     // a processor's own way of `spread`; null: any processor's
 };
+
+// A stretch of a line: its pixels, where it has a line to write to, and those of the pairs that collide.
+struct FastTia;
+using Stretch = void(FastTia& tia, u8* line, u32 pairs, i32 first, i32 last);
 
 struct FastTia {
     Tia& t;
     i32 first_line, height;
     bool hmove_blanks;
     u32 watched;        // collisions that the program may read
+    Stretch* wide;      // a processor's own way of `stretch`; null: any processor's
     FastCanvas canvas;
     i32 start, stop;    // clocks of the displayed lines
     i32 row, row_clock; // the displayed line where the drawing is, and its first clock
+    i32 quiet;          // up to this clock there is nothing to draw: its blank, or all after the last line
     Mask mask[6];
-    u32 stale, unbuilt; // objects of which the registers have changed; of which the mask is not up to date
-    u32 active;         // objects that show anywhere on a line
+    u32 unbuilt;        // objects of which the mask is not up to date
+    u32 active, filled; // objects that show anywhere on a line; of which the mask is not empty
+    u8 shade[4];        // the four colours as they are drawn
 
     HD void begin_frame(const FastCanvas& to) {
         canvas = to;
@@ -61,26 +73,46 @@ struct FastTia {
         stop = start + height * LINE_CLOCKS;
         row = 0;
         row_clock = start;
-        stale = unbuilt = 63;
+        quiet = start + HBLANK_CLOCKS;
+        unbuilt = 63;
         active = 0;
+        filled = 63;
+        look_at(63);
+        for (u32 i = 0; i < 4; i++) mix(i);
     }
 
     HD void settle(const u64* log, u32 count, i32 until) {
         for (u32 n = 0; n < count; n++) {
-            const u64 write = log[n];
-            write_register(u32(write >> 8) & 0xFF, u8(write), 3 * i32(write >> 16));
+            const u8 value = u8(log[n]);
+            const i32 clock = 3 * i32(log[n] >> 16);
+            switch (log[n] >> 8 & 0xFF) {  // one jump: all that a register decides is folded into its case
+#define WRITE(reg) case reg: write_register(reg, value, clock); break;
+                FAST_REGISTERS(WRITE)
+#undef WRITE
+                default: break;
+            }
         }
         draw_until(until);
     }
 
-    HD void write_register(u32 reg, u8 value, i32 clock) {
+    HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
         if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
+        u8 pos[5];
+        __builtin_memcpy(pos, t.pos, sizeof pos);
+        const bool hidden = t.first_hidden[0] | t.first_hidden[1];
         apply_write(t, *this, reg, value, clock);
+        if (reg == HMOVE && !hidden && !__builtin_memcmp(pos, t.pos, sizeof pos)) return;
         mark(reg);
+        if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
+    }
+
+    // What a colour register is drawn as.
+    HD void mix(u32 i) {
+        if (canvas.pixels) shade[i] = canvas.palette[t.colour[i] | t.colour_loss];
     }
 
     // The write changes nothing that can be seen before something else changes.
-    HD bool unseen(u32 reg, u8 value) const {
+    HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
             case VBLANK: return !((t.vblank ^ value) & 2);
             case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0];
@@ -104,64 +136,95 @@ struct FastTia {
         }
     }
 
-    HD void mark(u32 reg) {
+    HD_FOLD void mark(u32 reg) {
         static constexpr u8 objects[TIA_REGISTERS] = {
             0, 0, 0, 0, 5, 10, 0, 0, 0, 0, 48, 1, 2, 32, 32, 32, 1, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
             0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
         };
-        stale |= objects[reg];
+        static constexpr u8 shows[TIA_REGISTERS] = {
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
+            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 0, 0, 0,
+        };
+        unbuilt |= objects[reg];
+        if (shows[reg]) look_at(shows[reg]);
     }
 
-    HD void look_again() {
-        unbuilt |= stale;
-        const u32 on = u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0) | u32((t.vdel[1] ? t.grp_old[1] : t.grp[1]) != 0) << 1 |
-                       u32(t.enam[0] && !t.resmp[0]) << 2 | u32(t.enam[1] && !t.resmp[1]) << 3 |
-                       u32((t.vdel[2] ? t.enabl_old : t.enabl) != 0) << 4 | u32(t.pf != 0) << 5;
-        active = on;
-        stale = 0;
+    // Whether these objects show.
+    HD_FOLD void look_at(u32 objects) {
+        u32 on = 0;
+        if (objects & BIT_P0) on |= u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0);
+        if (objects & BIT_P1) on |= u32((t.vdel[1] ? t.grp_old[1] : t.grp[1]) != 0) << 1;
+        if (objects & BIT_M0) on |= u32(t.enam[0] && !t.resmp[0]) << 2;
+        if (objects & BIT_M1) on |= u32(t.enam[1] && !t.resmp[1]) << 3;
+        if (objects & BIT_BL) on |= u32((t.vdel[2] ? t.enabl_old : t.enabl) != 0) << 4;
+        if (objects & BIT_PF) on |= u32(t.pf != 0) << 5;
+        active = (active & ~objects) | on;
+    }
+
+    // Objects whose masks have to be made; those that have come to show nothing are empty afterwards.
+    HD u32 to_build() {
+        u32 ended = filled & ~active;
+        filled = active;
+        for (; ended; ended &= ended - 1) mask[__builtin_ctz(ended)] = Mask{};
+        const u32 wanted = unbuilt & active;
+        unbuilt &= ~active;
+        return wanted;
     }
     HD void build() {
-        const u32 wanted = unbuilt & active;
-        if (wanted & BIT_P0) mask[P0] = player_mask(t, 0);
-        if (wanted & BIT_P1) mask[P1] = player_mask(t, 1);
-        if (wanted & BIT_M0) mask[M0] = missile_mask(t, 0);
-        if (wanted & BIT_M1) mask[M1] = missile_mask(t, 1);
-        if (wanted & BIT_BL) mask[BL] = ball_mask(t);
+        const u32 wanted = to_build();
+        if (wanted & BIT_P0) mask[P0] = placed(player_pixels(t, 0));
+        if (wanted & BIT_P1) mask[P1] = placed(player_pixels(t, 1));
+        if (wanted & BIT_M0) mask[M0] = placed(missile_pixels(t, 0));
+        if (wanted & BIT_M1) mask[M1] = placed(missile_pixels(t, 1));
+        if (wanted & BIT_BL) mask[BL] = placed(ball_pixels(t));
         if (wanted & BIT_PF) mask[PF] = playfield_mask(t);
-        for (u32 i = 0; i < 6; i++)
-            if (unbuilt & ~active & 1u << i) mask[i] = Mask{};
-        unbuilt = 0;
     }
 
-    HD_CALL void draw_until(i32 until) {
+    HD_FOLD void draw_until(i32 until) {
         if (until <= t.settled) return;
-        i32 from = t.settled > start ? t.settled : start;
+        if (until > quiet && !(blind() && (calm() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
         t.settled = until;
+    }
+
+    // Nothing that happens now is seen: neither pixels nor a collision that has not been before.
+    HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
+    HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
+    // The end of a line changes nothing.
+    HD bool calm() const {
+        return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | (t.right_reflected ^ (t.ctrlpf & 1)));
+    }
+
+    HD_CALL void draw_lines(i32 until) {
+        i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
-        if (stale) look_again();
+        if (from >= row_clock + LINE_CLOCKS) {  // calm lines were passed blindly
+            const i32 passed = (from - row_clock) / LINE_CLOCKS;
+            row += passed;
+            row_clock += passed * LINE_CLOCKS;
+        }
         while (from < to) {
             const i32 row_end = row_clock + LINE_CLOCKS, end = to < row_end ? to : row_end;
             const i32 first = from - row_clock - HBLANK_CLOCKS, last = end - row_clock - HBLANK_CLOCKS;
-            const bool calm = !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1]) && t.right_reflected == (t.ctrlpf & 1);
+            const bool ends_calmly = calm();
             if (last > 0) draw(first > 0 ? first : 0, last);
             from = end;
             if (end < row_end) break;
-            if (!calm) leave_line();
+            if (!ends_calmly) leave_line();
             row++;
             row_clock = row_end;
-            if (calm && first <= 0 && to - from >= LINE_CLOCKS && shown(row - 1)) {
+            if (ends_calmly && first <= 0 && to - from >= LINE_CLOCKS && shown(row - 1)) {
                 repeat((to - from) / LINE_CLOCKS);
                 from = row_clock;
             }
         }
+        quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER;
     }
 
     HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
 
     HD void leave_line() {
-        stale |= u32(t.first_hidden[0]) | u32(t.first_hidden[1]) << 1 | u32(t.right_reflected ^ (t.ctrlpf & 1)) << 5;
+        unbuilt |= u32(t.first_hidden[0]) | u32(t.first_hidden[1]) << 1 | u32(t.right_reflected ^ (t.ctrlpf & 1)) << 5;
         end_line(t, row_clock);
-        if (stale) look_again();
     }
 
     // The line above, `count` times: nothing has changed since it was drawn.
@@ -177,27 +240,31 @@ struct FastTia {
         u8* const line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
         if (canvas.source) canvas.source[row] = u16(row);
         if (t.vblank & 2) {
-            for (i32 x = first; line && x < last; x++) line[x] = canvas.palette[0];
+            if (line) blank(line, first, last);
             return;
         }
+        const u32 pairs = possible();
+        if (!line && !pairs) return;
+        wide ? wide(*this, line, pairs, first, last) : stretch(line, pairs, first, last);
+        if (line && t.hmove_blank && hmove_blanks && first < 8) blank(line, first, last < 8 ? last : 8);
+    }
+
+    HD void blank(u8* line, i32 first, i32 last) {
+        __builtin_memset(line + first, canvas.palette[0], u32(last - first));
+    }
+
+    HD_CALL void stretch(u8* line, u32 pairs, i32 first, i32 last) {
         const PairTable& table = pair_table();
-        u32 possible = table.pairs[active] & watched & ~t.collisions;
-        if (!line && !possible) return;
-        if (unbuilt) build();
+        build();
         const Mask span = span_mask(first, last);
-        for (; possible; possible &= possible - 1) {
-            const u32 k = u32(__builtin_ctz(possible));
+        for (; pairs; pairs &= pairs - 1) {
+            const u32 k = u32(__builtin_ctz(pairs));
             const Mask &a = mask[table.first[k]], &b = mask[table.second[k]];
             if ((a.w[0] & b.w[0] & span.w[0]) | (a.w[1] & b.w[1] & span.w[1]) | (a.w[2] & b.w[2] & span.w[2]))
                 t.collisions |= 1u << k;
         }
-        if (!line) return;
-        paint(line, span);
-        if (t.hmove_blank && hmove_blanks)
-            for (i32 x = first; x < 8 && x < last; x++) line[x] = canvas.palette[0];
+        if (line) paint(line, span);
     }
-
-    HD u8 shade(u32 i) const { return canvas.palette[t.colour[i] | t.colour_loss]; }
 
     // Each pixel's colour by priority: as colour_index.
     HD void paint(u8* line, const Mask& span) {
@@ -221,9 +288,7 @@ struct FastTia {
                 two.w[i] = f & ~(p | q);
             }
         }
-        const u8 colour[4] = {shade(0), shade(1), shade(2), shade(3)};
-        if (canvas.spread) canvas.spread(line, zero.w, one.w, two.w, span.w, colour);
-        else spread(line, zero.w, one.w, two.w, span.w, colour);
+        spread(line, zero.w, one.w, two.w, span.w, shade);
     }
 };
 

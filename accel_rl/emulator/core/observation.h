@@ -90,16 +90,50 @@ constexpr AreaRow area_row() {
     return row;
 }
 
+// The six rows that a line of areas is made of: two whole ones and half of a third, each of two frames.
+struct AreaRows {
+    const u8 *whole[2], *other[2], *half[2];
+};
+
+// Writes a line's 84 areas; bit x of the two words tells which of the sums were halfway.
+using AreaLine = void(const AreaRows& from, u8* out, u64* halfway);
+
+HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
+    static constexpr AreaRow parts = area_row();
+    u16 down[WIDTH + 8], sums[84];
+    const auto brighter = [](const u8* const* row, i32 x) { return row[0][x] > row[1][x] ? row[0][x] : row[1][x]; };
+    for (i32 x = 0; x < WIDTH; x++) down[x] = u16(2 * (brighter(from.whole, x) + brighter(from.other, x)) + brighter(from.half, x));
+    for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // weighs nothing
+    for (i32 period = 0; period < 4; period++)
+#pragma GCC unroll 21
+        for (i32 x = 0; x < 21; x++) {
+            const AreaRow::Part& p = parts.part[x];
+            const u16* const s = down + 40 * period + p.first;
+            sums[21 * period + x] = u16(p.weight[0] * s[0] + p.weight[1] * s[1] + p.weight[2] * s[2]);
+        }
+    u16 any = 0;
+    for (i32 x = 0; x < 84; x++) {  // by 200, rounded
+        const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
+        any |= sum == u16(value * 200);
+        out[x] = u8(value);
+    }
+    halfway[0] = halfway[1] = 0;
+    for (i32 x = 0; any && x < 84; x++) halfway[x >> 6] |= u64(sums[x] % 200 == 100) << (x & 63);
+}
+
 struct Observer {
     ObservationKind kind;
     i32 rows;
-    u8 largest[ROWS][WIDTH + 8];  // of two frames; a row of it may be unused, see `at`
+    AreaLine* line;               // a processor's own way of `area_line`; null: any processor's
+    u8 largest[ROWS][WIDTH];      // of two frames, for MEAN; a row of it may be unused, see `at`
     u16 at[ROWS];                 // the row of the two that holds a row's
 
     // `second` may be null: the first alone.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {
-        if (kind == SUBSAMPLE) subsample(first, second ? *second : first, out);
-        else combine(first, second ? *second : first), kind == MEAN ? mean(out) : area(out);
+        const GrayFrame& other = second ? *second : first;
+        if (kind == SUBSAMPLE) subsample(first, other, out);
+        else if (kind == AREA) area(first, other, out);
+        else combine(first, other), mean(out);
     }
 
     HD void subsample(const GrayFrame& first, const GrayFrame& second, u8* out) {
@@ -128,62 +162,42 @@ struct Observer {
         }
     }
 
-    HD void area(u8* out) {
-        u16 down[WIDTH + 8], sums[84];
-        bool halfway = false;
-        for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // weighs nothing
+    HD void area(const GrayFrame& first, const GrayFrame& second, u8* out) {
+        u64 halfway[2] = {0, 0};
         for (i32 y = 0; y < 84; y++, out += 84) {
             const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two whole rows and half of the third, or of the first
-            const u32 i = at[top], j = at[top + 1], k = at[top + 2];
-            if (y && !halfway && i == k && at[top - (y & 1 ? 2 : 3)] == i) {
+            if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) && repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
                 __builtin_memcpy(out, out - 84, 84);  // one row, and so was the line above
                 continue;
             }
-            add_rows(largest[y & 1 ? k : i], largest[j], largest[y & 1 ? i : k], down);
-            add_columns(down, sums);
-            halfway = divide(sums, out);  // then the line below may be rounded otherwise: its rows weigh in another order
-            if (halfway) round_as_floats(y, sums, out);
+            const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2), *const d = second.row(top + 2);
+            const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
+            const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
+            // where one is, the line below may be rounded otherwise: its rows weigh in another order
+            line ? line(from, out, halfway) : area_line(from, out, halfway);
+            for (u32 word = 0; word < 2; word++)
+                for (u64 left = halfway[word]; left; left &= left - 1) {
+                    const u32 x = 64 * word + u32(__builtin_ctzll(left));
+                    out[x] = rounded_as_floats(first, second, x, y);
+                }
         }
     }
-    HD static void add_rows(const u8* __restrict whole, const u8* __restrict other, const u8* __restrict half, u16* __restrict to) {
-        for (i32 x = 0; x < WIDTH; x++) to[x] = u16(2 * (whole[x] + other[x]) + half[x]);
-    }
-    HD static void add_columns(const u16* __restrict from, u16* __restrict to) {
-        static constexpr AreaRow parts = area_row();
-        for (i32 period = 0; period < 4; period++, from += 40, to += 21)
-#pragma GCC unroll 21
-            for (i32 x = 0; x < 21; x++) {
-                const AreaRow::Part& p = parts.part[x];
-                to[x] = u16(p.weight[0] * from[p.first] + p.weight[1] * from[p.first + 1] + p.weight[2] * from[p.first + 2]);
-            }
-    }
-    // By 200, rounded; whether any of the sums was halfway.
-    HD static bool divide(const u16* __restrict sums, u8* __restrict out) {
-        u16 halfway = 0;
-        for (i32 x = 0; x < 84; x++) {
-            const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
-            halfway |= sum == u16(value * 200);
-            out[x] = u8(value);
-        }
-        return halfway;
-    }
+    // Rows are named in order: all between two of one source are of it, too.
+    HD static bool repeats(const GrayFrame& frame, i32 from, i32 to) { return frame.source[from] == frame.source[to]; }
 
-    HD_CALL void round_as_floats(i32 y, const u16* sums, u8* out) {
+    HD static u8 rounded_as_floats(const GrayFrame& first, const GrayFrame& second, u32 x, i32 y) {
         static constexpr AreaAxis columns = area_axis(WIDTH), lines = area_axis(ROWS);
-        for (i32 x = 0; x < 84; x++) {
-            if (sums[x] % 200 != 100) continue;
-            const AreaAxis::Part &column = columns.part[x], &line = lines.part[y];
-            float total = 0;
-            for (i32 r = 0; r < line.count; r++) {
-                const u8* const s = largest[at[line.first + r]] + column.first;
-                float along = 0;
-                for (i32 c = 0; c < column.count; c++) along += s[c] * column.weight[c];
-                total += line.weight[r] * along;
-            }
-            const i32 low = i32(total);
-            const float rest = total - float(low);
-            out[x] = u8(rest > 0.5f || (rest == 0.5f && low & 1) ? low + 1 : low);
+        const AreaAxis::Part &column = columns.part[x], &rows_of = lines.part[y];
+        float total = 0;
+        for (i32 r = 0; r < rows_of.count; r++) {
+            const u8 *const a = first.row(rows_of.first + r) + column.first, *const b = second.row(rows_of.first + r) + column.first;
+            float along = 0;
+            for (i32 c = 0; c < column.count; c++) along += (a[c] > b[c] ? a[c] : b[c]) * column.weight[c];
+            total += rows_of.weight[r] * along;
         }
+        const i32 low = i32(total);
+        const float rest = total - float(low);
+        return u8(rest > 0.5f || (rest == 0.5f && low & 1) ? low + 1 : low);
     }
 };
 

@@ -30,7 +30,7 @@ HD i32 wrap(i32 x) { return x < 0 ? x + WIDTH : x >= WIDTH ? x - WIDTH : x; }
 
 // Pixels to the left of an HMOVE at CPU cycle `cycle`, for the register's nibble. Measured at 3 and 5-76; 0-2 and 4 follow
 // the pattern.
-HD i32 hmove_motion(i32 cycle, u8 nibble) {
+constexpr i32 motion_by(i32 cycle, i32 nibble) {
     const i32 pulses = nibble ^ 8;
     if (cycle <= 20 || cycle >= 75) {
         const i32 missed = cycle <= 3 || cycle >= 75 ? 0 : (3 * cycle - 7) / 4;
@@ -40,6 +40,20 @@ HD i32 hmove_motion(i32 cycle, u8 nibble) {
     if (cycle < 55) return 0;
     const i32 missed = 14 - (3 * (cycle - 55) + 2) / 4;
     return pulses > missed ? pulses - missed : 0;
+}
+
+struct MotionTable {
+    i8 pixels[76][16];
+};
+constexpr MotionTable make_motion_table() {
+    MotionTable t{};
+    for (i32 cycle = 0; cycle < 76; cycle++)
+        for (i32 nibble = 0; nibble < 16; nibble++) t.pixels[cycle][nibble] = i8(motion_by(cycle, nibble));
+    return t;
+}
+HD const i8* hmove_motions(i32 cycle) {  // of each nibble
+    static constexpr MotionTable table = make_motion_table();
+    return table.pixels[cycle];
 }
 
 // Where an object lands that is reset at this clock of a line; latency 5 for players, 4 for missiles and the ball.

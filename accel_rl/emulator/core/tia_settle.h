@@ -203,7 +203,8 @@ HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 positio
 
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const i32 cycle = at / 3;
-    for (u32 i = 0; i < 5; i++) t.pos[i] = u8(wrap(t.pos[i] - hmove_motion(cycle, t.hm[i])));
+    const i8* const motions = hmove_motions(cycle);
+    for (u32 i = 0; i < 5; i++) t.pos[i] = u8(wrap(t.pos[i] - motions[t.hm[i] & 15]));
     t.first_hidden[0] = t.first_hidden[1] = 0;
     if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;
     t.hmove_clock = clock;
@@ -215,9 +216,9 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-// `picture` is whatever has a draw_until: a Picture, or the fast build's masks.
+// `picture` is whatever has a draw_until: a Picture, or the fast build's masks, which name the register as a constant.
 template <class Target>
-HD_CALL void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {
+HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {
     const i32 at = line_clock(t, clock);
     switch (reg) {
         case VBLANK: t.vblank = value; break;

@@ -3,6 +3,7 @@
 //     CPU compiler      HD is empty
 //     nvcc, NVRTC       HD marks a function for the host and the device; HD_CALL one that is not copied to where it is
 //                       called: a CUDA compiler else copies the whole TIA into every instruction, and does not finish
+//     HD_FOLD           one that a CPU compiler copies to where it is called, since constants decide most of it there
 //
 // Tables are constants inside functions: a namespace-scope array cannot be indexed from device code.
 #pragma once
@@ -10,9 +11,15 @@
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define HD __host__ __device__ inline
 #define HD_CALL __host__ __device__ __noinline__
+#define HD_FOLD HD_CALL
 #else
 #define HD inline
 #define HD_CALL inline
+#if defined(__GNUC__)
+#define HD_FOLD inline __attribute__((always_inline))
+#else
+#define HD_FOLD inline
+#endif
 #endif
 
 namespace accel {

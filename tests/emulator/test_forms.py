@@ -1,0 +1,18 @@
+"""The forms for wide registers against the portable ones, as far as this processor has them (forms.cpp)."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="no g++")
+def test_wide_forms_equal_the_portable_ones(tmp_path: Path) -> None:
+    program = tmp_path / "forms"
+    source = Path(__file__).parent / "forms.cpp"
+    subprocess.run(["g++", "-std=c++17", "-O1", str(source), "-o", str(program)], check=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    if not done.stdout:
+        pytest.skip("neither AVX-512 nor AVX2 here")
