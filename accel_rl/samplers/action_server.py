@@ -42,7 +42,8 @@ class ActionServer:
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         if self._chosen:
-            action, recorded = agent.act(None, uniform.flatten())
+            unseen: Any = None
+            action, recorded = agent.act(unseen, uniform.flatten(), None)
             self.host[buffer].action.copy_(action.view_as(uniform))
             rollout.recorded.update({name: x.view_as(uniform) for name, x in recorded.items()})
         if self.device.type != "cpu":
