@@ -15,6 +15,7 @@ on all sides. SB3 runs in a process of its own, beside ours but never at the sam
 
 import contextlib
 import importlib.util
+import os
 import re
 import statistics
 import subprocess
@@ -156,10 +157,11 @@ def clean_rl(script: Path, algorithm: str, game: str, seconds: float) -> float:
     name = camel(game) + "-v5" if algorithm == "ppo" else f"{camel(game)}NoFrameskip-v4"
     steps = max(4 * 1024, int(300 * seconds) // 1024 * 1024)
     more = [] if algorithm == "ppo" else ["--learning-starts", "200", "--buffer-size", str(DQN["size"])]
-    options = ["--env-id", name, "--total-timesteps", str(steps), "--no-cuda", *more]
+    options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(script.absolute()), *options]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        alone = os.environ | {"CUDA_VISIBLE_DEVICES": ""}  # versions of the scripts name the option differently
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=alone)
     rates = re.findall(r"SPS: (\d+)", done.stdout)
     if done.returncode or not rates:
         raise ConfigError(f"--cleanrl {script}: {(done.stderr.strip().splitlines() or ['it printed no SPS'])[-1]}")
