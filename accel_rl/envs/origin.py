@@ -19,6 +19,7 @@ from accel_rl.envs.state import pack, unpack
 
 RAM = 128  # bytes
 KINDS = {"emulator": "emulator", "ale": "atari"}  # a backend's states, as they call themselves
+STRIDE = 16  # resets of a console that is walked to its place
 
 
 @dataclass(slots=True)
@@ -56,6 +57,10 @@ class Replayable(Protocol):
         """The console as it was when the environment was made; the origin, too."""
 
     def reset_console(self) -> None: ...
+
+    def save_console(self) -> Any: ...
+
+    def restore_console(self, console: Any) -> None: ...
 
     def ram(self) -> bytes: ...
 
@@ -101,9 +106,9 @@ def replay(env: Replayable, state: bytes) -> None:
         raise ValueError("the state does not say what its episode follows from: it is of an earlier version")
     _, ram, codes = _parts(found, blob)
     env.seed, env.episode = header["seed"], header["episode"]
-    env.load()
-    for _ in range(found["before"] or 0):
-        env.reset_console()
+    if env.origin != Origin():
+        env.load()
+    _walk(env, found["before"] or 0)
     if found["before"] is not None:
         env.set_ram(ram)
         frame, index = np.zeros(env.spec.frame_shape, np.uint8), {int(code): i for i, code in enumerate(env.codes)}
@@ -114,6 +119,24 @@ def replay(env: Replayable, state: bytes) -> None:
     if zlib.crc32(env.ram()) != found["ram"]:
         backend = env.spec.protocol["backend"]
         raise ValueError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
+
+
+_walked: dict[tuple, list[Any]] = {}  # by backend, game and switches: consoles after 0, 16, 32 .. resets
+
+
+def _walk(env: Replayable, resets: int) -> None:
+    """Bring a loaded console to its place in the stream of resets; most of the way is walked once in a process."""
+    rules = env.spec.protocol
+    kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
+    while len(kept) <= resets // STRIDE:
+        env.restore_console(kept[-1])
+        for _ in range(STRIDE):
+            env.reset_console()
+        kept.append(env.save_console())
+    env.restore_console(kept[resets // STRIDE])
+    for _ in range(resets % STRIDE):
+        env.reset_console()
+    env.origin.resets = resets
 
 
 def has_origin(state: bytes) -> bool:
