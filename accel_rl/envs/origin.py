@@ -16,6 +16,7 @@ import numpy as np
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.state import pack, unpack
+from accel_rl.errors import RunError
 
 RAM = 128  # bytes
 KINDS = {"emulator": "emulator", "ale": "atari"}  # a backend's states, as they call themselves
@@ -98,8 +99,8 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 
 
 def replay(env: Replayable, state: bytes) -> None:
-    """Let `env` play again what led to a state of the other backend. ValueError if that is not known, or leads
-    elsewhere."""
+    """Let `env` play again what led to a state of the other backend. ValueError if that is not known, RunError if it
+    leads elsewhere."""
     header, blob = unpack(state, game=env.game)
     found = header.get("origin")
     if found is None:
@@ -118,7 +119,7 @@ def replay(env: Replayable, state: bytes) -> None:
     env.origin.resets = found["resets"]
     if zlib.crc32(env.ram()) != found["ram"]:
         backend = env.spec.protocol["backend"]
-        raise ValueError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
+        raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
 
 
 _walked: dict[tuple, list[Any]] = {}  # by backend, game and switches: consoles after 0, 16, 32 .. resets
