@@ -8,7 +8,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.arguments import parse, positionals, stdout
 from accel_rl.config import TrainConfig, default_config
 from accel_rl.counts import Count, OptionalCount
-from accel_rl.envs.make import UNNAMED, make_spec
+from accel_rl.envs.make import UNNAMED, check_switch, make_spec, played_by
 from accel_rl.errors import ConfigError
 from accel_rl.hardware import Placement
 from accel_rl.metrics.progress import human_score, human_time
@@ -69,6 +69,12 @@ def check_learning(config: TrainConfig) -> None:
 
 
 @dataclass(frozen=True)
+class ResumeEnv:
+    backend: str = ""
+    """Play on with the other backend of an Atari game: ale, emulator, or auto. Default: the run's own."""
+
+
+@dataclass(frozen=True)
 class ResumeOptions:
     env_steps: OptionalCount = None
     """New length of the run in env steps, to go on beyond the old one."""
@@ -76,6 +82,7 @@ class ResumeOptions:
     """Go on from this checkpoint folder of the run instead of the newest."""
     cores: tuple[int, ...] | None = None
     """Cores to use this time; ranks get even parts of them, in this order. Default: the run's own --sampler.cores."""
+    env: ResumeEnv = ResumeEnv()
 
 
 def resume(argv: list[str]) -> int:
@@ -93,7 +100,8 @@ def resume(argv: list[str]) -> int:
             checkpoint=dataclasses.replace(config.checkpoint, interval=config.checkpoint_interval()),
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
-    config = dataclasses.replace(config, run_dir=str(run.path))
+    played = config.env.backend
+    config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, chosen.env.backend))
     placed = config
     if chosen.cores is not None:
         placed = dataclasses.replace(config, sampler=dataclasses.replace(config.sampler, cores=chosen.cores))
@@ -101,13 +109,18 @@ def resume(argv: list[str]) -> int:
     state = _state(run, chosen.checkpoint)
     if torchrun.place() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
-    if state is not None and (state["config"]["algorithm"], {**UNNAMED, **state["config"]["env"]}) != (
-        config.algorithm,
-        config.env.to_dict(),
-    ):
-        raise ConfigError(
-            f"the checkpoint is of another run ({state['config']['algorithm']} on {state['config']['env']})"
-        )
+    if state is not None:
+        there = {**UNNAMED, **state["config"]["env"]}
+        if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
+            config.algorithm,
+            config.env.to_dict(),
+        ):
+            raise ConfigError(
+                f"the checkpoint is of another run ({state['config']['algorithm']} on {state['config']['env']})"
+            )
+        played = there["backend"]
+        if played != config.env.backend:
+            check_switch(config.env, config.sampler.reset, state["sampler"]["envs"])
     if state is not None and state["env_steps"] >= config.env_steps:
         raise ConfigError(
             f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
@@ -115,6 +128,8 @@ def resume(argv: list[str]) -> int:
         )
     run.write_json("config.json", config.to_dict())
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
+    if played != config.env.backend:
+        run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
         stdout(f"{run.path} has no checkpoint yet: starting from the beginning")
     return _run(placed, run, state)

@@ -114,6 +114,12 @@ class AtariEnv:
         self._ale.reset_game()
         self.origin.count()
 
+    def save_console(self) -> ALEState:
+        return self._ale.cloneState(include_rng=True)
+
+    def restore_console(self, console: ALEState) -> None:
+        self._ale.restoreState(console)
+
     def ram(self) -> bytes:
         return self._ale.getRAM().tobytes()
 

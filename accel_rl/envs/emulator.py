@@ -108,6 +108,12 @@ class EmulatorEnv:
         self.agent.reset()
         self.origin.count()
 
+    def save_console(self) -> bytes:
+        return self.agent.save()
+
+    def restore_console(self, console: bytes) -> None:
+        self.agent.restore(console)
+
     def ram(self) -> bytes:
         return self.agent.ram().tobytes()
 

@@ -1,12 +1,13 @@
 """From a configuration to environments: where the rest of the framework has them made."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.base import Env
-from accel_rl.envs.games import ATARI_57, check_game, unclean_reset
+from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE, check_game, unclean_reset
+from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
@@ -126,6 +127,29 @@ def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False)
     from accel_rl.envs.gymnasium import GymnasiumEnv
 
     return GymnasiumEnv(config.id, seed, stack)
+
+
+def played_by(config: EnvConfig, backend: str) -> EnvConfig:
+    """The same environment on a backend ("": its own). ConfigError where that cannot play it."""
+    if not backend:
+        return config
+    config = replace(config, backend=backend).resolved()
+    config.check()
+    return config
+
+
+def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
+    """ConfigError, one line, unless `config`'s backend can go on from a batch's states of the other one."""
+    if reset == "cached" and config.game in INEXACT_RESTORE:
+        raise ConfigError(
+            f"backend={config.backend}: {config.game}'s episodes with reset='cached' are not the same on both backends"
+            " (ale-py restores its states inexactly)"
+        )
+    if not all(map(has_origin, states)):
+        raise ConfigError(
+            f"backend={config.backend}: the checkpoint does not say what its episodes follow from (it is of an earlier"
+            " version, or goes back to one); it can go on with the backend that played it"
+        )
 
 
 def make_spec(config: EnvConfig, training: bool, reset: str = "immediate") -> EnvSpec:

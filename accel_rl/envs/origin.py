@@ -16,9 +16,11 @@ import numpy as np
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.state import pack, unpack
+from accel_rl.errors import RunError
 
 RAM = 128  # bytes
 KINDS = {"emulator": "emulator", "ale": "atari"}  # a backend's states, as they call themselves
+STRIDE = 16  # resets of a console that is walked to its place
 
 
 @dataclass(slots=True)
@@ -57,6 +59,10 @@ class Replayable(Protocol):
 
     def reset_console(self) -> None: ...
 
+    def save_console(self) -> Any: ...
+
+    def restore_console(self, console: Any) -> None: ...
+
     def ram(self) -> bytes: ...
 
     def set_ram(self, ram: bytes) -> None: ...
@@ -93,17 +99,17 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 
 
 def replay(env: Replayable, state: bytes) -> None:
-    """Let `env` play again what led to a state of the other backend. ValueError if that is not known, or leads
-    elsewhere."""
+    """Let `env` play again what led to a state of the other backend. ValueError if that is not known, RunError if it
+    leads elsewhere."""
     header, blob = unpack(state, game=env.game)
     found = header.get("origin")
     if found is None:
         raise ValueError("the state does not say what its episode follows from: it is of an earlier version")
     _, ram, codes = _parts(found, blob)
     env.seed, env.episode = header["seed"], header["episode"]
-    env.load()
-    for _ in range(found["before"] or 0):
-        env.reset_console()
+    if env.origin != Origin():
+        env.load()
+    _walk(env, found["before"] or 0)
     if found["before"] is not None:
         env.set_ram(ram)
         frame, index = np.zeros(env.spec.frame_shape, np.uint8), {int(code): i for i, code in enumerate(env.codes)}
@@ -113,7 +119,25 @@ def replay(env: Replayable, state: bytes) -> None:
     env.origin.resets = found["resets"]
     if zlib.crc32(env.ram()) != found["ram"]:
         backend = env.spec.protocol["backend"]
-        raise ValueError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
+        raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
+
+
+_walked: dict[tuple, list[Any]] = {}  # by backend, game and switches: consoles after 0, 16, 32 .. resets
+
+
+def _walk(env: Replayable, resets: int) -> None:
+    """Bring a loaded console to its place in the stream of resets; most of the way is walked once in a process."""
+    rules = env.spec.protocol
+    kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
+    while len(kept) <= resets // STRIDE:
+        env.restore_console(kept[-1])
+        for _ in range(STRIDE):
+            env.reset_console()
+        kept.append(env.save_console())
+    env.restore_console(kept[resets // STRIDE])
+    for _ in range(resets % STRIDE):
+        env.reset_console()
+    env.origin.resets = resets
 
 
 def has_origin(state: bytes) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
+from accel_rl.errors import RunError
 from accel_rl.process import die_with_parent
 from accel_rl.samplers.channel import Bell, Control, Disconnected, WorkerSide
 from accel_rl.samplers.stepper import BUFFERS, GroupStepper
@@ -99,9 +100,9 @@ def main() -> None:
         run(control)
     except Disconnected:
         pass  # the main process is gone
-    except Exception:
+    except Exception as e:
         try:
-            control.send({"error": traceback.format_exc()})
+            control.send({"error": str(e) if isinstance(e, RunError) else traceback.format_exc()})
         except Disconnected:
             traceback.print_exc()
         sys.exit(1)

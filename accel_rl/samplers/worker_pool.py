@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
@@ -21,6 +21,9 @@ from accel_rl.samplers.stepper import BUFFERS
 
 START_TIMEOUT_S = 120.0
 MAX_FAILED_STARTS = 3
+REPLAYED_BYTES_PER_S = (
+    500  # of states, at least: an episode that is played again to its state has a byte for each action
+)
 
 
 @dataclass(slots=True)
@@ -269,19 +272,25 @@ class WorkerPool:
         for w in range(self.grouping.workers):
             groups = [states[self.grouping.part(w, g)] for g in self.grouping.groups_of(w)]
             sizes = [[len(s) for s in group] for group in groups]
-            self._ask(w, {"kind": "set_state", "sizes": sizes}, b"".join(s for group in groups for s in group))
+            self._tell(w, {"kind": "set_state", "sizes": sizes}, b"".join(s for group in groups for s in group))
+        for w in range(self.grouping.workers):
+            self._answer(w, "set_state", self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S)
 
     def _ask(self, w: int, message: dict, blob: bytes = b"") -> tuple[dict, bytes]:
+        self._tell(w, message, blob)
+        return self._answer(w, message["kind"], self.config.timeout_s)
+
+    def _tell(self, w: int, message: dict, blob: bytes) -> None:
         worker = self._workers[w]
         assert worker is not None
-        try:
-            worker.control.sock.settimeout(self.config.timeout_s)
+        with _talking(worker, message["kind"], self.config.timeout_s):
             worker.control.send(message, blob)
+
+    def _answer(self, w: int, kind: str, timeout_s: float) -> tuple[dict, bytes]:
+        worker = self._workers[w]
+        assert worker is not None
+        with _talking(worker, kind, timeout_s):
             answer, data = worker.control.receive()
-            worker.control.sock.settimeout(None)
-        except Disconnected as e:
-            code = _reap(worker.process)
-            raise RunError(f"worker {w} (pid {worker.process.pid}) was lost at {message['kind']} (code {code})") from e
         if "error" in answer:
             raise RunError(f"worker {w} (pid {worker.process.pid}): {answer['error'].strip()}")
         return answer, data
@@ -303,6 +312,19 @@ class WorkerPool:
         self._bell.close()
         for memory in (self._memory, self._counters):
             memory.close()
+
+
+@contextlib.contextmanager
+def _talking(worker: _Worker, kind: str, timeout_s: float) -> Iterator[None]:
+    """RunError if the worker is lost, or takes longer than that."""
+    try:
+        worker.control.sock.settimeout(timeout_s)
+        yield
+        worker.control.sock.settimeout(None)
+    except Disconnected as e:
+        code = _reap(worker.process)
+        w, pid = worker.index, worker.process.pid
+        raise RunError(f"worker {w} (pid {pid}) was lost at {kind} (code {code})") from e
 
 
 def _reap(process: subprocess.Popen, timeout_s: float = 1.0) -> int:

@@ -4,12 +4,14 @@ import gc
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import psutil
 import pytest
 
 from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import RunError
 from tests.samplers.conftest import make_agent, make_sampler
 
@@ -90,6 +92,26 @@ def test_strict_names_the_worker_and_the_signal():
             sampler.collect(agent)
     finally:
         sampler.close()
+
+
+def test_a_state_that_leads_elsewhere_on_the_other_backend_is_said_in_a_line():
+    """Its RAM's checksum is another than that of the episode played again."""
+    pytest.importorskip("accel_rl.emulator._core")
+    sampler = make_sampler(replace(ENV, backend="emulator"), 2, 1, 1)
+    other = make_sampler(replace(ENV, backend="ale"), 2, 1, 1)
+    try:
+        sampler.collect(make_agent(ENV))
+        state = sampler.state_dict()
+        header, blob = unpack(state["envs"][1])
+        inner, parts = unpack(blob)
+        inner["origin"]["ram"] ^= 1
+        state["envs"][1] = pack(header, pack(inner, parts))
+        with pytest.raises(RunError, match="pong's episode 0 leads elsewhere when ale plays it again") as caught:
+            other.load_state_dict(state)
+        assert "\n" not in str(caught.value)
+    finally:
+        sampler.close()
+        other.close()
 
 
 def test_a_hung_worker_is_replaced():
