@@ -1,16 +1,17 @@
-"""Speed of agent steps on one core, per game: the emulator, its plain core, ale-py, and ale-py's AtariVectorEnv.
+"""Speed of agent steps on one core, per game: the emulator, its plain core, ale-py, AtariVectorEnv and EnvPool.
 
-    python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--steps 60] [--rounds 5]
+    python -m benchmarks.emulator --json OUT [--games all57] [--envs 4] [--steps 60] [--rounds 5] [--machines fast]
 
     fast     EmulatorBatch: frame skip 4, 84x84                fast 104x80   the same with every second pixel
     plain    the same by the plain core                        ale           AtariEnv, one after another in Python
-    vector   AtariVectorEnv, one thread, as many environments
+    vector   AtariVectorEnv, one thread, as many environments  envpool       EnvPool likewise, where it is installed
 
 All take turns, round by round, with random actions; resets count. Time is the process's CPU time, in frames (4 a step)
 a second, the median of the rounds; a ratio is the median of the rounds' ratios to `vector`.
 """
 
 import argparse
+import importlib.util
 import json
 import statistics
 import time
@@ -22,9 +23,10 @@ import numpy as np
 from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch
 from benchmarks.emulator_trace import chosen
+from benchmarks.peer_envs import EnvPool, Shape
 
 Play = Callable[[int], None]
-MACHINES = ("fast", "fast 104x80", "plain", "ale", "vector")
+MACHINES = ("fast", "fast 104x80", "plain", "ale", "vector", "envpool")
 
 
 def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> Play:
@@ -62,19 +64,30 @@ def vector(game: str, envs: int) -> Play:
     return play
 
 
-def machines(game: str, envs: int) -> dict[str, Play]:
-    return {
-        "fast": ours(game, envs, "84x84", "emulator"),
-        "fast 104x80": ours(game, envs, "104x80", "emulator"),
-        "plain": ours(game, envs, "84x84", "emulator", fast=False),
-        "ale": ours(game, envs, "84x84", "ale"),
-        "vector": vector(game, envs),
-    }
+def envpool(game: str, envs: int) -> Play:
+    peer = EnvPool(Shape(game, envs, envs, cores=1, height=84, width=84))
+    rng = np.random.default_rng(0)
+
+    def play(steps: int) -> None:
+        for action in rng.integers(peer.n_actions(), size=(steps, envs)):
+            peer.step(action)
+
+    return play
 
 
-def measure(game: str, envs: int, steps: int, rounds: int) -> dict[str, dict[str, float]]:
+MAKE: dict[str, Callable[[str, int], Play]] = {
+    "fast": lambda game, envs: ours(game, envs, "84x84", "emulator"),
+    "fast 104x80": lambda game, envs: ours(game, envs, "104x80", "emulator"),
+    "plain": lambda game, envs: ours(game, envs, "84x84", "emulator", fast=False),
+    "ale": lambda game, envs: ours(game, envs, "84x84", "ale"),
+    "vector": vector,
+    "envpool": envpool,
+}
+
+
+def measure(game: str, names: list[str], envs: int, steps: int, rounds: int) -> dict[str, dict[str, float]]:
     """Frames a second of each machine, and its ratio to `vector`."""
-    plays = machines(game, envs)
+    plays = {name: MAKE[name](game, envs) for name in names}
     for play in plays.values():
         play(10)
     speeds: dict[str, list[float]] = {name: [] for name in plays}
@@ -94,7 +107,7 @@ def measure(game: str, envs: int, steps: int, rounds: int) -> dict[str, dict[str
 
 def summary(rows: dict[str, dict[str, dict[str, float]]]) -> str:
     lines = []
-    for name in MACHINES:
+    for name in next(iter(rows.values())):
         ratios = sorted((row[name]["ratio"], game) for game, row in rows.items())
         least = ", ".join(f"{game} {ratio:.2f}" for ratio, game in ratios[:3])
         median = statistics.median(ratio for ratio, _ in ratios)
@@ -110,11 +123,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--machines", nargs="+", choices=MACHINES, help="beside vector; without it all that are there")
     args = parser.parse_args()
+    installed = [name for name in MACHINES if name != "envpool" or importlib.util.find_spec(name)]
+    if missing := set(args.machines or ()) - set(installed):
+        parser.error(f"{', '.join(missing)}: not installed (pip install {' '.join(missing)})")
+    names = [name for name in installed if name == "vector" or name in (args.machines or installed)]
     rows = {}
     for game in chosen(args.games):
-        rows[game] = row = measure(game, args.envs, args.steps, args.rounds)
-        text = "  ".join(f"{name} {row[name]['frames_per_s']:7.0f} ({row[name]['ratio']:.2f})" for name in MACHINES)
+        rows[game] = row = measure(game, names, args.envs, args.steps, args.rounds)
+        text = "  ".join(f"{name} {row[name]['frames_per_s']:7.0f} ({row[name]['ratio']:.2f})" for name in names)
         print(f"{game:18} {text}", flush=True)
         if args.json:
             args.json.write_text(json.dumps(rows, indent=1))

@@ -203,8 +203,8 @@ class Emulator {
     static inline const Palette SAME;
 
     // A frame's writes are settled before the frame is over, so that one log serves all emulators of a thread.
-    static u64* scratch_log() {
-        static thread_local std::vector<u64> log(MOST_WRITES);
+    static FastWrite* scratch_log() {
+        static thread_local std::vector<FastWrite> log(MOST_WRITES);
         return log.data();
     }
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }

@@ -47,7 +47,7 @@ int run(CartridgeKind kind, const std::string& rom, int frames) {
 void some_frames(const std::string& rom, CartridgeKind kind) {
     static u8 pictures[2][2 * 210 * WIDTH];
     static u32 ops[MOST_ROM];
-    static u64 writes[MOST_WRITES];
+    static FastWrite writes[MOST_WRITES];
     static u8 same[256];
     for (u32 i = 0; i < 256; i++) same[i] = u8(i);
     std::memset(pictures, 0, sizeof pictures);

@@ -25,12 +25,30 @@ struct FastConsole {
     i32 give_up;      // no frame that ends in time lasts this long
     i32 phase;        // cycles into a line at cycle 0
     bool frame_over;
+    i32 page[64];     // of 256 bytes, by bits 13-8 of an address: its offset in the ROM, or -1 where it is not plain ROM
+    u16 mapped[4];    // the slices that `page` was made for
+
+    // After an instruction that may have switched banks.
+    HD void map() {
+        if (__builtin_memcmp(mapped, s.cartridge.slice, sizeof mapped)) map_pages();
+    }
+    HD_CALL void map_pages() {
+        __builtin_memcpy(mapped, s.cartridge.slice, sizeof mapped);
+        for (u32 i = 0; i < 16; i++) {
+            const u32 address = 0x1000 | i << 8, offset = address & 0xFFF;
+            const bool plain = offset >= low && offset + 256 <= high;
+            page[i] = page[i + 32] = -1;
+            page[i + 16] = plain ? i32(rom_offset(address)) : -1;
+            page[i + 48] = plain ? i32(rom_offset(address | 0x2000)) : -1;
+        }
+    }
 
     HD void begin_frame() {
         phase = -s.tia.frame_clock / 3;
         deadline = (LINE_CLOCKS * (last_line + 1) + s.tia.frame_clock + 2) / 3;
         give_up = s.cycle + 2 * i32(MOST_INSTRUCTIONS) - 200;
         frame_over = false;
+        map();
         log.begin_frame(s.tia);
     }
 

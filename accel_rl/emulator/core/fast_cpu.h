@@ -1,6 +1,6 @@
 // The decoded ROM, executed: registers in locals, one jump from each instruction to the next.
 //
-//     i       offset in the ROM                pc = i - zero; `zero` changes with jumps alone
+//     at      the decoded instruction          pc = its offset in the ROM - zero; `zero` changes with jumps alone
 //     nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
 //     v       overflow in bit 7                c: 0 or 1
 //
@@ -20,27 +20,31 @@ enum FastEnd : u8 { FRAME_OVER, GAVE_UP };
 
 // Reads n bytes of ROM further and goes to the next instruction.
 #ifdef FAST_THREADED
-#define NEXT(n) { i += n; op = ops[i]; goto *label[op & 0xFFFF]; }
+#define NEXT(n) { op = at[n]; at += n; goto *label[op & 0xFFFF]; }
 #define OP(name) L_##name:
 #else
-#define NEXT(n) { i += n; goto next; }
+#define NEXT(n) { at += n; goto next; }
 #define OP(name) case FAST_##name:
 #endif
 #define ARG (op >> 16)
 #define SIGNED_ARG (i32(op) >> 16)
 
+HD u32 pointer_at(const u8* ram) {
+    u16 word;
+    __builtin_memcpy(&word, ram, 2);
+    return word;
+}
+
 HD FastEnd run_fast(FastConsole& k) {
     State& s = k.s;
-    const u32* const ops = k.ops;
+    const u32 *const ops = k.ops, *at;
     const u8* const rom = k.rom.bytes;
     u8* const ram = s.ram;
     const u32 low = k.low, span = k.high - k.low;
-    const bool fe = k.rom.kind == CART_FE;
     const i32 deadline = k.deadline, give_up = k.give_up, phase = k.phase;
-    u64* log = k.log.writes;
-    u16* const last = k.log.last;
-    u32 i = 0, zero = 0, a, x, y, sp, nz, c, v, d, op, m, address;
-    i32 cycle;
+    FastWrite* log = k.log.writes;
+    u32 zero = 0, a, x, y, sp, nz, c, v, d, op, m, address;
+    i32 cycle, offset, line = -phase;  // a line's first cycle, the one that WSYNC last waited for
 #ifdef FAST_THREADED
     static const void* const label[FAST_OP_COUNT] = {
 #define FAST_LABEL(n) &&L_##n,
@@ -55,31 +59,35 @@ HD FastEnd run_fast(FastConsole& k) {
 #define STORE_CPU() { \
     s.cpu.a = u8(a); s.cpu.x = u8(x); s.cpu.y = u8(y); s.cpu.sp = u8(sp); s.cpu.c = u8(c); s.cpu.d = u8(d); s.cpu.v = (v & 0x80) >> 7; \
     s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; k.log.count = u32(log - k.log.writes); }
-#define PC() u16(i - zero)
+#define PC() u16(u32(at - ops) - zero)
 // To a 16-bit address; outside the ROM the plain interpreter goes on, and may read what the bus carried last.
 #define GO(to, carried) { \
     address = (to); \
     if (cycle > give_up) goto gave_up; \
-    if (!(address & 0x1000)) { s.bus = u8(carried); s.cpu.pc = u16(address); goto slow_at_pc; } \
-    i = fe ? (address & 0x2000 ? 0 : 0x1000) + (address & 0xFFF) : s.cartridge.slice[address >> 10 & 3] + (address & 0x3FF); \
-    zero = i - address; \
+    offset = k.page[address >> 8 & 63]; \
+    if (offset < 0) { \
+        if (!(address & 0x1000)) { s.bus = u8(carried); s.cpu.pc = u16(address); goto slow_at_pc; } \
+        offset = i32(k.rom_offset(address) - (address & 0xFF)); \
+    } \
+    at = ops + offset + (address & 0xFF); \
+    zero = u32(offset) - (address & 0xFF00); \
     NEXT(0) }
-#define BUS_READ(at, noise) { k.log.count = u32(log - k.log.writes); m = k.read(at, noise, cycle); log = k.log.writes + k.log.count; }
-#define BUS_WRITE(at, value, n) { \
-    k.log.count = u32(log - k.log.writes); cycle = k.write(at, u8(value), cycle); log = k.log.writes + k.log.count; \
-    if (k.frame_over) { i += n; goto over; } NEXT(n) }
+#define BUS_READ(from, noise) { k.log.count = u32(log - k.log.writes); m = k.read(from, noise, cycle); log = k.log.writes + k.log.count; }
+#define BUS_WRITE(to, value, n) { \
+    k.log.count = u32(log - k.log.writes); cycle = k.write(to, u8(value), cycle); log = k.log.writes + k.log.count; \
+    if (k.frame_over) { at += n; goto over; } NEXT(n) }
 // What an indexed address reads: ROM, RAM, or the bus.
 #define READ_ANY(noise) \
     if (address & 0x1000) { \
         if ((address & 0xFFF) - low >= span) goto slow; \
-        m = rom[fe ? (address & 0x2000 ? 0 : 0x1000) + (address & 0xFFF) : s.cartridge.slice[address >> 10 & 3] + (address & 0x3FF)]; \
+        m = rom[k.rom_offset(address)]; \
     } else if ((address & 0x280) == 0x80) m = ram[address & 0x7F]; \
     else BUS_READ(address, noise)
 #define WRITE_ANY(value, n) \
     if ((address & 0x1280) == 0x80) { ram[address & 0x7F] = u8(value); NEXT(n) } \
     if (address & 0x1000 && (address & 0xFFF) - low >= span) goto slow; \
     BUS_WRITE(address, value, n)
-#define POINTER() (ram[ARG] | ram[ARG + 1] << 8)
+#define POINTER() pointer_at(ram + ARG)
 
 #define READS(name, what) \
     OP(name##_IM) { cycle += 2; m = ARG; what; NEXT(2) } \
@@ -94,12 +102,15 @@ HD FastEnd run_fast(FastConsole& k) {
 #define READS_TABLE(name, mode, index, what) \
     OP(name##_R##mode) { cycle += 4 + i32((((ARG & 0xFF) + index) >> 8)); m = rom[ARG + index]; what; NEXT(3) } \
     OP(name##_A##mode) { \
-        address = (ARG + index) & 0xFFFF; m = i32(((ARG ^ address) & 0xFF00) != 0); cycle += 4 + i32(m); \
+        address = (ARG + index) & 0xFFFF; offset = k.page[address >> 8 & 63]; \
+        if (offset >= 0) { cycle += 4 + i32(((ARG & 0xFF) + index) >> 8); m = rom[u32(offset) + (address & 0xFF)]; what; NEXT(3) } \
+        m = i32(((ARG ^ address) & 0xFF00) != 0); cycle += 4 + i32(m); \
         if (address & 0x1000 && (address & 0xFFF) - low >= span) { cycle -= 4 + i32(m); goto slow; } \
         READ_ANY(ARG >> 8) what; NEXT(3) }
 #define READS_POINTER(name, what) \
     OP(name##_IY) { \
-        m = POINTER(); address = (m + y) & 0xFFFF; \
+        m = POINTER(); address = (m + y) & 0xFFFF; offset = k.page[address >> 8 & 63]; \
+        if (offset >= 0) { cycle += 5 + i32(((m & 0xFF) + y) >> 8); m = rom[u32(offset) + (address & 0xFF)]; what; NEXT(2) } \
         if (address & 0x1000 && (address & 0xFFF) - low >= span) goto slow; \
         cycle += 5 + ((m ^ address) & 0xFF00 ? 1 : 0); \
         READ_ANY(m >> 8) what; NEXT(2) }
@@ -110,16 +121,18 @@ HD FastEnd run_fast(FastConsole& k) {
     OP(name##_RZ) { cycle += 3; ram[ARG] = u8(value); NEXT(2) } \
     OP(name##_TZ) { \
         cycle += 3; \
-        if (last[ARG] != value) { last[ARG] = u16(value); *log++ = u64(u32(cycle)) << 16 | ARG << 8 | value; } \
-        if (cycle >= deadline) { s.bus = u8(value); i += 2; goto over; } NEXT(2) } \
+        if (k.log.last[ARG] != value) { k.log.last[ARG] = u16(value); *log++ = FastWrite{cycle, u16(ARG), u16(value)}; } \
+        if (cycle >= deadline) { s.bus = u8(value); at += 2; goto over; } NEXT(2) } \
     OP(name##_TS) { \
         cycle += 3; \
-        if (last[ARG] != value) { *log++ = u64(u32(cycle)) << 16 | ARG << 8 | value; k.log.keep(ARG, value); } \
-        if (cycle >= deadline) { s.bus = u8(value); i += 2; goto over; } NEXT(2) } \
+        if (k.log.last[ARG] != value) { *log++ = FastWrite{cycle, u16(ARG), u16(value)}; k.log.keep(ARG, value); } \
+        if (cycle >= deadline) { s.bus = u8(value); at += 2; goto over; } NEXT(2) } \
     OP(name##_WS) { \
-        cycle += 3; const bool late = cycle >= deadline; const u32 into = u32(cycle + phase) % LINE_CYCLES; \
-        if (into) cycle += i32(LINE_CYCLES - into); \
-        if (late) { s.bus = u8(value); i += 2; goto over; } NEXT(2) } \
+        cycle += 3; const bool late = cycle >= deadline; const u32 into = u32(cycle - line); \
+        if (into - 1 < LINE_CYCLES) cycle = line + LINE_CYCLES; \
+        else cycle += i32((LINE_CYCLES - into % LINE_CYCLES) % LINE_CYCLES); \
+        line = cycle; \
+        if (late) { s.bus = u8(value); at += 2; goto over; } NEXT(2) } \
     OP(name##_GZ) { cycle += 3; BUS_WRITE(ARG, value, 2) } \
     OP(name##_GA) { cycle += 4; BUS_WRITE(ARG, value, 3) }
 #define STORES_ZERO(name, mode, index, value) \
@@ -136,7 +149,10 @@ HD FastEnd run_fast(FastConsole& k) {
     OP(name##_ZX) { \
         address = (ARG + x) & 0xFF; if (!(address & 0x80)) goto slow; cycle += 6; \
         address &= 0x7F; m = ram[address]; what; ram[address] = u8(m); nz = m; NEXT(2) }
-#define BRANCHES(name, taken) OP(name) { cycle += 2; if (taken) goto branch; NEXT(2) }
+#define BRANCHES(name, taken) OP(name) { \
+    cycle += 2; \
+    if (taken) { if (cycle > give_up) goto gave_up; cycle += i32(ARG & 3); at += SIGNED_ARG >> 2; NEXT(0) } \
+    NEXT(2) }
 #define IMPLIES(name, what) OP(name) { cycle += 2; what; NEXT(1) }
 #define COMPARE(left) { c = left >= m; nz = (left - m) & 0xFF; }
 #define ADC() { \
@@ -156,7 +172,7 @@ HD FastEnd run_fast(FastConsole& k) {
 
 #ifndef FAST_THREADED
 next:
-    op = ops[i];
+    op = *at;
     switch (op & 0xFFFF) {
 #endif
     ALU(ORA, a |= m; nz = a)
@@ -241,6 +257,8 @@ next:
             nz = riot_read(s.riot, 4, cycle);
             cycle += 2;
             if (test == 0 ? !nz : test == 1 ? (nz & 0x80) != 0 : !(nz & 0x80)) break;
+            const i32 period = 7 + i32(crossed);
+            if (test == 0 || (test == 1 && nz < 0x80)) cycle += period * riot_reads_before_zero(s.riot, u8(nz), cycle - 2, period);
             cycle += 1 + i32(crossed);
             if (cycle > give_up) goto gave_up;
         }
@@ -255,12 +273,6 @@ next:
     }
 #endif
 
-branch:
-    if (cycle > give_up) goto gave_up;
-    cycle += i32(ARG & 3);
-    i += u32(SIGNED_ARG >> 2);
-    NEXT(0)
-
 slow:
     s.cpu.pc = PC();
 slow_at_pc:
@@ -270,6 +282,7 @@ slow_at_pc:
         k.step_slow();
         if (k.frame_over) return FRAME_OVER;
     } while (!(s.cpu.pc & 0x1000));
+    k.map();
     LOAD_CPU()
     GO(s.cpu.pc, s.bus)
 

@@ -20,6 +20,7 @@ HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.ops = ops;
     k.low = rom.kind == CART_FE ? 0 : rom.registers;
     k.high = rom.kind == CART_FE ? 0x1000 : rom.hotspots;
+    k.map_pages();
 }
 
 // False where the frame is left to the plain core; the state is then as it was.

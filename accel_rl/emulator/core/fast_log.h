@@ -1,7 +1,7 @@
 // The log of TIA writes of the fast build: a whole frame's, without those that change nothing.
 //
 //     write -> the register's last value again? -- yes --> nothing
-//                                               -- no  --> cycle << 16 | register << 8 | value
+//                                               -- no  --> cycle, register, value
 //
 // The last value carries two marks, so that it is no value that could come again:
 //
@@ -16,9 +16,14 @@ namespace accel {
 // Writes to the TIA of a frame: an instruction makes at most 3 in 7 cycles, up to the last line of the longest format.
 constexpr u32 MOST_WRITES = 12288;
 
+struct FastWrite {
+    i32 cycle;
+    u16 reg, value;
+};
+
 struct FastLog {
     static constexpr u16 ALWAYS = 256, ONCE = 512;
-    u64* writes;  // MOST_WRITES
+    FastWrite* writes;  // MOST_WRITES
     u32 count;
     u16 last[64];
 
@@ -47,7 +52,7 @@ struct FastLog {
 
     HD void add(u32 reg, u32 value, i32 cycle) {
         if (last[reg] == value) return;
-        writes[count++] = u64(u32(cycle)) << 16 | reg << 8 | value;
+        writes[count++] = FastWrite{cycle, u16(reg), u16(value)};
         keep(reg, value);
     }
 

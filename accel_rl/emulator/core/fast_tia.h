@@ -9,6 +9,7 @@
 // A frame that is not wanted is not drawn, and looks only for collisions that have not been seen yet. What a register
 // write means, and the drawing that some writes do by themselves, is apply_write of tia_settle.h.
 #pragma once
+#include "fast_log.h"
 #include "fast_masks.h"
 #include "observation.h"
 #include "tia_settle.h"
@@ -81,11 +82,11 @@ struct FastTia {
         for (u32 i = 0; i < 4; i++) mix(i);
     }
 
-    HD void settle(const u64* log, u32 count, i32 until) {
+    HD void settle(const FastWrite* log, u32 count, i32 until) {
         for (u32 n = 0; n < count; n++) {
-            const u8 value = u8(log[n]);
-            const i32 clock = 3 * i32(log[n] >> 16);
-            switch (log[n] >> 8 & 0xFF) {  // one jump: all that a register decides is folded into its case
+            const u8 value = u8(log[n].value);
+            const i32 clock = 3 * log[n].cycle;
+            switch (log[n].reg) {  // one jump: all that a register decides is folded into its case
 #define WRITE(reg) case reg: write_register(reg, value, clock); break;
                 FAST_REGISTERS(WRITE)
 #undef WRITE

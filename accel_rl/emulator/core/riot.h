@@ -53,6 +53,13 @@ HD u8 riot_read(Riot& r, u32 address, i32 cycle) {
     return u8(u32(counted) - u32(r.read_offset));
 }
 
+// How many reads of INTIM, `period` cycles apart from one at `cycle` that gave `read`, come before it is 0.
+HD i32 riot_reads_before_zero(const Riot& r, u8 read, i32 cycle, i32 period) {
+    const i32 elapsed = cycle - r.set_cycle;
+    if (!read || r.read_offset || elapsed < 1 || elapsed > i32(u32(r.value) << r.shift)) return 0;
+    return (i32((r.value - 1u) << r.shift) - elapsed) / period;
+}
+
 HD void riot_write(Riot& r, u32 address, u8 value, i32 cycle) {
     if ((address & 0x14) == 0x14) {
         r.set_cycle = cycle;

@@ -77,7 +77,8 @@ struct Picture {
     bool hmove_blanks;  // off for the few games that look wrong with them
 };
 
-HD i32 line_clock(const Tia& t, i32 clock) { return (clock - t.frame_clock) % LINE_CLOCKS; }
-HD i32 line_number(const Tia& t, i32 clock) { return (clock - t.frame_clock) / LINE_CLOCKS; }
+// Of a clock of this frame: none is before its first line.
+HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) % LINE_CLOCKS); }
+HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
 
 }  // namespace accel

@@ -26,7 +26,7 @@ HD u32 copies(u8 nusiz) {
 
 HD u32 player_stretch(u8 nusiz) { return (nusiz & 7) == 5 ? 1 : (nusiz & 7) == 7 ? 2 : 0; }
 
-HD i32 wrap(i32 x) { return x < 0 ? x + WIDTH : x >= WIDTH ? x - WIDTH : x; }
+HD i32 wrap(i32 x) { return x + (x >> 31 & WIDTH) - (x >= WIDTH ? WIDTH : 0); }
 
 // Pixels to the left of an HMOVE at CPU cycle `cycle`, for the register's nibble. Measured at 3 and 5-76; 0-2 and 4 follow
 // the pattern.
