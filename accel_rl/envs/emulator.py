@@ -154,12 +154,8 @@ class EmulatorEnv:
         header, blob, codes = unpack_origin(state, self, kind="emulator", game=self.game)
         agent = self.agent
         agent.restore(blob)
-        agent.steps, agent.lives_before, agent.held, agent.actions = (
-            header["steps"],
-            header["lives"],
-            header["held"],
-            codes,
-        )
+        agent.steps, agent.lives_before, agent.held = header["steps"], header["lives"], header["held"]
+        agent.actions = codes
         self.seed, self.episode = header["seed"], header["episode"]
         self._rng.bit_generator.state = header["rng"]
 
