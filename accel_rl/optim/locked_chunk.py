@@ -30,7 +30,8 @@ class LockedChunks(Local):
         self.parts = chunks(len(flat.data), k)
         self.rules = [build_rule(p.stop - p.start) for p in self.parts]
         super().__init__(flat, self.rules[0], max_norm)
-        self._first = rank % len(self.parts)
+        self._rank, self._first = rank, rank % len(self.parts)
+        self.lead = 0  # so many gradients of rank 0 come first; till then those of others are dropped
         self._parameters = [-1] * len(self.parts)  # versions that are here, of parameters and of rule state
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # how often parameters came from the central ones
@@ -66,6 +67,11 @@ class LockedChunks(Local):
 
     def flush(self) -> None:
         """Push what is not central yet: nothing here."""
+
+    def _step(self, learning_rate: float, finite: Tensor) -> None:
+        if self._rank and min(self.central.version(k) for k in range(len(self.parts))) < self.lead:
+            return
+        super()._step(learning_rate, finite)
 
     def _apply_rule(self, learning_rate: float) -> None:
         began = time.monotonic()

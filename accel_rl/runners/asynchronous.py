@@ -80,6 +80,7 @@ class Asynchronous:
                 raise RunError(f"rank {self.rank}: rank 0 has not begun within {START_S:g} s")
             time.sleep(0.01)
         exchange.connect(Central(exchange.parts, exchange.states(), self._fd, create=first), publish=first)
+        exchange.lead = self._config.lead if not env_steps else 0
         if first:
             self._board.begin(env_steps)
         self.peers.begin(env_steps)

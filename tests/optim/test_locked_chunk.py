@@ -92,6 +92,24 @@ def test_ranks_take_turns_as_one_would(fd, name):
         assert getattr(rule, "steps", 10) == 10
 
 
+def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
+    first = connected(LockedChunks(FlatParameters(model()), RULES["rmsprop"], None, 3), fd)
+    other = connected(LockedChunks(FlatParameters(model()), RULES["rmsprop"], None, 3, rank=1), fd, create=False)
+    first.lead = other.lead = 4
+    alone = FlatParameters(model())
+    single = Local(alone, RULES["rmsprop"](len(alone.data)), None)
+    for i in range(3):  # publishing the parameters was the first version
+        learn(other, 1, seed=9)
+        assert torch.equal(other.flat.data, first.flat.data)
+        learn(first, 1, seed=i)
+        learn(single, 1, seed=i)
+    assert torch.equal(first.flat.data, alone.data)
+    learn(other, 1, seed=3)
+    learn(single, 1, seed=3)
+    first.pull()
+    assert torch.equal(first.flat.data, alone.data)
+
+
 def test_what_is_not_finite_never_becomes_central(fd):
     exchange = connected(LockedChunks(FlatParameters(model()), RULES["adam"], 0.5, 3), fd)
     before = exchange.flat.data.clone()
