@@ -6,8 +6,9 @@
 //     drawing    a stretch of a line: collisions by AND of masks, colours by priority
 //                the lines after it without a change: copies of the first of them
 //
-// A frame that is not wanted is not drawn, and looks only for collisions that have not been seen yet. What a register
-// write means, and the drawing that some writes do by themselves, is apply_write of tia_settle.h.
+// A frame that is not wanted is not drawn, and looks only for collisions that have not been seen yet; lines on which there
+// can be none, and whose end changes nothing, it passes at once. What a register write means, and the drawing that some
+// writes do by themselves, is apply_write of tia_settle.h.
 #pragma once
 #include "fast_log.h"
 #include "fast_masks.h"
@@ -206,10 +207,10 @@ struct FastTia {
         while (from < to) {
             const i32 row_end = row_clock + LINE_CLOCKS, end = to < row_end ? to : row_end;
             const i32 first = from - row_clock - HBLANK_CLOCKS, last = end - row_clock - HBLANK_CLOCKS;
-            const bool ends_calmly = calm();
             if (last > 0) draw(first > 0 ? first : 0, last);
             from = end;
             if (end < row_end) break;
+            const bool ends_calmly = calm();
             if (!ends_calmly) leave_line();
             row++;
             row_clock = row_end;
