@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent / "accel_rl"
 
 # Each layer may import itself and those before it.
 LAYERS = [
-    {"data", "ops", "hardware", "errors", "process", "version", "counts"},
+    {"data", "ops", "hardware", "errors", "process", "version", "counts", "patience"},
     {"envs", "models", "optim", "emulator"},
     {"agents", "replays"},
     {"samplers", "algos"},
@@ -31,6 +31,7 @@ WORKER_SIDE = (
     "samplers/stepper.py",
     "hardware.py",
     "errors.py",
+    "patience.py",
     "data/shared_memory.py",
     "data/rollout_arrays.py",
     "data/spec.py",

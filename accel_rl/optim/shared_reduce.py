@@ -21,6 +21,7 @@ from accel_rl.optim.all_reduce import AllReduce, Collective
 from accel_rl.optim.central import chunks
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.rules import Rule
+from accel_rl.patience import Patience
 
 _LINE = 8  # int64 of a cache line
 _SPIN_S = 2e-3  # who waits longer sleeps: what others have on this core may be what is waited for
@@ -74,16 +75,14 @@ class SharedReduce(AllReduce):
         """Return when all ranks have come. RunError, naming who has not."""
         turns, rank = self._turns, self.peers.rank
         turns[rank, 0] += 1
-        turn, waited = turns[rank, 0], 0.0
+        turn, patience = turns[rank, 0], Patience(self._answer_s)
         spin_until = time.monotonic() + _SPIN_S
         while time.monotonic() < spin_until:
             if (turns[:, 0] >= turn).all():
                 return
             os.sched_yield()
         while not (turns[:, 0] >= turn).all():
-            if waited > self._answer_s:
+            if patience.over:
                 late = ", ".join(str(r) for r in range(len(turns)) if turns[r, 0] < turn)
                 raise RunError(f"rank {late} is gone or hangs: no gradient within {self._answer_s:g} s")
-            before = time.monotonic()
-            time.sleep(_SLEEP_S)
-            waited += min(time.monotonic() - before, 1.0)  # while this process was stopped it did not wait
+            patience.spend(lambda _: time.sleep(_SLEEP_S))

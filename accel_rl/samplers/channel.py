@@ -19,7 +19,6 @@ import os
 import select
 import socket
 import struct
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.data.shared_memory import Layout
+from accel_rl.patience import Patience
 
 _LINE = 8  # int64 per cache line: no two processes write to one line
 
@@ -218,21 +218,19 @@ class ServerSide:
     def wait(self, groups: Sequence[int], timeout_s: float) -> list[int]:
         """Block until one of the groups is ready ([]), or until workers have something to say or are gone.
 
-        Returns those workers. Raises TimeoutError after timeout_s, naming who is waited for.
+        Returns those workers. Raises TimeoutError after timeout_s of waiting, naming who is waited for.
         """
         for _ in range(self._spins):
             if self.ready(groups) is not None:
                 return []
             os.sched_yield()
-        deadline = None
+        patience = None
         while self.ready(groups) is None:
-            now = time.monotonic()
-            deadline = deadline if deadline is not None else now + timeout_s
-            if now >= deadline:
+            patience = patience or Patience(timeout_s)
+            if patience.over:
                 owing = ", ".join(map(str, self.owing(groups)))
                 raise TimeoutError(f"no answer from worker {owing} within {timeout_s:g} s")
-            talking = self._listen(deadline - now)
-            if talking:
+            if talking := patience.spend(self._listen):
                 return talking
         return []
 
@@ -242,9 +240,9 @@ class ServerSide:
 
     def wait_control(self, timeout_s: float) -> list[int]:
         """Block until a worker has something to say or is gone; [] after timeout_s."""
-        deadline = time.monotonic() + timeout_s
-        while (left := deadline - time.monotonic()) > 0:
-            if talking := self._listen(left):
+        patience = Patience(timeout_s)
+        while not patience.over:
+            if talking := patience.spend(self._listen):
                 return talking
         return []
 

@@ -15,6 +15,7 @@ from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig
 from accel_rl.errors import RunError
+from accel_rl.patience import Patience
 from accel_rl.samplers.channel import Bell, Control, Disconnected, ServerSide, counters_layout
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.stepper import BUFFERS
@@ -143,12 +144,11 @@ class WorkerPool:
         theirs.close()
 
     def _until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        deadline = time.monotonic() + timeout_s
+        patience = Patience(timeout_s)
         while waiting := [w for w, x in enumerate(self._workers) if x is None or not x.ready]:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if patience.over:
                 raise RunError(f"worker {', '.join(map(str, waiting))} not ready within {timeout_s:g} s")
-            for w in self._side.wait_control(left):
+            for w in patience.spend(self._side.wait_control):
                 self._hear(w)
 
     def _hear(self, w: int) -> None:

@@ -111,3 +111,29 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(tmp_path):
         assert not list((folder / "checkpoints").glob(".writing*"))
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_for_a_while_goes_on_as_if_it_had_not_been(tmp_path):
+    """Ctrl-Z and fg, or a scheduler that suspends jobs, for longer than a worker may owe an answer."""
+    folder = tmp_path / "run"
+    process = start(*LONG, "--sampler.timeout-s", 10, "--run-dir", folder, start_new_session=True)
+    try:
+        wait_for(lambda: progressed(folder, 2))
+        team = [w.pid for w in workers(process.pid)]
+        for pid in team:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(1)  # now they are waited for
+        kill(process, signal.SIGSTOP)
+        n, before = len(rows(folder)), lines_with(folder / "events.log", "worker")
+        time.sleep(12)
+        kill(process, signal.SIGCONT)
+        time.sleep(0.5)
+        for pid in team:
+            os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: progressed(folder, n + 3))
+        assert [w.pid for w in workers(process.pid)] == team
+        assert lines_with(folder / "events.log", "worker") == before
+    finally:
+        kill(process, signal.SIGTERM)
+        process.communicate(timeout=20)

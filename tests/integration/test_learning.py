@@ -120,8 +120,8 @@ def test_two_ranks_solve_catch(tmp_path, algorithm, update):
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
 def test_two_ranks_balance_the_pole(tmp_path, algorithm, update):
-    """In the evaluation at the end: above 195 of 500 steps, where a random player has 22."""
+    """In the evaluation at the end: above 350 of 500 steps, where a random player has 22."""
     more = ("--ranks", 2, "--update", update, "--run-dir", tmp_path / "run")
     done = run("train", f"experiments.cpu:cartpole_{algorithm}", *more, timeout_s=3500)
     assert done.returncode == 0, done.stderr
-    assert float(rows(tmp_path / "run")[-1]["eval_score"]) > 195
+    assert float(rows(tmp_path / "run")[-1]["eval_score"]) > 350
