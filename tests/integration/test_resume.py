@@ -68,6 +68,7 @@ def uninterrupted(request, tmp_path_factory):
     return request.param, folder
 
 
+@pytest.mark.slow  # a run that was killed and resumed is equal, too: below
 def test_a_second_run_is_equal(uninterrupted, tmp_path):
     name, first = uninterrupted
     done = run("train", *GAMES[name], *SMALL, "--run-dir", tmp_path / "run")
