@@ -26,7 +26,6 @@ from benchmarks.emulator_trace import chosen
 from benchmarks.peer_envs import EnvPool, Shape
 
 Play = Callable[[int], None]
-MACHINES = ("fast", "fast 104x80", "plain", "ale", "vector", "envpool")
 
 
 def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> Play:
@@ -123,9 +122,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--machines", nargs="+", choices=MACHINES, help="beside vector; without it all that are there")
+    parser.add_argument("--machines", nargs="+", choices=[*MAKE], help="beside vector; without it all that are there")
     args = parser.parse_args()
-    installed = [name for name in MACHINES if name != "envpool" or importlib.util.find_spec(name)]
+    installed = [name for name in MAKE if name != "envpool" or importlib.util.find_spec(name)]
     if missing := set(args.machines or ()) - set(installed):
         parser.error(f"{', '.join(missing)}: not installed (pip install {' '.join(missing)})")
     names = [name for name in installed if name == "vector" or name in (args.machines or installed)]

@@ -22,9 +22,8 @@ from accel_rl.samplers.stepper import BUFFERS
 
 START_TIMEOUT_S = 120.0
 MAX_FAILED_STARTS = 3
-REPLAYED_BYTES_PER_S = (
-    500  # of states, at least: an episode that is played again to its state has a byte for each action
-)
+# of states, at least: an episode that is played again to its state has a byte for each action
+REPLAYED_BYTES_PER_S = 500
 
 
 @dataclass(slots=True)
