@@ -22,7 +22,7 @@ class OptionalBuild(build_ext):
 
 INSTEAD = {
     "accel_rl.emulator._core": "ale-py plays",
-    "accel_rl.ops._host": "torch draws from replays on the host and orders pictures",
+    "accel_rl.ops._host": "torch draws from replays on the host, gathers frames and convolves them",
 }
 emulator = Pybind11Extension(
     "accel_rl.emulator._core",

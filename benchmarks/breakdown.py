@@ -60,7 +60,7 @@ def per_observation(sampler: Sampler, agent: Agent | None, seconds: float, threa
     stacks and writing the actions back."""
     server, b = sampler.server, sampler.grouping.group(0)
     rollout, host = server.rollouts[0], server.host[0]
-    obs = rollout.observations(0, b=b, learning=False)
+    obs = rollout.observations(0, b=b)
     uniform = torch.rand(len(obs), device=obs.device)
     action = torch.zeros(len(obs), dtype=torch.int64)
     torch.set_num_threads(threads)
@@ -69,7 +69,7 @@ def per_observation(sampler: Sampler, agent: Agent | None, seconds: float, threa
         if agent is not None:
             agent.act(obs, uniform)[0].cpu()
         else:
-            rollout.observations(0, b=b, learning=False)
+            rollout.observations(0, b=b)
             host.action[0, b] = action
         n += len(obs)
     return n / took, (time.process_time() - cpu) / n * US

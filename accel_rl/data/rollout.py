@@ -69,9 +69,9 @@ class Rollout:
         """Observations [N, S, *frame_shape] at the cells (t [N], b [N]), t in 0 .. T."""
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
-    def observations(self, t: int, T: int = 1, b: slice = slice(None), learning: bool = True) -> Tensor:
+    def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
         """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
-        return window_stacks(self.frames, self.age, t, T, b, self.stack, learning)
+        return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> Memory | None:
         """Of the environments b: from step 0 over T steps (all, if None), or of the one step after the last (t = T)."""

@@ -10,16 +10,21 @@ from torch import Tensor, nn
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Linear
 from accel_rl.models.precision import input_dtype, wide
+from accel_rl.ops.first_layer import first_layer, has_first_layer
 from accel_rl.ops.host import channels_last
 
 
-class ScaledConv2d(nn.Conv2d):
-    """A first layer for uint8 pictures: the 1/255 is folded into the (small) weights, not into the (large) input."""
+class FirstConv2d(nn.Conv2d):
+    """A first layer for uint8 pictures, with its ReLU: the 1/255 is folded into the (small) weights, not into the
+    (large) input."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.uint8:  # frames for learning: convolutions train 1.4 times faster on channels-last
+        assert self.bias is not None and not isinstance(self.padding, str)
+        if has_first_layer(x, self.weight, self.stride, self.padding):
+            return first_layer(x, self.weight, self.bias)
+        if x.dtype == torch.uint8:  # convolutions train 1.4 times faster on channels-last
             x = channels_last(x, input_dtype(self.weight))
-        return F.conv2d(x, self.weight / 255, self.bias, self.stride, self.padding)
+        return torch.relu_(F.conv2d(x, self.weight / 255, self.bias, self.stride, self.padding))
 
 
 def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
@@ -40,7 +45,7 @@ class ConvNet(nn.Module):
         hidden = self.hidden if hidden is None else hidden
         channels, size = stack, (height, width)
         for i, (out, kernel, stride, padding) in enumerate(self.layers):
-            kind = ScaledConv2d if i == 0 else nn.Conv2d
+            kind = FirstConv2d if i == 0 else nn.Conv2d
             self.add_module(f"conv_{i}", kind(channels, out, kernel, stride=stride, padding=padding))
             channels = out
             size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
@@ -54,8 +59,8 @@ class ConvNet(nn.Module):
             orthogonal_(self.fc_0, gain)
 
     def forward(self, obs: Tensor) -> Tensor:
-        x = obs
-        for convolution in self.convolutions:
+        x = self.convolutions[0](obs)
+        for convolution in self.convolutions[1:]:
             x = torch.relu_(convolution(x))
         # in the order of channels-last memory, so that nothing is moved, forward or backward
         x = x.permute(0, 2, 3, 1).flatten(1)

@@ -2,10 +2,11 @@
 // operations of torch, which take longer than moving the frames of a small batch.
 //
 //     draw     u [N] -> cells, weights      down the sums, 32 children at a time
-//     gather   cells -> ReplayBatch         the memory's speed is the limit, so two threads share it
+//     gather   cells -> ReplayBatch         the memory's speed is the limit, so threads share it
 //     update   cells, errors -> sums        up again
 //
-// and, for the first layer of a network, pictures -> numbers in channels-last order; copies past the cache; sums.
+// and for any rollout, its cells -> stacks of frames; a network's first layer, or for a library's, pictures -> numbers in
+// channels-last order; copies past the cache; sums.
 //
 // Arrays come as addresses of contiguous tensors, whose owner is Python; the GIL is released while they are read.
 #include <pybind11/pybind11.h>
@@ -18,8 +19,9 @@
 #include <functional>
 #include <vector>
 
+#include "crew.h"
+#include "first_layer.h"
 #include "interleave.h"
-#include "second.h"
 #include "stream.h"
 #include "sum.h"
 
@@ -27,12 +29,14 @@ namespace py = pybind11;
 
 namespace {
 
+using accel::Crew;
+using accel::FirstLayer;
 using accel::i64;
-using accel::Second;
 using address = std::uintptr_t;
 
 constexpr int TERMINATED = 1, ENDED = 2, SAMPLEABLE = 8;  // ring.py's bits
 constexpr i64 FANOUT = 32;                                // sum_tree.py's
+constexpr size_t ALONE = 1 << 19;                         // waking a thread takes as long as moving so many bytes
 
 template <class T>
 T* at(address a) {
@@ -68,8 +72,7 @@ public:
             }
         };
         const size_t moved = size_t(N) * bytes * size_t(windowed() ? S + 1 : 2 * S);
-        if (threads < 2 || N < 2 || moved < ALONE) return part(0, N);
-        second.run(N, part);
+        crew.run(N, moved < ALONE ? 1 : threads, part);
     }
 
     bool windowed() const { return n == 1 && S > 1; }
@@ -77,8 +80,6 @@ public:
     const i64 L, B, S, n, size;
 
 private:
-    static constexpr size_t ALONE = 1 << 19;  // waking a thread takes as long as moving so many bytes
-
     void one(i64 cell, i64 i, const char* finals, char* obs_tm1, char* obs_t, i64* a, float* r, float* d) const {
         i64 last = cell;
         float ret = 0, discount = 1;
@@ -136,7 +137,7 @@ private:
     const float* reward;
     const std::uint8_t* flags;
     const std::int32_t* final;
-    Second second;
+    Crew crew;
 };
 
 // sum_tree.py's levels: float32 weights, then float64 sums of 32 each; and prioritized.py's use of them.
@@ -221,9 +222,34 @@ private:
     std::vector<double*> sums;
 };
 
+// For pictures on their way through a network; in the midst of a step only one thread has any.
+Crew& crew() {
+    static Crew the;
+    return the;
+}
+
+// frames.py's gather_stacks. frames: `row` bytes from one step to the next, `column` from one environment to the next;
+// t, b [N] int64, age [N] uint8 -> out [N, S, bytes].
+void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column, address t, address b, address age,
+                   address out, int threads) {
+    py::gil_scoped_release nogil;
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        char* next = at<char>(out) + from * S * bytes;
+        for (i64 i = from; i < to; i++) {
+            const char* oldest = at<const char>(frames) + at<const i64>(t)[i] * row + at<const i64>(b)[i] * column;
+            for (i64 k = 0; k < S; k++, next += bytes) {
+                if (S - 1 - k > i64(at<const std::uint8_t>(age)[i]))
+                    std::memset(next, 0, size_t(bytes));
+                else
+                    std::memcpy(next, oldest + k * row, size_t(bytes));
+            }
+        }
+    };
+    crew().run(N, size_t(N * S * bytes) < ALONE ? 1 : threads, part);
+}
+
 // pictures [N, S, pixels] uint8, `stride` bytes apart, to [N, pixels, S] of float32 or bfloat16.
 void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, address out, bool bfloat16, int threads) {
-    static Second second;
     py::gil_scoped_release nogil;
     const size_t size = size_t(S * pixels);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
@@ -235,8 +261,54 @@ void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, addre
                 accel::interleave(in, S, pixels, at<float>(out) + size_t(i) * size);
         }
     };
-    if (threads < 2 || N < 2) return part(0, N);
-    second.run(N, part);
+    crew().run(N, threads, part);
+}
+
+float* scratch(const FirstLayer& layer) {
+    thread_local std::vector<float> floats;
+    if (floats.size() < size_t(layer.scratch())) floats.resize(size_t(layer.scratch()));
+    return floats.data();
+}
+
+// pictures [N, S, H, W] uint8, weight [S, 8, 8, channels], bias [channels] -> out [N, rows, columns, channels].
+void first_layer(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures, address weight, address bias, address out,
+                 int threads) {
+    py::gil_scoped_release nogil;
+    const FirstLayer layer{S, H, W, channels};
+    const auto one = channels == 16 ? accel::forward<1> : accel::forward<2>;
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        for (i64 i = from; i < to; i++) {
+            one(layer, at<const std::uint8_t>(pictures) + i * layer.input(), at<const float>(weight), at<const float>(bias),
+                at<float>(out) + i * layer.output(), scratch(layer));
+        }
+    };
+    crew().run(N, threads, part, 1);
+}
+
+// grad and out [N, rows, columns, channels] -> d_weight, d_bias. The batch is summed up in parts that do not depend on the
+// number of threads, and then the parts in their order: the same bits however many threads there are.
+void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures, address grad, address out,
+                      address d_weight, address d_bias, int threads) {
+    py::gil_scoped_release nogil;
+    const FirstLayer layer{S, H, W, channels};
+    const auto one = channels == 16 ? accel::backward<1> : accel::backward<2>;
+    const i64 parts = std::clamp(N / 8, i64(1), i64(32)), size = layer.weights() + channels;
+    std::vector<float> sums(size_t(parts * size), 0.0f);
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        for (i64 p = from; p < to; p++) {
+            float* sum = sums.data() + p * size;
+            for (i64 i = N * p / parts; i < N * (p + 1) / parts; i++) {
+                one(layer, at<const std::uint8_t>(pictures) + i * layer.input(), at<const float>(grad) + i * layer.output(),
+                    at<const float>(out) + i * layer.output(), sum, sum + layer.weights(), scratch(layer));
+            }
+        }
+    };
+    crew().run(parts, threads, part, 1);
+    for (i64 p = 1; p < parts; p++) {
+        for (i64 i = 0; i < size; i++) sums[size_t(i)] += sums[size_t(p * size + i)];
+    }
+    std::copy_n(sums.data(), layer.weights(), at<float>(d_weight));
+    std::copy_n(sums.data() + layer.weights(), channels, at<float>(d_bias));
 }
 
 void stream(address to, address from, i64 bytes) {
@@ -256,7 +328,11 @@ double weighted_sum(const std::vector<address>& parts, const std::vector<float>&
 
 PYBIND11_MODULE(_host, m) {
     m.def("weighted_sum", &weighted_sum);
+    m.def("gather_stacks", &gather_stacks);
     m.def("channels_last", &channels_last);
+    m.def("has_first_layer", &accel::has_first_layer);
+    m.def("first_layer", &first_layer);
+    m.def("first_layer_back", &first_layer_back);
     m.def("stream", &stream);
     py::class_<HostRing>(m, "HostRing")
         .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())

@@ -62,7 +62,7 @@ class ActionServer:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
-        obs: Any = rollout.observations(t, b=b, learning=False) if agent.observes else None
+        obs: Any = rollout.observations(t, b=b) if agent.observes else None
         action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():

@@ -1,11 +1,15 @@
 import pytest
 import torch
 
+from accel_rl.ops import host
 from accel_rl.ops.frames import gather_stacks, window_stacks
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("stack", [1, 2, 4])
-def test_stacks_equal_a_plain_list_of_frames(stack):
+def test_stacks_equal_a_plain_list_of_frames(stack, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(host, "compiled", lambda: None)
     g = torch.Generator().manual_seed(stack)
     T, B = 9, 3
     frames = torch.randint(1, 256, (stack - 1 + T + 1, B, 5, 6), dtype=torch.uint8, generator=g)
@@ -29,6 +33,14 @@ def test_stacks_equal_a_plain_list_of_frames(stack):
     assert torch.equal(got, flat[:, 0] if stack == 1 else flat)
     for start, steps, envs in ((0, T + 1, slice(None)), (2, 3, slice(1, 3)), (T, 1, slice(0, 1))):
         part = want[start : start + steps, envs].reshape(-1, stack, 5, 6)
-        for learning in (True, False):
-            window = window_stacks(frames, age, start, steps, envs, stack, learning)
-            assert torch.equal(window.to(part.dtype), part[:, 0] if stack == 1 else part)
+        window = window_stacks(frames, age, start, steps, envs, stack)
+        assert torch.equal(window, part[:, 0] if stack == 1 else part)
+
+
+def test_frames_of_floats_and_of_some_environments():
+    frames = torch.randn(8, 6, 3)[:, 1:4]  # not in one piece
+    t, b = torch.tensor([0, 4, 2]), torch.tensor([2, 0, 1])
+    got = gather_stacks(frames, t, b, torch.tensor([3, 0, 1], dtype=torch.uint8), 4)
+    assert torch.equal(got[0], frames[0:4, 2])
+    assert torch.equal(got[1, 3], frames[7, 0]) and not got[1, :3].any()
+    assert torch.equal(got[2, 2:], frames[4:6, 1]) and not got[2, :2].any()
