@@ -19,17 +19,16 @@
 #include <functional>
 #include <vector>
 
-#include "crew.h"
 #include "first_layer.h"
 #include "interleave.h"
 #include "stream.h"
 #include "sum.h"
+#include "threads.h"
 
 namespace py = pybind11;
 
 namespace {
 
-using accel::Crew;
 using accel::FirstLayer;
 using accel::i64;
 using address = std::uintptr_t;
@@ -72,7 +71,7 @@ public:
             }
         };
         const size_t moved = size_t(N) * bytes * size_t(windowed() ? S + 1 : 2 * S);
-        crew.run(N, moved < ALONE ? 1 : threads, part);
+        accel::share(N, moved < ALONE ? 1 : threads, part);
     }
 
     bool windowed() const { return n == 1 && S > 1; }
@@ -137,7 +136,6 @@ private:
     const float* reward;
     const std::uint8_t* flags;
     const std::int32_t* final;
-    Crew crew;
 };
 
 // sum_tree.py's levels: float32 weights, then float64 sums of 32 each; and prioritized.py's use of them.
@@ -222,12 +220,6 @@ private:
     std::vector<double*> sums;
 };
 
-// For pictures on their way through a network; in the midst of a step only one thread has any.
-Crew& crew() {
-    static Crew the;
-    return the;
-}
-
 // frames.py's gather_stacks. frames: `row` bytes from one step to the next, `column` from one environment to the next;
 // t, b [N] int64, age [N] uint8 -> out [N, S, bytes].
 void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column, address t, address b, address age,
@@ -245,7 +237,7 @@ void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column,
             }
         }
     };
-    crew().run(N, size_t(N * S * bytes) < ALONE ? 1 : threads, part);
+    accel::share(N, size_t(N * S * bytes) < ALONE ? 1 : threads, part);
 }
 
 // pictures [N, S, pixels] uint8, `stride` bytes apart, to [N, pixels, S] of float32 or bfloat16.
@@ -261,7 +253,7 @@ void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, addre
                 accel::interleave(in, S, pixels, at<float>(out) + size_t(i) * size);
         }
     };
-    crew().run(N, threads, part);
+    accel::share(N, threads, part);
 }
 
 float* scratch(const FirstLayer& layer) {
@@ -282,7 +274,7 @@ void first_layer(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures, add
                 at<float>(out) + i * layer.output(), scratch(layer));
         }
     };
-    crew().run(N, threads, part, 1);
+    accel::share(N, threads, part, 1);
 }
 
 // grad and out [N, rows, columns, channels] -> d_weight, d_bias. The batch is summed up in parts that do not depend on the
@@ -303,7 +295,7 @@ void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures
             }
         }
     };
-    crew().run(parts, threads, part, 1);
+    accel::share(parts, threads, part, 1);
     for (i64 p = 1; p < parts; p++) {
         for (i64 i = 0; i < size; i++) sums[size_t(i)] += sums[size_t(p * size + i)];
     }
@@ -327,6 +319,7 @@ double weighted_sum(const std::vector<address>& parts, const std::vector<float>&
 }  // namespace
 
 PYBIND11_MODULE(_host, m) {
+    m.def("use_team", [](address parallel) { accel::team() = reinterpret_cast<accel::Team>(parallel); });
     m.def("weighted_sum", &weighted_sum);
     m.def("gather_stacks", &gather_stacks);
     m.def("channels_last", &channels_last);

@@ -1,0 +1,35 @@
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace accel {
+
+using i64 = std::int64_t;
+
+// Runs a function on a team: GOMP_parallel of the OpenMP runtime that torch has loaded, so that these are torch's own
+// threads. They look out for work between torch's operations; any others would find them on the cores.
+using Team = void (*)(void (*function)(void*), void* argument, unsigned threads, unsigned flags);
+
+inline Team& team() {
+    static Team the = nullptr;
+    return the;
+}
+
+// part(from, to) for all of [0, N), `chunk` at a time, on so many threads; on the caller's alone where torch has none.
+inline void share(i64 N, int threads, const std::function<void(i64, i64)>& part, i64 chunk = 4) {
+    struct Work {
+        const std::function<void(i64, i64)>& part;
+        const i64 end, chunk;
+        std::atomic<i64> next{0};
+    } work{part, N, chunk};
+    if (threads < 2 || N <= chunk || !team()) return part(0, N);
+    const auto take = [](void* argument) {
+        Work& w = *static_cast<Work*>(argument);
+        for (i64 i; (i = w.next.fetch_add(w.chunk)) < w.end;) w.part(i, std::min(i + w.chunk, w.end));
+    };
+    team()(take, &work, unsigned(threads), 0);  // always so many: a team of another size begins with new threads
+}
+
+}  // namespace accel
