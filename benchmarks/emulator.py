@@ -10,20 +10,23 @@ All take turns, round by round, with random actions; resets count. Time is the p
 a second, the median of the rounds; a ratio is the median of the rounds' ratios to `vector`.
 """
 
-import argparse
 import importlib.util
-import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from accel_rl.counts import Count
 from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch
+from accel_rl.errors import ConfigError, nearest
 from benchmarks.emulator_trace import chosen
 from benchmarks.peer_envs import EnvPool, Shape
+from benchmarks.program import program
 
 Play = Callable[[int], None]
 
@@ -84,7 +87,7 @@ MAKE: dict[str, Callable[[str, int], Play]] = {
 }
 
 
-def measure(game: str, names: list[str], envs: int, steps: int, rounds: int) -> dict[str, dict[str, float]]:
+def speeds_of(game: str, names: list[str], envs: int, steps: int, rounds: int) -> dict[str, dict[str, float]]:
     """Frames a second of each machine, and its ratio to `vector`."""
     plays = {name: MAKE[name](game, envs) for name in names}
     for play in plays.values():
@@ -104,39 +107,59 @@ def measure(game: str, names: list[str], envs: int, steps: int, rounds: int) -> 
     }
 
 
-def summary(rows: dict[str, dict[str, dict[str, float]]]) -> str:
-    lines = []
+@dataclass(frozen=True)
+class Options:
+    games: str = "all57"
+    """all57, all, or names with commas."""
+    envs: Count = 4
+    """Environments of a batch."""
+    steps: Count = 60
+    """Agent steps of a turn, by each environment."""
+    rounds: Count = 5
+    """Turns; medians are reported."""
+    machines: tuple[str, ...] = ()
+    """Beside `vector`: fast, "fast 104x80", plain, ale, envpool. Default: all that are installed."""
+    json: str = ""
+    """Also write everything to this file."""
+
+
+def check(o: Options) -> None:
+    chosen(o.games)
+    for name in o.machines:
+        if name not in MAKE:
+            raise ConfigError(f"--machines {name}: one of {', '.join(MAKE)}{nearest(name, list(MAKE))}")
+        if name not in installed():
+            raise ConfigError(f"--machines {name}: not installed (pip install {name})")
+
+
+def installed() -> list[str]:
+    return [name for name in MAKE if name != "envpool" or importlib.util.find_spec(name)]
+
+
+def measure(o: Options) -> dict[str, Any]:
+    names = [name for name in installed() if name == "vector" or name in (o.machines or installed())]
+    rows = {}
+    for game in chosen(o.games):
+        rows[game] = row = speeds_of(game, names, o.envs, o.steps, o.rounds)
+        text = "  ".join(f"{name} {row[name]['frames_per_s']:7.0f} ({row[name]['ratio']:.2f})" for name in names)
+        print(f"{game:18} {text}", flush=True)
+    return {"games": rows}
+
+
+def report(_: Options, result: dict[str, Any]) -> list[str]:
+    rows, lines = result["games"], []
     for name in next(iter(rows.values())):
         ratios = sorted((row[name]["ratio"], game) for game, row in rows.items())
         least = ", ".join(f"{game} {ratio:.2f}" for ratio, game in ratios[:3])
         median = statistics.median(ratio for ratio, _ in ratios)
         frames = statistics.median(row[name]["frames_per_s"] for row in rows.values())
         lines.append(f"{name:12} median {frames:8,.0f} frames/s, {median:5.2f} x vector; least: {least}")
-    return "\n".join(lines)
+    return lines
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--games", default="all57")
-    parser.add_argument("--envs", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--machines", nargs="+", choices=[*MAKE], help="beside vector; without it all that are there")
-    args = parser.parse_args()
-    installed = [name for name in MAKE if name != "envpool" or importlib.util.find_spec(name)]
-    if missing := set(args.machines or ()) - set(installed):
-        parser.error(f"{', '.join(missing)}: not installed (pip install {' '.join(missing)})")
-    names = [name for name in installed if name == "vector" or name in (args.machines or installed)]
-    rows = {}
-    for game in chosen(args.games):
-        rows[game] = row = measure(game, names, args.envs, args.steps, args.rounds)
-        text = "  ".join(f"{name} {row[name]['frames_per_s']:7.0f} ({row[name]['ratio']:.2f})" for name in names)
-        print(f"{game:18} {text}", flush=True)
-        if args.json:
-            args.json.write_text(json.dumps(rows, indent=1))
-    print(summary(rows))
+def main(argv: list[str]) -> int:
+    return program("emulator", __doc__, Options, argv, check, measure, report)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

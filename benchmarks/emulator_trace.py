@@ -5,23 +5,29 @@
     python -m benchmarks.emulator_trace --games all57 --modes --frames 300         # every mode, difficulties in turn
     python -m benchmarks.emulator_trace --release                                  # before a release: hours
 
-The release protocol is 5 seeds x 20,000 frames of a game, 3 resets besides those at the ends of games, the policies in
-turn, sticky probability 0 and 0.25 in turn, and every mode for 300 frames; its table goes to
-benchmarks/results/emulator_trace.md. A game's line says `exact`, or the first frame that differs, in what; --verbose
-shows the instructions of that frame.
+--jobs games are traced at once. The release protocol is 5 seeds x 20,000 frames of a game, 3 resets besides those at
+the ends of games, the policies in turn, sticky probability 0 and 0.25 in turn, and every mode for 300 frames; its table
+goes to benchmarks/results/emulator_trace.md. A game's line says `exact`, or the first frame that differs, in what;
+--verbose shows the instructions of that frame.
 """
 
-import argparse
-import json
+import multiprocessing
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from accel_rl.counts import Count
 from accel_rl.emulator import games
 from accel_rl.emulator.atari import rom_path
 from accel_rl.emulator.games import modes
+from accel_rl.errors import ConfigError, nearest
+from accel_rl.hardware import usable_cores
 from benchmarks.emulator_pair import Outcome, Run, first_difference, trace
+from benchmarks.program import program
 
 POLICIES = ("random", "held", "full")
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py ships their ROMs, and refuses to load them
@@ -31,12 +37,18 @@ RESULTS = Path(__file__).parent / "results" / "emulator_trace.md"
 def chosen(text: str) -> list[str]:
     """`all57`, `all` (every ROM that ale-py loads for one player, emulated or not), or names with commas."""
     known = list(games())
+    roms = {path.stem for path in rom_path(known[0]).parent.glob("*.bin")}
+    everything = known + sorted(roms - {*known, *TWO_PLAYERS})
     if text == "all57":
         return known[:57]
-    if text != "all":
-        return text.split(",")
-    roms = {path.stem for path in rom_path(known[0]).parent.glob("*.bin")}
-    return known + sorted(roms - {*known, *TWO_PLAYERS})
+    if text == "all":
+        return everything
+    for name in text.split(","):
+        if name not in everything:
+            raise ConfigError(
+                f"--games {text}: no game {name!r}; all57, all, or names with commas{nearest(name, everything)}"
+            )
+    return text.split(",")
 
 
 def release_runs(game: str) -> list[Run]:
@@ -57,9 +69,7 @@ def mode_runs(game: str, frames: int) -> list[Run]:
 def play(game: str, runs: list[Run]) -> dict[str, Any]:
     """A game's row of the table."""
     outcomes = []
-    for number, run in enumerate(runs):
-        if sys.stderr.isatty():
-            print(f"\r{game}: run {number + 1} of {len(runs)} ", end="", file=sys.stderr, flush=True)
+    for run in runs:
         try:
             outcomes.append(trace(run))
         except Exception as error:
@@ -88,43 +98,87 @@ def table_text(table: dict[str, dict[str, Any]], command: str) -> str:
     ])  # fmt: skip
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--games", default="all57", help="all57, all, or names with commas")
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--frames", type=int, default=2000)
-    parser.add_argument("--policy", default="random", choices=[*POLICIES, "all"])
-    parser.add_argument("--sticky", type=float, default=0.0)
-    parser.add_argument("--resets", type=int, default=1, help="resets besides those at an end of the game")
-    parser.add_argument("--screens", type=int, default=1, help="compare every n-th screen")
-    parser.add_argument("--modes", action="store_true", help="every mode and difficulty instead of the seeds")
-    parser.add_argument("--release", action="store_true", help="the release protocol; writes the table of results")
-    parser.add_argument("--verbose", action="store_true", help="print the first differing frame's instructions")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--table", type=Path, help="write the table as Markdown")
-    args = parser.parse_args(argv)
-    policies = POLICIES if args.policy == "all" else (args.policy,)
-    table, start = {}, time.monotonic()
-    for game in chosen(args.games):
-        runs = [
-            Run(game, seed, args.frames, policy, args.sticky, args.resets, args.screens)
-            for policy in policies for seed in range(args.seeds)
-        ]  # fmt: skip
-        if args.modes or args.release:
-            runs = release_runs(game) if args.release else mode_runs(game, args.frames)
-        row = table[game] = play(game, runs)
+@dataclass(frozen=True)
+class Options:
+    games: str = "all57"
+    """all57, all, or names with commas."""
+    seeds: Count = 2
+    """Runs of each policy."""
+    frames: Count = 2000
+    """Frames of a run."""
+    policy: Literal["random", "held", "full", "all"] = "random"
+    """random: minimal actions; held: each for 1 to 30 frames; full: all 18; all: these in turn."""
+    sticky: float = 0.0
+    """Chance that a frame repeats the last action."""
+    resets: int = 1
+    """Resets besides those at an end of the game."""
+    screens: Count = 1
+    """Compare every n-th screen."""
+    modes: bool = False
+    """Every mode and difficulty instead of the seeds."""
+    release: bool = False
+    """The release protocol; writes the table of results."""
+    jobs: int = 0
+    """Games traced at once, a process each. 0: one per usable core."""
+    verbose: bool = False
+    """Print the first differing frame's instructions."""
+    json: str = ""
+    """Also write everything to this file."""
+    table: str = ""
+    """Write the table as Markdown."""
+
+
+def check(o: Options) -> None:
+    chosen(o.games)
+    if not 0 <= o.sticky <= 1:
+        raise ConfigError(f"--sticky {o.sticky}: a probability, 0 to 1")
+    if min(o.resets, o.jobs) < 0:
+        raise ConfigError(f"--resets {o.resets} --jobs {o.jobs}: 0 or more")
+
+
+def runs_of(o: Options, game: str) -> list[Run]:
+    if o.release:
+        return release_runs(game)
+    if o.modes:
+        return mode_runs(game, o.frames)
+    policies = POLICIES if o.policy == "all" else (o.policy,)
+    return [
+        Run(game, seed, o.frames, policy, o.sticky, o.resets, o.screens)
+        for policy in policies
+        for seed in range(o.seeds)
+    ]
+
+
+def rows(o: Options, names: list[str]) -> Iterator[dict[str, Any]]:
+    """A row a game, in their order."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(o.jobs or len(usable_cores()), spawn) as pool:
+        yield from pool.map(play, names, (runs_of(o, game) for game in names))
+
+
+def measure(o: Options) -> dict[str, Any]:
+    names = chosen(o.games)
+    table: dict[str, dict[str, Any]] = {}
+    path, start = Path(o.table) if o.table else RESULTS if o.release else None, time.monotonic()
+    for game, row in zip(names, rows(o, names), strict=True):
+        table[game] = row
         print(f"{game:18} {row['frames']:7} frames {row['episodes']:4} episodes  {row['verdict']}", flush=True)
-        if args.verbose and not row["exact"]:
-            print(next((first_difference(run) for run in runs if trace(run).first), ""))
-        if path := args.table or (RESULTS if args.release else None):
-            command = "python -m benchmarks.emulator_trace " + " ".join(argv if argv is not None else sys.argv[1:])
-            path.write_text(table_text(table, command))
-    exact = sum(row["exact"] for row in table.values())
-    print(f"{exact} of {len(table)} games exact in everything, {time.monotonic() - start:.0f} s")
-    if args.json:
-        args.json.write_text(json.dumps(table, indent=1))
-    return 0 if exact == len(table) else 1
+        if o.verbose and not row["exact"]:
+            print(next((first_difference(run) for run in runs_of(o, game) if trace(run).first), ""))
+        if path:
+            path.write_text(table_text(table, "python -m benchmarks.emulator_trace " + " ".join(sys.argv[1:])))
+    wrong = [game for game, row in table.items() if not row["exact"]]
+    return {"games": table, "seconds": time.monotonic() - start, "wrong": wrong}
+
+
+def report(_: Options, result: dict[str, Any]) -> list[str]:
+    games, wrong = result["games"], result["wrong"]
+    return [f"{len(games) - len(wrong)} of {len(games)} games exact in everything, {result['seconds']:.0f} s"]
+
+
+def main(argv: list[str]) -> int:
+    return program("emulator_trace", __doc__, Options, argv, check, measure, report)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

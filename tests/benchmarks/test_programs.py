@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import concurrent, exchange, peers, replay, sampler, scaling, soak, train
+from benchmarks import concurrent, emulator, emulator_trace, exchange, peers, replay, sampler, scaling, soak, train
 
 MAINS = {
     "concurrent": concurrent.main,
+    "emulator": emulator.main,
+    "emulator_trace": emulator_trace.main,
     "exchange": exchange.main,
     "peers": peers.main,
     "replay": replay.main,
@@ -51,6 +53,11 @@ MAINS = {
         ("scaling", ["--tables", "1", "--simulators", "3"], ["--simulators 3", "2 ranks"]),
         ("exchange", ["--network", "resnet"], ["resnet", "a3c"]),
         ("exchange", ["--chunks", "0"], ["--chunks 0", "at least 1"]),
+        ("emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
+        ("emulator", ["--machines", "vectr"], ["vectr", "nearest: vector"]),
+        ("emulator_trace", ["--games", "pong,breakot"], ["breakot", "nearest: breakout"]),
+        ("emulator_trace", ["--sticky", "1.5"], ["--sticky 1.5", "0 to 1"]),
+        ("emulator_trace", ["--policy", "rndom"], ["rndom", "random"]),
         ("soak", ["--net", "resnet"], ["resnet", "dqn"]),
         ("soak", ["--minutes", "0"], ["--minutes 0", "above 0"]),
         ("soak", ["--minuts", "1"], ["--minuts", "--minutes"]),
@@ -85,6 +92,17 @@ def test_concurrent_runs(tmp_path: Path, capsys) -> None:
     assert all(r["median"]["S"] > 0 and min(r["stages_us"].values()) > 0 for r in results)
     assert len(capsys.readouterr().out.splitlines()) == 8 and os.sched_getaffinity(0) == allowed
     assert len(concurrent.variants((1, 2, 4, 8))) == len(concurrent.PAPER_HOURS) == 14
+
+
+def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "out.json"
+    short = ("--games", "pong,boxing", "--frames", "60", "--seeds", "1", "--jobs", "1", "--json", str(file))
+    assert emulator_trace.main([*short, "--table", str(tmp_path / "table.md")]) == 0
+    assert "2 of 2 games exact in everything" in capsys.readouterr().out
+    assert all(row["exact"] and row["frames"] >= 59 for row in json.loads(file.read_text())["games"].values())
+    assert "| boxing | 1 |" in (tmp_path / "table.md").read_text()
+    assert emulator.main(["--games", "pong", "--machines", "fast", "--rounds", "1", "--steps", "4"]) == 0
+    assert "x vector; least: pong" in capsys.readouterr().out
 
 
 SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")
