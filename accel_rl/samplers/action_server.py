@@ -28,10 +28,11 @@ class ActionServer:
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
 
-    def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
+    def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> bool:
         """Take over the frames, and what the agent remembers, from before the rollout's first step.
 
-        uniform [T, B]: what actions are drawn by. An agent that looks at nothing chooses all of them now.
+        uniform [T, B]: what actions are drawn by. An agent that looks at nothing chooses all of them now; whether it
+        has: nothing is left to serve then.
         """
         self._uniform, self._chosen = uniform, not agent.observes and not agent.state_size
         rollout = self.rollouts[buffer]
@@ -50,19 +51,18 @@ class ActionServer:
             S = rollout.stack
             rollout.frames[:S].copy_(self.host[buffer].frames[:S], non_blocking=True)
             rollout.age[0].copy_(self.host[buffer].age[0], non_blocking=True)
+        return self._chosen
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int) -> None:
         """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded."""
         rollout, b = self.rollouts[buffer], self._groups[group]
         if t:
             self._fetch(buffer, t, b)
-        if self._chosen:
-            return
         if self._cores:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
-        obs: Any = rollout.observations(t, b=b) if agent.observes else None
+        obs: Any = rollout.observations(t, b=b) if agent.observes else None  # a memory alone may choose
         action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
@@ -78,7 +78,8 @@ class ActionServer:
         self.rollouts[buffer].next_state = None if self.state is None else self.state.clone()
         if self.device.type != "cpu":
             rollout, host = self.rollouts[buffer], self.host[buffer]
-            self._fetch(buffer, rollout.T, slice(None))
+            for t in range(1 if self._chosen else rollout.T, rollout.T + 1):
+                self._fetch(buffer, t, slice(None))
             for name in ("final_frames", "action", "reward", "terminated", "truncated", "ended", "valid"):
                 getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
         return self.rollouts[buffer]

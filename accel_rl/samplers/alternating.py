@@ -26,7 +26,7 @@ class Engine(Protocol):
     def join(self) -> list[int]: ...
     def absent(self) -> list[slice]: ...
     def check(self) -> None: ...
-    def release(self, group: int, slot: int, workers: list[int] | None = None) -> None: ...
+    def release(self, group: int, slot: int, n: int = 1, workers: list[int] | None = None) -> None: ...
     def wait(self, groups: Sequence[int]) -> int: ...
     def late_resets(self) -> int: ...
     def get_state(self) -> list[bytes]: ...
@@ -83,12 +83,15 @@ class Sampler:
         engine, buffer = self.engine, self._buffer
         self._open(buffer)
         uniform = torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
-        self.server.begin(agent, buffer, uniform)
-        for t, g in self._turns():
-            self.server.serve(agent, buffer, t, g)
-            if self.idle is not None:
-                engine.buffers[buffer].action[t][self.idle] = SENTINEL_ACTION  # nothing is done with it
-            engine.release(g, buffer * self.T + t)
+        if self.server.begin(agent, buffer, uniform):  # all actions are chosen: nobody waits for anybody
+            self._spare(engine.buffers[buffer].action)
+            for g in range(self.grouping.groups):
+                engine.release(g, buffer * self.T, self.T)
+        else:
+            for t, g in self._turns():
+                self.server.serve(agent, buffer, t, g)
+                self._spare(engine.buffers[buffer].action[t])
+                engine.release(g, buffer * self.T + t)
         for g in range(self.grouping.groups):
             engine.wait((g,))
         arrays = engine.buffers[buffer]
@@ -98,6 +101,11 @@ class Sampler:
         rollout = self.server.finish(buffer)
         self._close_rollout(arrays)
         return rollout
+
+    def _spare(self, action: np.ndarray) -> None:
+        """Nothing is done with environments that are to be left alone. action [..., B]."""
+        if self.idle is not None:
+            action[..., self.idle] = SENTINEL_ACTION
 
     def _turns(self) -> Iterator[tuple[int, int]]:
         """(t, group), each as soon as the group's observations of step t are there: in turn, or as they come."""
@@ -122,7 +130,7 @@ class Sampler:
             if self._pending_heads:
                 self.engine.wait((g,))
             if joined:
-                self.engine.release(g, BUFFERS * self.T + buffer, joined)
+                self.engine.release(g, BUFFERS * self.T + buffer, workers=joined)
         for g in range(self.grouping.groups) if joined else ():
             self.engine.wait((g,))
         self._pending_heads = False

@@ -9,7 +9,8 @@ the other, and the quicker of the two hides behind the slower:
                         ^ every worker has posted A      ^ A's actions are released
 
 A request is a number in shared memory that only the server raises, an answer one that only the worker raises; they are
-equal when nothing is due. A bell (eventfd) wakes a sleeper: it is rung after every change and drained before a sleeper
+equal when nothing is due. Several successive slots can be asked for at once: a request then is ahead by as many, and
+nobody waits between them. A bell (eventfd) wakes a sleeper: it is rung after every change and drained before a sleeper
 looks again, so no wake-up is lost. Rare messages (set-up, states, errors) go over a socket a worker, as JSON with an
 optional blob; its end of file is the peer's death, whichever side dies.
 """
@@ -155,12 +156,14 @@ class WorkerSide:
                         return None
                 self._bell.drain()
         self._last = g
-        return g, self._slot[g * _LINE]
+        return g, self._slot[g * _LINE] + self._answer[g * _LINE]
 
     def post(self, group: int) -> None:
-        """What was asked of the group is done."""
-        self._answer[group * _LINE] = self._request[group * _LINE]
-        self._server.ring()
+        """The slot that `next` gave for the group is done."""
+        at = group * _LINE
+        self._answer[at] += 1
+        if self._answer[at] == self._request[at]:
+            self._server.ring()
 
 
 class ServerSide:
@@ -195,17 +198,20 @@ class ServerSide:
         self._controls.pop(control.fileno(), None)
         self._poll.unregister(control.fileno())
 
-    def release(self, worker: int, group: int, slot: int) -> None:
-        """Ask a worker to carry out `slot` for a group."""
+    def release(self, worker: int, group: int, slot: int, n: int = 1) -> None:
+        """Ask a worker to carry out `slot` and the n - 1 after it for a group that owes nothing."""
         at = group * _LINE
-        self._slot[worker][at] = slot
-        self._request[worker][at] += 1
+        self._slot[worker][at] = slot - self._request[worker][at]  # the answers so far are as many
+        self._request[worker][at] += n
         self._bells[worker].ring()
 
     def owing(self, groups: Sequence[int]) -> list[int]:
         """Workers that owe an answer for one of the groups."""
         cells = [g * _LINE for g in groups]
         return [w for w in range(self.workers) if any(self._answer[w][c] != self._request[w][c] for c in cells)]
+
+    def _answers(self, groups: Sequence[int]) -> int:
+        return sum(answer[g * _LINE] for answer in self._answer for g in groups)
 
     def ready(self, groups: Sequence[int]) -> int | None:
         """The first of the groups that nobody owes an answer for."""
@@ -218,15 +224,17 @@ class ServerSide:
     def wait(self, groups: Sequence[int], timeout_s: float) -> list[int]:
         """Block until one of the groups is ready ([]), or until workers have something to say or are gone.
 
-        Returns those workers. Raises TimeoutError after timeout_s of waiting, naming who is waited for.
+        Returns those workers. Raises TimeoutError after timeout_s of waiting without an answer, naming who is waited
+        for.
         """
         for _ in range(self._spins):
             if self.ready(groups) is not None:
                 return []
             os.sched_yield()
-        patience = None
+        patience, seen = Patience(timeout_s), self._answers(groups)
         while self.ready(groups) is None:
-            patience = patience or Patience(timeout_s)
+            if patience.over and (now := self._answers(groups)) != seen:
+                patience, seen = Patience(timeout_s), now
             if patience.over:
                 owing = ", ".join(map(str, self.owing(groups)))
                 raise TimeoutError(f"no answer from worker {owing} within {timeout_s:g} s")

@@ -55,8 +55,9 @@ class InProcessEngine:
     def check(self) -> None:
         pass
 
-    def release(self, group: int, slot: int, workers: list[int] | None = None) -> None:
-        self._steppers[group].do(slot)
+    def release(self, group: int, slot: int, n: int = 1, workers: list[int] | None = None) -> None:
+        for k in range(n):
+            self._steppers[group].do(slot + k)
 
     def wait(self, groups: Sequence[int]) -> int:
         return groups[0]

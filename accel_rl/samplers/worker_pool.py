@@ -218,11 +218,11 @@ class WorkerPool:
         gone = [w for w, x in enumerate(self._workers) if x is None or not x.joined]
         return [self.grouping.part(w, g) for w in gone for g in self.grouping.groups_of(w)]
 
-    def release(self, group: int, slot: int, workers: list[int] | None = None) -> None:
+    def release(self, group: int, slot: int, n: int = 1, workers: list[int] | None = None) -> None:
         for w in self.grouping.workers_of(group):
             x = self._workers[w]
             if x is not None and x.joined and (workers is None or w in workers):
-                self._side.release(w, group, slot)
+                self._side.release(w, group, slot, n)
 
     def wait(self, groups: Sequence[int]) -> int:
         """Until every worker that takes part has done what one of the groups was asked -> that group."""

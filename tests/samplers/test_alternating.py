@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from accel_rl.agents.random import RandomAgent
 from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.hardware import allowed_cores
@@ -67,6 +68,23 @@ def test_workers_served_as_they_come_equal_the_serial_sampler(reset):
         again.close()
     assert got[0] == got[3]
     assert restored["envs"] == state["envs"] and (restored["frames"] == state["frames"]).all()
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_actions_that_depend_on_nothing_are_played_alike(reset):
+    """Nobody waits for anybody within a rollout then; some environments are left alone."""
+    agent, got = RandomAgent(make_spec(GAMES[0], training=True).n_actions), {}
+    for workers in (0, 1, 3):
+        sampler = make_sampler(GAMES[0], 12, 2, workers, reset=reset, decorrelation_steps=10)
+        try:
+            got[workers], ended = digest(sampler, agent, 20)
+            sampler.idle = np.arange(12) % 3 == 0
+            got[workers] += digest(sampler, agent, 10)[0]
+            valid = sampler.collect(agent).valid[0].numpy()
+        finally:
+            sampler.close()
+        assert ended > 10 and (valid == ~sampler.idle).all()
+    assert len(set(got.values())) == 1, got
 
 
 class SlowOnOneCore(gymnasium.Wrapper):

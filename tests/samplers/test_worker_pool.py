@@ -3,13 +3,16 @@
 import gc
 import os
 import signal
+import threading
 import time
 from dataclasses import replace
 
+import gymnasium
 import numpy as np
 import psutil
 import pytest
 
+from accel_rl.agents.random import RandomAgent
 from accel_rl.envs.make import EnvConfig
 from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import RunError
@@ -123,6 +126,36 @@ def test_a_hung_worker_is_replaced():
         r = sampler.collect(agent)
         assert not r.valid[:, 2:].any() and r.valid[:, :2].all()
         assert "no answer from worker 1 within 0.5 s" in lines[0]
+    finally:
+        sampler.close()
+
+
+def slow_cartpole():
+    class Slow(gymnasium.Wrapper):
+        def step(self, action):
+            time.sleep(0.1)
+            return super().step(action)
+
+    return Slow(gymnasium.make("CartPole-v1"))
+
+
+@pytest.mark.parametrize("fault", [None, signal.SIGKILL, signal.SIGSTOP])
+def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault):
+    """20 steps of 0.1 s with a timeout of a second: a worker that gets on is no hung one."""
+    env, lines = EnvConfig(id="tests.samplers.test_worker_pool:slow_cartpole"), []
+    sampler = make_sampler(env, 2, 1, 2, T=20, timeout_s=1.0, log=lines.append)
+    agent = RandomAgent(sampler.spec.n_actions)
+    try:
+        sampler.start()
+        if fault:
+            threading.Timer(0.5, os.kill, (sampler.engine.pids()[1], fault)).start()
+        r = sampler.collect(agent)
+        assert r.valid[:, 0].all() and r.valid[:, 1].all() == (fault is None) and bool(lines) == bool(fault)
+        if fault:
+            assert not r.valid[:, 1].any() and (r.action[:, 1] == 0).all()
+            until = time.monotonic() + 60
+            while not sampler.collect(agent).valid.all():
+                assert time.monotonic() < until
     finally:
         sampler.close()
 
