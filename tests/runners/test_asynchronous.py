@@ -1,13 +1,18 @@
 import os
+import threading
+from dataclasses import replace
 
 import pytest
 import torch
 
+from accel_rl.config import default_config
+from accel_rl.errors import RunError
 from accel_rl.optim.central import Central
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.locked_chunk import LockedChunks
+from accel_rl.optim.process_group import file_store
 from accel_rl.optim.rules import Adam
-from accel_rl.runners.asynchronous import PullingAgent
+from accel_rl.runners.asynchronous import Asynchronous, PullingAgent
 
 
 class Shows:
@@ -67,3 +72,24 @@ def test_a_push_counts_as_a_pull(two):
     for _ in range(4):
         agent.act(None, None, None, slice(0, 4))
     assert shows.seen[3:] == [here] * 4
+
+
+def test_ranks_meet_through_a_store():
+    """Both see one board; a third, which does not come, is named."""
+    base = default_config("a2c")
+    fd = os.memfd_create("store")
+    stores = [file_store(fd, 2) for _ in range(2)]
+
+    def config(ranks):
+        return replace(base, group=replace(base.group, ranks=ranks, update="async", answer_s=0.5))
+
+    found = {}
+    other = threading.Thread(target=lambda: found.update(other=Asynchronous.meet(stores[1], 1, config(2), None)))
+    other.start()
+    mine = Asynchronous.meet(stores[0], 0, config(2), None)
+    other.join()
+    mine._board.begin(1_000)
+    assert found["other"]._board.env_steps() == 1_000
+    with pytest.raises(RunError, match=r"rank 2 has not come within 0\.5 s"):
+        Asynchronous.meet(stores[0], 0, config(3), None)
+    os.close(fd)
