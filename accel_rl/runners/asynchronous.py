@@ -149,8 +149,8 @@ class PullingAgent:
         return getattr(self.agent, name)
 
     def begin(self) -> None:
-        """A rollout begins: local steps that were not pushed yet are, so that all act on central parameters."""
-        self._exchange.flush()
+        """A rollout begins, on the newest central parameters; local steps that were not pushed yet are."""
+        self._exchange.pull()
 
     def act(self, obs: Any, uniform: Any, memory: Any = None, b: slice = slice(None)) -> Any:
         if self._exchange.refreshed != self._refreshed:
