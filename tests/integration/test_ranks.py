@@ -263,7 +263,7 @@ def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
 def test_torchrun_ends_all_asynchronous_ranks_where_one_is_killed(tmp_path, victim):
     """Either rank, rank 0 having made the shared memory, or the agent. The one that is left saves what was learned."""
     before, folder = set(os.listdir("/dev/shm")), tmp_path / "run"
-    process = asynchronous_agent(folder, *LONG)
+    process = asynchronous_agent(folder, *CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 0)
     try:
         wait_for(lambda: progressed(folder, 2) and progressed(folder / "ranks/1", 2), 120)
         children = descendants(process.pid)
