@@ -113,7 +113,7 @@ class LogConfig:
     interval: OptionalCount = None
     """Env steps between rows of metrics.csv. Default: a hundredth of the run, 1,000 to 50,000."""
     window: Count = 100
-    """Finished episodes that the online score averages over (section 5.3: 100)."""
+    """Finished episodes that the online score averages over (section 5.3: 100); of several ranks: in all."""
     norms: bool = False
     """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from accel_rl.arguments import parse
-from accel_rl.errors import ConfigError
+from accel_rl.errors import ConfigError, RunError
 from benchmarks.machine import machine
 
 Settings = TypeVar("Settings")
@@ -23,8 +23,9 @@ def program(
     measure: Callable[[Settings], dict[str, Any]],
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
-    """The exit code: 2 for a setting that cannot be (a ConfigError of `check` or `measure`), 1 where the result has
-    something in `wrong`. options: a dataclass with `json`, the file that the result goes to as well, or ""."""
+    """The exit code: 2 for a setting that cannot be (a ConfigError of `check` or `measure`), 1 where something did not
+    come to its end (a RunError) or the result has something in `wrong`. options: a dataclass with `json`, the file that
+    the result goes to as well, or ""."""
     try:
         o = parse(options, argv, f"python -m benchmarks.{module}", doc or "")
         to: str = o.json  # type: ignore[attr-defined]
@@ -32,9 +33,9 @@ def program(
         if to and not Path(to).absolute().parent.is_dir():
             raise ConfigError(f"--json {to}: there is no folder {Path(to).absolute().parent}")
         result = measure(o)
-    except ConfigError as e:
+    except (ConfigError, RunError) as e:
         print(f"benchmarks.{module}: {e}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(e, ConfigError) else 1
     print("\n".join(report(o, result)))
     if to:
         whole = {"options": asdict(o), "machine": machine(), **result}  # type: ignore[call-overload]

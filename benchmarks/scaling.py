@@ -26,13 +26,13 @@ from typing import Any
 
 from accel_rl import hardware
 from accel_rl.counts import Count
-from accel_rl.errors import ConfigError
+from accel_rl.errors import ConfigError, RunError
 from accel_rl.optim.process_group import file_store
 from accel_rl.process import before_torch, die_with_parent, tune_torch
 from benchmarks.program import program
 
 STEPS = 50_000_000
-START_S = 300.0
+START_S = 600.0  # till two rounds were learned from
 Q = ("--replay.size", 40_000, "--replay.start", 4_096)
 RUNS: dict[int, dict[str, tuple[str, tuple[object, ...], bool]]] = {  # experiment, more options, whether asynchronous
     2: {
@@ -100,29 +100,37 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return []
 
 
+def watched(process: subprocess.Popen, folder: Path, seconds: float) -> list[dict[str, str]]:
+    """The rows of so many seconds of learning, and of longer where there are not yet two."""
+    deadline, until = time.monotonic() + START_S, None
+    while process.poll() is None:
+        found, now = rows(folder), time.monotonic()
+        if until is None and found:
+            until = now + seconds
+        if now > deadline or (until is not None and now > until and len(found) > 1):
+            break
+        time.sleep(0.1)
+    return rows(folder)
+
+
 def train(o: Options, experiment: str, more: tuple[object, ...], ranks: int, is_async: bool) -> dict[str, float]:
-    """env steps/s between the first row and the last, and the shares of time. RunError as the run's own line."""
+    """env steps/s between the first row and the last, and the shares of time. ConfigError, RunError: the run's own."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run"
-        process = subprocess.Popen(
-            command(o, experiment, more, ranks, is_async, path), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        path, said = Path(folder) / "run", Path(folder) / "stderr"
+        with open(said, "wb") as err:  # a pipe that nobody reads would stop it
+            process = subprocess.Popen(
+                command(o, experiment, more, ranks, is_async, path), stdout=subprocess.DEVNULL, stderr=err
+            )
         try:
-            deadline, until = time.monotonic() + START_S, None
-            while process.poll() is None and time.monotonic() < (until or deadline):
-                if until is None and rows(path):
-                    until = time.monotonic() + o.seconds
-                time.sleep(0.1)
-            found = rows(path)
+            found = watched(process, path, o.seconds)
             if process.poll() is not None or len(found) < 2:
-                process.kill()
-                err = (process.communicate()[1] or b"").decode().strip().splitlines()
-                raise ConfigError(
-                    f"{experiment} on {ranks} ranks: {err[-1] if err else 'too few rows; more --seconds'}"
-                )
+                lines = said.read_text().strip().splitlines()
+                slow = f"its first two rounds of learning took more than {START_S:g} s"
+                error = ConfigError if process.poll() == 2 else RunError
+                raise error(f"{experiment} on {ranks} ranks: {lines[-1] if process.poll() and lines else slow}")
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate()
+            process.wait()
     first, last = found[0], found[-1]
     wall = float(last["wall_s"]) - float(first["wall_s"])
     share = {

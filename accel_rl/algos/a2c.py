@@ -45,6 +45,7 @@ class A2C(PolicyGradient):
     """One update per rollout, on all of it."""
 
     Config = A2CConfig
+    on_policy = True
     sampling = {"envs": 16, "horizon": 5}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
 
     def build_rule(self, size: int) -> Rule:

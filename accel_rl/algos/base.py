@@ -60,6 +60,9 @@ class Algorithm(ABC):
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    on_policy: ClassVar[bool] = False
+    """Whether the gradient is of the policy that has just played, with the values that it recorded: other ranks'
+    updates must then not come between the rollout and its gradient."""
     sampling: ClassVar[dict[str, Any]] = {"envs": 16, "horizon": None}
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):

@@ -56,6 +56,7 @@ class IMPALA(A2C):
     """
 
     Config = IMPALAConfig
+    on_policy = False  # values are those of the gradient's parameters, and V-trace knows who played
     sampling = {"envs": 120, "horizon": 1}  # noqa: RUF012  Dalton & Frosio 2020, Table 3
 
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):

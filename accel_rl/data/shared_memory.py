@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.errors import ConfigError
+from accel_rl.errors import ConfigError, RunError
 
 _ALIGN = 4096
 
@@ -35,6 +35,24 @@ def _anonymous_file(size: int) -> int:
         fd, path = tempfile.mkstemp(prefix="accel_rl")
         os.unlink(path)
     os.ftruncate(fd, size)
+    return fd
+
+
+def address(fd: int) -> str:
+    """Where other processes of this machine find an open file that has no name, while this one has it open."""
+    return f"/proc/{os.getpid()}/fd/{fd} {os.fstat(fd).st_ino}"
+
+
+def open_at(address: str) -> int:
+    """A file descriptor of one's own. RunError where that file is not to be had: on another machine, or too late."""
+    path, inode = address.split()
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as e:
+        raise RunError(f"the shared memory {path} cannot be opened: {e.strerror}; is it another machine's?") from e
+    if os.fstat(fd).st_ino != int(inode):
+        os.close(fd)
+        raise RunError(f"{path} is another file than the one that was offered; is that of another machine?")
     return fd
 
 

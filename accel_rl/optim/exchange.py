@@ -20,7 +20,7 @@ class Exchange(Protocol):
     """Seconds spent with other ranks since the beginning, by what on; empty where there are none."""
 
     def prepare(self) -> None:
-        """Before a gradient is computed, and before parameters are shown to somebody."""
+        """Before a gradient is computed that is not on-policy, and before parameters are shown to somebody."""
 
     def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         """One update (loss []: what it minimised; samples []: of how many it is the mean); returns the gradient's norm

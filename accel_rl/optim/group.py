@@ -27,7 +27,7 @@ class GroupConfig:
     """async with Adam: updates of a rank between two pushes (section 5.3: 1 to 4; the rule of appendix A)."""
     lead: Count = 100
     """async: updates that rank 0 makes alone at a run's beginning. RMSProp's first steps are ten times its later ones,
-    and late gradients make them twice: the value's loss was 1 to 2,600 instead of 0.1 (A2C on Pong, three seeds)."""
+    and late gradients make them twice: the first value loss was 0.13 instead of 0.07 (A2C on Pong, two learners)."""
     pull_steps: Count = 64
     """async: steps of each environment after which central parameters are pulled while sampling (section 5.3: 64)."""
     hash_interval: Count = 100

@@ -54,7 +54,8 @@ class LockedChunks(Local):
             self.pull()
 
     def prepare(self) -> None:
-        """The newest parameters, before a gradient and before they are shown to somebody."""
+        """The newest parameters, before a gradient (where it need not be of those that played) and before they are
+        shown to somebody."""
         self.pull()
 
     def pull(self) -> None:
@@ -64,9 +65,6 @@ class LockedChunks(Local):
                 with self.central.held(k, LOCK_S):
                     self._read_parameters(k)
         self.refreshed += 1
-
-    def flush(self) -> None:
-        """Push what is not central yet: nothing here."""
 
     def _step(self, learning_rate: float, finite: Tensor) -> None:
         if self._rank and min(self.central.version(k) for k in range(len(self.parts))) < self.lead:

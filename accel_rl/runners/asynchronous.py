@@ -1,14 +1,17 @@
 """Ranks that run free: each samples and learns at its own pace, on central parameters (Stooke & Abbeel 2018, section
 4.3)."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig
+from accel_rl.data.shared_memory import address, open_at
 from accel_rl.errors import RunError
 from accel_rl.optim.central import Central
 from accel_rl.optim.exchange import Exchange
@@ -56,6 +59,26 @@ class Asynchronous:
     def join(cls, setup: dict[str, Any], config: TrainConfig) -> "Asynchronous":
         board = Board.attach(config.group.size, config.log.window, setup["board"])
         return cls(setup["rank"], config.group, board, setup["central"], setup["env_steps"])
+
+    @classmethod
+    def meet(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "Asynchronous":
+        """Where nobody has handed out the shared memory: rank 0 makes it, says in `store` where it is, and goes on when
+        all have it. It has no name, so that nothing of it is left, whoever dies. RunError."""
+        g, files = config.group, ("board", "central")
+        if rank:
+            fds = {name: open_at(store.get(name).decode()) for name in files}
+            store.set(f"joined/{rank}", "1")
+            return cls.join({"rank": rank, "env_steps": env_steps, **fds}, config)
+        board, central = Board.create(g.size, config.log.window), os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
+        for name, fd in zip(files, (board.fd, central), strict=True):
+            store.set(name, address(fd))
+        for r in range(1, g.size):
+            try:
+                store.wait([f"joined/{r}"], timedelta(seconds=g.answer_s))
+            except RuntimeError as e:
+                why = " ".join(str(e).split())[:200]
+                raise RunError(f"rank {r} has not come within {g.answer_s:g} s: {why}") from e
+        return cls(0, g, board, central, env_steps)
 
     def state(self, checkpoints: Checkpoints) -> dict[str, Any] | None:
         """What this rank goes on from: its own newest state, which need not be of the same moment as others'."""
@@ -126,8 +149,8 @@ class PullingAgent:
         return getattr(self.agent, name)
 
     def begin(self) -> None:
-        """A rollout begins: local steps that were not pushed yet are, so that all act on central parameters."""
-        self._exchange.flush()
+        """A rollout begins, on the newest central parameters; local steps that were not pushed yet are."""
+        self._exchange.pull()
 
     def act(self, obs: Any, uniform: Any, memory: Any = None, b: slice = slice(None)) -> Any:
         if self._exchange.refreshed != self._refreshed:

@@ -9,8 +9,14 @@ _LINE = 8  # int64 of a cache line
 _STEPS, _EPISODES, _UPDATES = range(3)
 
 
+def share(window: int, ranks: int) -> int:
+    """Of how many of each rank's last episodes an online score is the mean, to be that of about `window` in all: those
+    of `window` a rank would reach as many times further back as there are ranks."""
+    return -(-window // ranks)
+
+
 class Board:
-    """Of `ranks` ranks, with the last `window` episodes of each."""
+    """Of `ranks` ranks, with their last `window` episodes."""
 
     def __init__(self, memory: SharedArrays):
         self._memory = memory
@@ -22,7 +28,7 @@ class Board:
         return {
             "run": ("int64", (2,)),  # whether rank 0 has begun; the env steps at which it did
             "counts": ("int64", (ranks, _LINE)),
-            "recent": ("float64", (ranks, window, 2)),
+            "recent": ("float64", (ranks, share(window, ranks), 2)),
             "written": ("int64", (ranks, _LINE)),  # episodes of a rank in `recent`, so far
         }
 

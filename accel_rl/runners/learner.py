@@ -28,7 +28,8 @@ class Learner:
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Learn from one batch; returns what to report, scalars []."""
-        self.exchange.prepare()
+        if not self.algo.on_policy:
+            self.exchange.prepare()
         with learning_in(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
         self.flat.backward(loss.total)

@@ -41,7 +41,7 @@ class Membership(Protocol):
         """The leader is still at it."""
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        """(score, length) of recent episodes, number of episodes and of updates, of all ranks."""
+        """(score, length) of the window's episodes, number of episodes and of updates, of all ranks together."""
 
     @contextmanager
     def saving(self) -> Iterator[None]:

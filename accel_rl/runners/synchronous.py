@@ -16,6 +16,7 @@ from accel_rl.optim.exchange import Exchange
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.process_group import backend, process_group
 from accel_rl.optim.shared_reduce import SharedReduce
+from accel_rl.runners.board import share
 from accel_rl.runners.build import resolve_device
 from accel_rl.samplers.episodes import EpisodeTracker
 
@@ -75,7 +76,8 @@ class Synchronous:
         return int(self._store.add("beats", 0))
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        found = self.peers.gather((list(episodes.recent), episodes.count))
+        n = share(episodes.recent.maxlen or 0, self.size)
+        found = self.peers.gather((list(episodes.recent)[-n:], episodes.count))
         return [e for recent, _ in found for e in recent], sum(n for _, n in found), updates
 
     @contextmanager

@@ -1,6 +1,9 @@
 """Ranks that torchrun (or anything that sets its environment variables) has started, on one machine or several.
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
+
+Where a rank dies, its agent ends all others, asynchronous ones, too: SIGTERM, which lets these save, and SIGKILL 30
+seconds later. With torchrun's --max-restarts it then starts all anew, and they go on from their checkpoints.
 """
 
 import os
@@ -12,6 +15,7 @@ from accel_rl.errors import ConfigError
 from accel_rl.optim.process_group import environment_store
 from accel_rl.process import die_with_parent
 from accel_rl.runners import ranks
+from accel_rl.runners.asynchronous import Asynchronous
 from accel_rl.runners.checkpoint import Checkpoints, load
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.synchronous import met
@@ -33,8 +37,11 @@ class Place:
     def fit(self, config: TrainConfig) -> TrainConfig:
         """The configuration with this many ranks. ConfigError for one that wants others."""
         g = config.group
-        if g.update == "async":
-            raise ConfigError("--update async shares memory: start it with --ranks N, not with torchrun")
+        if g.update == "async" and self.local_size != self.size:
+            raise ConfigError(
+                f"--update async: its ranks share one machine's memory, and of {self.size} torchrun has started "
+                f"{self.local_size} here; --nnodes 1 --nproc-per-node {self.size}, or --update all-reduce"
+            )
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
         if self.max_restarts and not config.run_dir:
@@ -63,7 +70,6 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
         path = (path or RunFolder.default_path(config)).absolute()
         store.set("path", str(path))
     path = Path(store.get("path").decode())
-    state = None
     if rank == 0:
         run, config, steps = _opened(path, config)
         store.set("steps", str(steps))
@@ -72,8 +78,12 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
         run, config = RunFolder.open(path)
     of_rank = ranks.config_of(config, rank, place.local_rank, place.local_size)
     folder = ranks.folder_of(run, rank)
-    if steps >= 0:
-        state = load(Checkpoints(folder.path / "checkpoints").path(steps))
+    checkpoints = Checkpoints(folder.path / "checkpoints")
+    if config.group.update == "async":
+        free = Asynchronous.meet(store, rank, of_rank, steps if steps >= 0 else None)
+        result = Trainer(of_rank, folder, free.state(checkpoints), free).run()
+        return config, run, result if rank == 0 else None
+    state = load(checkpoints.path(steps)) if steps >= 0 else None
     with met(of_rank, store, rank, size, place.local_size) as group:
         result = Trainer(of_rank, folder, state, group).run()
     return config, run, result if rank == 0 else None
@@ -85,8 +95,9 @@ def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, in
         config = replace(config.resolved(), run_dir=str(path))
         return RunFolder.create(path, config), config, -1
     run, begun = RunFolder.open(path)
-    if (begun.algorithm, begun.group.size) != (config.algorithm, config.group.size):
-        raise ConfigError(f"{path} holds a run of {begun.algorithm} on {begun.group.size} ranks; choose another folder")
+    there, wanted = ((c.algorithm, c.group.size, c.group.update) for c in (begun, config))
+    if there != wanted:
+        raise ConfigError(f"{path} holds a run of {there[0]} on {there[1]} ranks, {there[2]}; choose another folder")
     steps = Checkpoints(path / "checkpoints").steps()
     if steps and steps[-1] >= begun.env_steps:
         raise ConfigError(f"{path} is finished ({steps[-1]:,} env steps); choose another --run-dir")

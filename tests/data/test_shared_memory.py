@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from accel_rl.data.shared_memory import SharedArrays, _available_bytes
-from accel_rl.errors import ConfigError
+from accel_rl.data.shared_memory import SharedArrays, _available_bytes, address, open_at
+from accel_rl.errors import ConfigError, RunError
 
 LAYOUT = {"a": ("float32", (3, 5)), "flag": ("bool", (7,)), "frames": ("uint8", (2, 3, 4)), "one": ("int64", ())}
 
@@ -98,3 +98,18 @@ def test_untouched_pages_take_no_memory():
     shared["frames"][12345] = 1
     assert os.fstat(shared.fd).st_blocks * 512 < 1 << 22
     shared.close()
+
+
+def test_an_open_file_is_found_by_its_address(shared):
+    """Its own descriptor, the same memory; what is no longer there, or is another file, is said in a line."""
+    where = address(shared.fd)
+    other = SharedArrays.attach(LAYOUT, open_at(where))
+    other["one"][...] = 5
+    assert other.fd != shared.fd and int(shared["one"]) == 5
+    other.close()
+    path, inode = where.split()
+    with pytest.raises(RunError, match="another file"):
+        open_at(f"{path} {int(inode) + 1}")
+    shared.close()
+    with pytest.raises(RunError, match="cannot be opened"):
+        open_at(where)

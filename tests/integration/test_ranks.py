@@ -167,10 +167,10 @@ def free_port():
         return s.getsockname()[1]
 
 
-def agent(port, node, folder, *args, restarts=0):
-    """One of two torchrun agents, two ranks each, as on two machines."""
+def agent(port, node, folder, *args, restarts=0, nodes=2):
+    """One of `nodes` torchrun agents, two ranks each, as on so many machines."""
     command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"),
+        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", str(nodes), "--nproc-per-node", "2"),
         *("--node-rank", str(node), "--master-addr", "127.0.0.1", "--master-port", str(port)),
         *("--max-restarts", str(restarts), "--monitor-interval", "0.2"),
         *("-m", "accel_rl", "train", "a2c", "--run-dir", str(folder), *map(str, args)),
@@ -238,3 +238,59 @@ def test_torchrun_restarts_go_on_from_the_checkpoint(tmp_path):
         end(agents)
     steps = [int(r["env_steps"]) for r in rows(folder)]
     assert steps == sorted(set(steps)) and steps[-1] >= 40_000 and "started by torchrun" in events(folder)
+
+
+def asynchronous_agent(folder, *args, **kwargs):
+    return agent(free_port(), 0, folder, "--update", "async", *args, nodes=1, **kwargs)
+
+
+def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
+    """On one board: the steps of both are counted, and each has its own part of the checkpoint."""
+    folder = tmp_path / "run"
+    process = asynchronous_agent(folder, *CARTPOLE, "--env-steps", 8_000)
+    try:
+        out, err = process.communicate(timeout=200)
+    finally:
+        end([process])
+    assert process.returncode == 0 and "finished at 8,0" in out, err
+    last, other = rows(folder)[-1], rows(folder / "ranks/1")[-1]
+    assert 8_000 <= int(last["env_steps"]) < 8_100 and int(last["updates"]) == int(last["env_steps"]) // 40
+    assert int(other["env_steps"]) >= 8_000 and Checkpoints(folder / "ranks/1/checkpoints").steps()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1, "agent"])
+def test_torchrun_ends_all_asynchronous_ranks_where_one_is_killed(tmp_path, victim):
+    """Either rank, rank 0 having made the shared memory, or the agent. The one that is left saves what was learned."""
+    before, folder = set(os.listdir("/dev/shm")), tmp_path / "run"
+    process = asynchronous_agent(folder, *CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 0)
+    try:
+        wait_for(lambda: progressed(folder, 2) and progressed(folder / "ranks/1", 2), 120)
+        children = descendants(process.pid)
+        ranks = sorted(psutil.Process(process.pid).children(), key=lambda c: int(c.environ()["RANK"]))
+        target = process.pid if victim == "agent" else ranks[victim].pid
+        os.kill(target, signal.SIGKILL)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode != 0 and gone(children) and set(os.listdir("/dev/shm")) == before
+        if victim != "agent":
+            assert f"pid: {target}" in err and "SIGKILL" in err, err
+            left = folder if victim else folder / "ranks/1"
+            assert Checkpoints(left / "checkpoints").load_latest()
+    finally:
+        end([process])
+
+
+@pytest.mark.slow
+def test_torchrun_restarts_asynchronous_ranks_from_their_checkpoints(tmp_path):
+    folder = tmp_path / "run"
+    process = asynchronous_agent(folder, *CARTPOLE, "--env-steps", 60_000, "--checkpoint.interval", 2_000, restarts=1)
+    try:
+        wait_for(lambda: all(Checkpoints(p / "checkpoints").steps() for p in (folder, folder / "ranks/1")), 120)
+        os.kill(psutil.Process(process.pid).children()[0].pid, signal.SIGKILL)
+        _, err = process.communicate(timeout=200)
+        assert process.returncode == 0, err
+    finally:
+        end([process])
+    steps = [int(r["env_steps"]) for r in rows(folder)]
+    assert steps == sorted(set(steps)) and steps[-1] >= 60_000
+    assert re.search(r"went on at [1-9]\d* env steps, started by torchrun", events(folder))

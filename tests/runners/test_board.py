@@ -20,7 +20,7 @@ def test_counts_are_of_all_ranks():
     board.add(0, 40, 2, tracker(1.0, 2.0))
     assert board.begun and board.env_steps() == 1_140 and board.of_rank(0) == 80
     recent, episodes, updates = board.report()
-    assert sorted(s for s, _ in recent) == [1.0, 2.0, 6.0, 7.0, 8.0] and (episodes, updates) == (6, 4)
+    assert sorted(s for s, _ in recent) == [1.0, 2.0, 7.0, 8.0] and (episodes, updates) == (6, 4)  # 2 of each: about 3
     board.close()
 
 
