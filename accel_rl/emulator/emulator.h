@@ -171,7 +171,7 @@ class Emulator {
 
   private:
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
-    static constexpr u32 VERSION = 5;
+    static constexpr u32 VERSION = 6;
 
     static u32 checksum(const void* data, size_t size) {  // FNV-1a
         u32 sum = 2166136261u;

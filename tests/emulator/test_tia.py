@@ -95,6 +95,44 @@ def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, c
     assert not lines, [(y, cases[y // 4]) for y in lines if y // 4 < TESTS]
 
 
+BUTTONS = """
+start:  sei
+        cld
+frame:  lda #2
+        sta VSYNC
+        sta WSYNC
+        sta WSYNC
+        sta WSYNC
+        lda #0
+        sta VSYNC
+{code}
+        ldx #200
+bottom: sta WSYNC
+        dex
+        bne bottom
+        jmp frame
+"""
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_buttons_read_while_vblank_holds_them_or_not(seed: int, tmp_path) -> None:
+    """Bit 6 of VBLANK keeps INPT4 low once it was low, on the chip; in the reference it does not."""
+    rng, code = random.Random(seed), ""
+    for i in range(40):
+        code += f" lda #{rng.choice([0, 0x40, 0x80, 0xC0, 2, 0x42])}\n sta VBLANK\n" if rng.random() < 0.5 else ""
+        code += " sta WSYNC\n" if rng.random() < 0.3 else ""
+        code += f" lda INPT{rng.choice([4, 4, 5])}\n sta ${0x80 + i:02X}\n"
+    ale, ours = side_by_side(assemble(BUTTONS.format(code=code), 4096), tmp_path)
+    seen = set()
+    for _ in range(40):
+        action = rng.choice([0, 1])
+        ale.act(action)
+        ours.act(action)
+        assert (ale.getRAM() == ours.ram()).all()
+        seen |= {*ours.ram()[:40] & 0x80}
+    assert seen == {0, 0x80}
+
+
 def check_programs(seeds: range, writes: int, folder: Path) -> None:
     for seed in seeds:
         rom, written = program(seed, writes)

@@ -45,11 +45,8 @@ HD bool paddle_ready(const State& s, u32 i) {
     return s.cycle - s.tia.dump_cycle > i32(1.6e-8 * s.paddle[i] * 1.19e6);
 }
 
-// INPT4, INPT5: low while pressed, or since, where VBLANK has them latched.
-HD u8 fire_input(State& s, u32 port) {
-    const u8 high = s.fire[port] ? 0 : 0x80;
-    return s.tia.latching ? s.tia.latched[port] = s.tia.latched[port] & high : high;
-}
+// INPT4, INPT5: low while pressed. VBLANK's bit 6, which holds them low on the chip, does nothing in the reference.
+HD u8 fire_input(const State& s, u32 port) { return s.fire[port] ? 0 : 0x80; }
 
 // Whether the frame is over.
 HD bool write_vsync(Tia& t, u8 value, i32 clock) {
@@ -65,8 +62,6 @@ HD bool write_vsync(Tia& t, u8 value, i32 clock) {
 HD void write_inputs(Tia& t, u8 value, i32 cycle) {
     if (t.dumped && !(value & 0x80)) t.dump_cycle = cycle;
     t.dumped = value >> 7;
-    t.latching = value >> 6 & 1;
-    if (!(value & 0x40)) t.latched[0] = t.latched[1] = 0x80;
 }
 
 struct Console {
@@ -175,7 +170,6 @@ struct Console {
         s.tia = Tia{};
         s.tia.vsync_clock = NEVER;
         s.tia.hmove_clock = LONG_AGO;
-        s.tia.latched[0] = s.tia.latched[1] = 0x80;
         s.cpu = Cpu{};
         s.cpu.sp = 0xFF;
         s.cpu.z = 1;

@@ -52,8 +52,6 @@ struct Tia {
     u8 hmove_blank;      // the next displayed line starts with 8 black pixels
     u8 vblank;
     u8 dumped;           // VBLANK bit 7: the capacitors are held empty
-    u8 latching;         // VBLANK bit 6: INPT4 and INPT5 stay low once low; at once, not when the write is settled
-    u8 latched[2];
     u8 colour_loss;      // 1: a PAL set shows grays, the bytes are odd, because the frame before had an odd number of lines
 };
 
