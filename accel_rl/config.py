@@ -33,8 +33,9 @@ class SamplerConfig:
     """B, environments in all (with --update async: of each rank); divides by ranks x groups x workers."""
     horizon: OptionalCount = None
     """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
-    groups: Count = 2
-    """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2)."""
+    groups: OptionalCount = None
+    """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2). Default: 2; 1
+    where the emulator plays on the cores that infer, since both at once gain nothing there, and larger batches do."""
     unsynchronized: bool = False
     """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
     section 4: what synchronized execution, --sampler.groups 1, is faster than)."""

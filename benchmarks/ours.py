@@ -12,7 +12,7 @@ from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.sequential import RESETS
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.hardware import Placement
-from accel_rl.runners.build import build_sampler, placed, resolve_device, stderr_log
+from accel_rl.runners.build import build_sampler, groups_of, placed, resolve_device, stderr_log
 from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.worker_pool import WorkerPool
@@ -26,7 +26,7 @@ class Setting:
     game: str
     envs_per_worker: int
     workers: int | None = None
-    groups: int = 2
+    groups: int | None = None
     horizon: int = 20
     reset: str = "immediate"
     frame: str = "104x80"
@@ -42,15 +42,18 @@ class Setting:
         return placed(hardware.plan(workers=self.workers, device=resolve_device(self.device)), self.env())
 
     def grouping(self) -> Grouping:
-        workers = self.placement().workers
-        return Grouping(workers * self.envs_per_worker, self.groups, workers)
+        placement, config = self.placement(), self.config()
+        return Grouping(config.sampler.envs, groups_of(config, placement), placement.workers)
 
     def config(self) -> TrainConfig:
         sampler = SamplerConfig(
-            envs=self.grouping().B, horizon=self.horizon, groups=self.groups, reset=self.reset,  # type: ignore[arg-type]
+            envs=self.placement().workers * self.envs_per_worker,
+            horizon=self.horizon,
+            groups=self.groups,
+            reset=self.reset,  # type: ignore[arg-type]
             decorrelation_steps=self.decorrelation_steps,
             timeout_s=self.timeout_s,
-        )  # fmt: skip
+        )
         return TrainConfig(env=self.env(), sampler=sampler)
 
     def check(self) -> None:
@@ -103,7 +106,12 @@ class Ours:
         self.steps, self.cpu = 0, CpuTime(0.0, 0.0, 0.0, 0.0)
 
     def describe(self) -> dict:
-        return {**asdict(self.setting), "B": self.grouping.B, "workers": self.placement.workers}
+        return {
+            **asdict(self.setting),
+            "groups": self.grouping.groups,
+            "B": self.grouping.B,
+            "workers": self.placement.workers,
+        }
 
     def close(self) -> None:
         self.sampler.close()

@@ -49,8 +49,8 @@ class Options:
     """Worker processes. Default: one per usable core."""
     envs_per_worker: tuple[int, ...] = (32,)
     """Environments of each worker, all groups together."""
-    groups: tuple[int, ...] = (2,)
-    """Alternating groups."""
+    groups: tuple[int, ...] = ()
+    """Alternating groups. Default: as in training."""
     horizon: tuple[int, ...] = (20,)
     """Steps per rollout, that is between two synchronisations."""
     reset: tuple[str, ...] = ("immediate",)
@@ -77,7 +77,7 @@ class Options:
 
 def settings(o: Options) -> list[Setting]:
     """Every combination, game by game."""
-    sweep = itertools.product(o.game, o.workers or (None,), o.envs_per_worker, o.groups, o.horizon, o.reset)
+    sweep = itertools.product(o.game, o.workers or (None,), o.envs_per_worker, o.groups or (None,), o.horizon, o.reset)
     return [
         Setting(
             game, envs, workers, groups, horizon, reset, o.frame, o.device, o.decorrelation_steps, backend=o.backend

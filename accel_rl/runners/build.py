@@ -40,7 +40,7 @@ def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
     placement = placed(
         hardware.plan(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent"), config.env
     )
-    groups = 1 if s.unsynchronized else s.groups  # that a worker has a part of
+    groups = 1 if s.unsynchronized else groups_of(config, placement)  # that a worker has a part of
     if s.workers is None:
         if s.envs % groups:
             raise ConfigError(f"B={s.envs} must divide by {groups} groups; use {-(-s.envs // groups) * groups}")
@@ -53,12 +53,22 @@ def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
         placement = replace(placement, worker_cores=placement.worker_cores[:fitting])
     if s.unsynchronized:
         return placement, Grouping(s.envs, placement.workers, placement.workers, own=True)
-    return placement, Grouping(s.envs, s.groups, placement.workers)
+    return placement, Grouping(s.envs, groups, placement.workers)
+
+
+def groups_of(config: TrainConfig, placement: Placement) -> int:
+    """Alternating groups. Where a step takes less than inference, and both take the same cores, one."""
+    return config.sampler.groups or (1 if _plays_by_emulator(placement, config.env) else 2)
+
+
+def _plays_by_emulator(placement: Placement, env: EnvConfig) -> bool:
+    """An Atari emulator so fast that the workers wait for actions, on a machine without a GPU."""
+    return placement.device == "cpu" and bool(env.game) and env.resolved().backend == "emulator"
 
 
 def placed(placement: Placement, env: EnvConfig) -> Placement:
-    """With the threads that acting takes: all, beside an emulator so fast that the workers wait for actions."""
-    if placement.device == "cpu" and env.game and env.resolved().backend == "emulator":
+    """With the threads that acting takes: all, where the workers wait for actions."""
+    if _plays_by_emulator(placement, env):
         return replace(placement, act_threads=placement.torch_threads)
     return placement
 

@@ -10,7 +10,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.config import TrainConfig
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.hardware import Placement
-from accel_rl.runners.build import build_sampler
+from accel_rl.runners.build import build_sampler, groups_of
 from accel_rl.samplers.episodes import Episode
 from accel_rl.samplers.grouping import Grouping, most_workers
 
@@ -105,7 +105,8 @@ def evaluate(
     env = evaluation_env(config)
     spec = make_spec(env, training=False)
     B = min(e.parallel, e.episodes or max(1, steps // STEPS_EACH))
-    groups = config.sampler.groups if B % config.sampler.groups == 0 else 1
+    groups = groups_of(config, placement)
+    groups = groups if B % groups == 0 else 1
     grouping = Grouping(B, groups, most_workers(B, groups, placement.workers))
     sampler = build_sampler(env, spec, config, placement, grouping, T=CHUNK, seed=seed, training=False)
     quota = Quota(B, steps, e.episodes)

@@ -31,7 +31,6 @@ MAINS = {
         ("peers", ["--repeats", "0"], ["--repeats 0", "at least 1"]),
         ("peers", ["--seconds", "-1"], ["--seconds -1", "above 0"]),
         ("peers", ["--json", "/nonexistent/x.json"], ["/nonexistent"]),
-        ("peers", ["--envs-per-worker", "3"], ["must divide", "2 groups"]),
         ("sampler", ["--game", "pong", "pongg"], ["pongg", "pong"]),
         ("sampler", ["--reset", "swop"], ["swop", "swap"]),
         ("sampler", ["--envs-per-worker", "4", "0"], ["at least 1"]),
