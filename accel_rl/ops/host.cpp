@@ -1,26 +1,13 @@
-// Drawing from a ring in host memory in one call: what ring.py, prioritized.py and sum_tree.py say in some hundred
-// operations of torch, which take longer than moving the frames of a small batch.
-//
-//     draw     u [N] -> cells, weights      down the sums, 32 children at a time
-//     gather   cells -> ReplayBatch         the memory's speed is the limit, so threads share it
-//     update   cells, errors -> sums        up again
-//
-// and for any rollout, its cells -> stacks of frames; a network's first layer, or for a library's, pictures -> numbers in
-// channels-last order; copies past the cache; sums.
-//
-// Arrays come as addresses of contiguous tensors, whose owner is Python; the GIL is released while they are read.
+// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), copies past the cache (stream.h), sums
+// (sum.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <functional>
 #include <vector>
 
-#include "first_layer.h"
-#include "interleave.h"
+#include "address.h"
+#include "pictures.h"
+#include "ring.h"
 #include "stream.h"
 #include "sum.h"
 #include "threads.h"
@@ -29,287 +16,15 @@ namespace py = pybind11;
 
 namespace {
 
-using accel::FirstLayer;
-using accel::i64;
-using address = std::uintptr_t;
+using namespace accel;
 
-constexpr int TERMINATED = 1, ENDED = 2, SAMPLEABLE = 8;  // ring.py's bits
-constexpr i64 FANOUT = 32;                                // sum_tree.py's
-constexpr size_t ALONE = 1 << 19;                         // waking a thread takes as long as moving so many bytes
-
-template <class T>
-T* at(address a) {
-    return reinterpret_cast<T*>(a);
-}
-
-class HostRing {
-public:
-    HostRing(i64 L, i64 B, i64 stack, i64 n, i64 frame_bytes, i64 action_bytes, float gamma, float clip, address frames,
-             address age, address action, address reward, address flags, address final)
-        : L(L), B(B), S(stack), n(n), size(L * B), bytes(size_t(frame_bytes)), action_bytes(action_bytes), gamma(gamma),
-          clip(clip), frames(at<const char>(frames)), age(at<const std::uint8_t>(age)), action(at<const char>(action)),
-          reward(at<const float>(reward)), flags(at<const std::uint8_t>(flags)), final(at<const std::int32_t>(final)) {}
-
-    // Whether a cell can be drawn, where rows [low, high) are whole.
-    bool sampleable(i64 cell, i64 low, i64 high) const {
-        return cell >= low * B && cell < high * B && (flags[cell % size] & SAMPLEABLE);
-    }
-
-    void sampleables(i64 N, address cells, i64 low, i64 high, address out) const {
-        for (i64 i = 0; i < N; i++) at<bool>(out)[i] = sampleable(at<const i64>(cells)[i], low, high);
-    }
-
-    // cells [N] to obs_tm1, obs_t (or one window [N, S + 1] where n = 1 and S > 1), a_tm1, r_t, discount_t.
-    void gather(i64 N, address cells_, address finals_, address obs_tm1, address obs_t, address a_, address r_, address d_,
-                int threads) {
-        py::gil_scoped_release nogil;
-        const i64* cells = at<const i64>(cells_);
-        const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-            for (i64 i = from; i < to; i++) {
-                one(cells[i], i, at<const char>(finals_), at<char>(obs_tm1), at<char>(obs_t), at<i64>(a_), at<float>(r_),
-                    at<float>(d_));
-            }
-        };
-        const size_t moved = size_t(N) * bytes * size_t(windowed() ? S + 1 : 2 * S);
-        accel::share(N, moved < ALONE ? 1 : threads, part);
-    }
-
-    bool windowed() const { return n == 1 && S > 1; }
-
-    const i64 L, B, S, n, size;
-
-private:
-    void one(i64 cell, i64 i, const char* finals, char* obs_tm1, char* obs_t, i64* a, float* r, float* d) const {
-        i64 last = cell;
-        float ret = 0, discount = 1;
-        for (i64 k = 0; k < n; k++) {
-            last = cell + k * B;
-            const i64 p = last % size;
-            float x = reward[p];
-            if (clip > 0) x = std::isnan(x) ? x : std::min(std::max(x, -clip), clip);
-            ret += k ? discount * x : x;
-            const float more = flags[p] & TERMINATED ? 0.0f : gamma;
-            discount = k ? discount * more : more;
-            if (flags[p] & (TERMINATED | ENDED)) break;
-        }
-        r[i] = ret;
-        d[i] = discount;
-        const i64 here = cell % size, there = last % size;
-        a[i] = action_bytes == 1 ? i64(reinterpret_cast<const std::uint8_t*>(action)[here])
-                                 : i64(reinterpret_cast<const std::int16_t*>(action)[here]);
-        const char* shown = final[there] >= 0 ? finals + size_t(final[there]) * bytes : frame(last + B);
-        if (windowed()) {
-            char* w = obs_tm1 + size_t(i) * size_t(S + 1) * bytes;
-            stack(w, cell, age[here]);
-            std::memcpy(w + size_t(S) * bytes, shown, bytes);
-            return;
-        }
-        stack(obs_tm1 + size_t(i) * size_t(S) * bytes, cell, S == 1 ? 0 : age[here]);
-        char* next = obs_t + size_t(i) * size_t(S) * bytes;
-        for (i64 k = 0; k < S - 1; k++) {
-            const i64 lag = S - 1 - k;
-            put(next + size_t(k) * bytes, last + B - lag * B, lag <= i64(age[there]) + 1);
-        }
-        std::memcpy(next + size_t(S - 1) * bytes, shown, bytes);
-    }
-
-    // The observation at a cell: the newest frame last, zeros from before the episode.
-    void stack(char* to, i64 cell, i64 age_) const {
-        for (i64 k = 0; k < S; k++) put(to + size_t(k) * bytes, cell - (S - 1 - k) * B, S - 1 - k <= age_);
-    }
-
-    void put(char* to, i64 cell, bool seen) const {
-        if (seen)
-            std::memcpy(to, frame(cell), bytes);
-        else
-            std::memset(to, 0, bytes);
-    }
-
-    const char* frame(i64 cell) const { return frames + size_t((cell % size + size) % size) * bytes; }
-
-    const size_t bytes;
-    const i64 action_bytes;
-    const float gamma, clip;
-    const char* frames;
-    const std::uint8_t* age;
-    const char* action;
-    const float* reward;
-    const std::uint8_t* flags;
-    const std::int32_t* final;
-};
-
-// sum_tree.py's levels: float32 weights, then float64 sums of 32 each; and prioritized.py's use of them.
-class HostSums {
-public:
-    HostSums(const HostRing& ring, const std::vector<address>& levels) : ring(ring), weight(at<float>(levels.at(0))) {
-        for (size_t k = 1; k < levels.size(); k++) sums.push_back(at<double>(levels[k]));
-    }
-
-    // u [N] in [0, 1) -> cells [N], weights in the loss [N]; `offered` transitions can be drawn, `newest` is the last cell.
-    void draw(i64 N, address u_, i64 offered, i64 newest, double beta, address cells_, address weights_) const {
-        const double* u = at<const double>(u_);
-        i64* cells = at<i64>(cells_);
-        float* weights = at<float>(weights_);
-        const double total = sums.empty() ? sum(weight) : sum(sums.back());
-        std::vector<double> w(static_cast<size_t>(N));
-        double largest = 0;
-        for (i64 i = 0; i < N; i++) {
-            const i64 leaf = find((double(i) + u[i]) * (total / double(N)));
-            const i64 behind = (newest - leaf) % ring.size;
-            cells[i] = newest - (behind < 0 ? behind + ring.size : behind);
-            w[size_t(i)] = std::pow(double(offered) * (double(weight[leaf]) / total), -beta);
-            largest = std::max(largest, w[size_t(i)]);
-        }
-        for (i64 i = 0; i < N; i++) weights[i] = float(w[size_t(i)] / largest);
-    }
-
-    // New weights |error|^alpha of the cells that can still be drawn; returns the highest so far.
-    float update(i64 N, address cells_, address errors_, i64 low, i64 high, float alpha, float epsilon, float highest) {
-        const i64* cells = at<const i64>(cells_);
-        const float* errors = at<const float>(errors_);
-        const float before = highest;
-        for (i64 i = 0; i < N; i++) {
-            if (!ring.sampleable(cells[i], low, high)) continue;
-            float w = std::pow(std::fabs(errors[i]) + epsilon, alpha);
-            if (!std::isfinite(w)) w = before;  // an update that failed: look at it again
-            highest = std::max(highest, w);
-            weight[cells[i] % ring.size] = w;
-        }
-        for (i64 i = 0; i < N; i++) {  // overwritten ones, too: their sums do not change
-            i64 node = cells[i] % ring.size;
-            for (size_t k = 0; k < sums.size(); k++) {
-                node /= FANOUT;
-                sums[k][node] = k ? sum(sums[k - 1] + node * FANOUT) : sum(weight + node * FANOUT);
-            }
-        }
-        return highest;
-    }
-
-private:
-    template <class T>
-    static double sum(const T* x) {
-        double s = 0;
-        for (i64 k = 0; k < FANOUT; k++) s += double(x[k]);
-        return s;
-    }
-
-    // The child at which the running sum passes mass, from which what lies before it is taken; where rounding passes the
-    // end, the last child with a weight.
-    template <class T>
-    static i64 child(const T* x, double& mass) {
-        double before = 0, passed = 0;
-        i64 found = 0;
-        for (i64 k = 0; k < FANOUT; k++) {
-            const double w = double(x[k]);
-            if (w > 0) found = k, before = passed;
-            passed += w;
-            if (passed > mass) break;
-        }
-        mass -= before;
-        return found;
-    }
-
-    i64 find(double mass) const {
-        i64 node = 0;
-        for (size_t k = sums.size(); k-- > 0;) node = node * FANOUT + child(sums[k] + node * FANOUT, mass);
-        return node * FANOUT + child(weight + node * FANOUT, mass);
-    }
-
-    const HostRing& ring;
-    float* weight;
-    std::vector<double*> sums;
-};
-
-// frames.py's gather_stacks. frames: `row` bytes from one step to the next, `column` from one environment to the next;
-// t, b [N] int64, age [N] uint8 -> out [N, S, bytes].
-void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column, address t, address b, address age,
-                   address out, int threads) {
-    py::gil_scoped_release nogil;
-    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-        char* next = at<char>(out) + from * S * bytes;
-        for (i64 i = from; i < to; i++) {
-            const char* oldest = at<const char>(frames) + at<const i64>(t)[i] * row + at<const i64>(b)[i] * column;
-            for (i64 k = 0; k < S; k++, next += bytes) {
-                if (S - 1 - k > i64(at<const std::uint8_t>(age)[i]))
-                    std::memset(next, 0, size_t(bytes));
-                else
-                    std::memcpy(next, oldest + k * row, size_t(bytes));
-            }
-        }
-    };
-    accel::share(N, size_t(N * S * bytes) < ALONE ? 1 : threads, part);
-}
-
-// pictures [N, S, pixels] uint8, `stride` bytes apart, to [N, pixels, S] of float32 or bfloat16.
-void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, address out, bool bfloat16, int threads) {
-    py::gil_scoped_release nogil;
-    const size_t size = size_t(S * pixels);
-    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-        for (i64 i = from; i < to; i++) {
-            const std::uint8_t* in = at<const std::uint8_t>(pictures) + i * stride;
-            if (bfloat16)
-                accel::interleave(in, S, pixels, at<accel::BFloat16>(out) + size_t(i) * size);
-            else
-                accel::interleave(in, S, pixels, at<float>(out) + size_t(i) * size);
-        }
-    };
-    accel::share(N, threads, part);
-}
-
-float* scratch(const FirstLayer& layer) {
-    thread_local std::vector<float> floats;
-    if (floats.size() < size_t(layer.scratch())) floats.resize(size_t(layer.scratch()));
-    return floats.data();
-}
-
-// pictures [N, S, H, W] uint8, weight [S, 8, 8, channels], bias [channels] -> out [N, rows, columns, channels].
-void first_layer(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures, address weight, address bias, address out,
-                 int threads) {
-    py::gil_scoped_release nogil;
-    const FirstLayer layer{S, H, W, channels};
-    const auto one = channels == 16 ? accel::forward<1> : accel::forward<2>;
-    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-        for (i64 i = from; i < to; i++) {
-            one(layer, at<const std::uint8_t>(pictures) + i * layer.input(), at<const float>(weight), at<const float>(bias),
-                at<float>(out) + i * layer.output(), scratch(layer));
-        }
-    };
-    accel::share(N, threads, part, 1);
-}
-
-// grad and out [N, rows, columns, channels] -> d_weight, d_bias. The batch is summed up in parts that do not depend on the
-// number of threads, and then the parts in their order: the same bits however many threads there are.
-void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures, address grad, address out,
-                      address d_weight, address d_bias, int threads) {
-    py::gil_scoped_release nogil;
-    const FirstLayer layer{S, H, W, channels};
-    const auto one = channels == 16 ? accel::backward<1> : accel::backward<2>;
-    const i64 parts = std::clamp(N / 8, i64(1), i64(32)), size = layer.weights() + channels;
-    std::vector<float> sums(size_t(parts * size), 0.0f);
-    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-        for (i64 p = from; p < to; p++) {
-            float* sum = sums.data() + p * size;
-            for (i64 i = N * p / parts; i < N * (p + 1) / parts; i++) {
-                one(layer, at<const std::uint8_t>(pictures) + i * layer.input(), at<const float>(grad) + i * layer.output(),
-                    at<const float>(out) + i * layer.output(), sum, sum + layer.weights(), scratch(layer));
-            }
-        }
-    };
-    accel::share(parts, threads, part, 1);
-    for (i64 p = 1; p < parts; p++) {
-        for (i64 i = 0; i < size; i++) sums[size_t(i)] += sums[size_t(p * size + i)];
-    }
-    std::copy_n(sums.data(), layer.weights(), at<float>(d_weight));
-    std::copy_n(sums.data() + layer.weights(), channels, at<float>(d_bias));
-}
-
-void stream(address to, address from, i64 bytes) {
+void stream_to(address to, address from, i64 bytes) {
     py::gil_scoped_release nogil;
     accel::stream(at<char>(to), at<const char>(from), size_t(bytes));
 }
 
 // parts: addresses of float32 [n] each -> the sum of the sums' squares.
-double weighted_sum(const std::vector<address>& parts, const std::vector<float>& weights, address out, i64 n) {
+double sum_of(const std::vector<address>& parts, const std::vector<float>& weights, address out, i64 n) {
     py::gil_scoped_release nogil;
     std::vector<const float*> from;
     for (const address part : parts) from.push_back(at<const float>(part));
@@ -320,13 +35,13 @@ double weighted_sum(const std::vector<address>& parts, const std::vector<float>&
 
 PYBIND11_MODULE(_host, m) {
     m.def("use_team", [](address parallel) { accel::team() = reinterpret_cast<accel::Team>(parallel); });
-    m.def("weighted_sum", &weighted_sum);
+    m.def("weighted_sum", &sum_of);
     m.def("gather_stacks", &gather_stacks);
     m.def("channels_last", &channels_last);
     m.def("has_first_layer", &accel::has_first_layer);
     m.def("first_layer", &first_layer);
     m.def("first_layer_back", &first_layer_back);
-    m.def("stream", &stream);
+    m.def("stream", &stream_to);
     py::class_<HostRing>(m, "HostRing")
         .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())
         .def("sampleable", &HostRing::sampleables)
