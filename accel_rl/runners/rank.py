@@ -10,6 +10,7 @@ from typing import Any
 
 from accel_rl.errors import ConfigError, RunError, show_warning
 from accel_rl.process import before_torch, die_with_parent
+from accel_rl.runners.signals import StopRequest
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +51,11 @@ def main() -> None:
         warnings.simplefilter("ignore")  # rank 0 says it
     else:
         warnings.showwarning = show_warning  # type: ignore[assignment]
+    with StopRequest():  # a Ctrl-C reaches this process too, at any time; whoever started it asks it to stop as well
+        _answer(setup)
+
+
+def _answer(setup: dict[str, Any]) -> None:
     code = 0
     try:
         words = run(setup)

@@ -6,16 +6,23 @@ from types import FrameType, TracebackType
 
 
 class StopRequest:
-    """`with StopRequest() as stop:` ... `if stop:` finish. Outside the main thread nothing is caught."""
+    """`with StopRequest() as stop:` ... `if stop:` finish. Outside the main thread nothing is caught.
+
+    Within another one it begins with what that was asked.
+    """
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
+        self._interrupted = False
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is threading.main_thread():
             for s in (signal.SIGINT, signal.SIGTERM):
-                self._before[s] = signal.signal(s, self._handle)
+                self._before[s] = before = signal.signal(s, self._handle)
+                outer = getattr(before, "__self__", None)
+                if isinstance(outer, StopRequest):
+                    self.signal, self._interrupted = outer.signal, outer._interrupted
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -23,9 +30,11 @@ class StopRequest:
             signal.signal(s, handler)  # type: ignore[arg-type]
 
     def _handle(self, number: int, _: FrameType | None) -> None:
-        if self.signal is not None and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.signal = signal.Signals(number)
+        if number == signal.SIGINT:
+            if self._interrupted:
+                raise KeyboardInterrupt
+            self._interrupted = True
+        self.signal = self.signal or signal.Signals(number)
 
     def __bool__(self) -> bool:
         return self.signal is not None

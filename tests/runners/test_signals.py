@@ -20,12 +20,23 @@ def test_a_signal_asks_for_the_end(number):
 
 def test_a_second_ctrl_c_does_not_wait():
     before = signal.getsignal(signal.SIGINT)
-    for first in (signal.SIGINT, signal.SIGTERM):
-        with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
-            os.kill(os.getpid(), first)
-            assert stop
-            os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)  # of somebody else, who passes a Ctrl-C on
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.exit_code == 143
+        os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_one_within_another_begins_with_what_that_was_asked():
+    with StopRequest() as outer:
+        os.kill(os.getpid(), signal.SIGINT)
+        with StopRequest() as inner:
+            assert inner.exit_code == 130
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)  # between the end of the work and the end of the process
+    assert outer.exit_code == 130
 
 
 def test_a_second_term_is_still_an_orderly_end():
