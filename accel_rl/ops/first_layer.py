@@ -26,7 +26,11 @@ def first_layer(obs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
     obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
     """
-    out: Tensor = _FirstLayer.apply(obs.contiguous(), weight, bias)
+    planes = obs.shape[2] * obs.shape[3], obs.shape[3], 1
+    obs = (
+        obs if obs.stride()[1:] == planes else obs.contiguous()
+    )  # observations may lie apart, as in a replay's windows
+    out: Tensor = _FirstLayer.apply(obs, weight, bias)
     return out
 
 
@@ -39,7 +43,7 @@ class _FirstLayer(torch.autograd.Function):
         scaled = (weight / 255).permute(1, 2, 3, 0).contiguous()  # 1/255 is the weights', which are few
         b = bias.contiguous()
         ctx.size = n, stack, height, width, channels
-        addresses = obs.data_ptr(), scaled.data_ptr(), b.data_ptr(), out.data_ptr()
+        addresses = obs.data_ptr(), obs.stride(0), scaled.data_ptr(), b.data_ptr(), out.data_ptr()
         compiled().first_layer(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         ctx.save_for_backward(obs, out)
         return out.permute(0, 3, 1, 2)
@@ -51,6 +55,6 @@ class _FirstLayer(torch.autograd.Function):
         _, stack, _, _, channels = ctx.size
         grad = grad.permute(0, 2, 3, 1).contiguous()  # as it comes, if the next layer works on channels-last
         weight, bias = grad.new_empty(stack, 8, 8, channels), grad.new_empty(channels)
-        addresses = obs.data_ptr(), grad.data_ptr(), out.data_ptr(), weight.data_ptr(), bias.data_ptr()
+        addresses = obs.data_ptr(), obs.stride(0), grad.data_ptr(), out.data_ptr(), weight.data_ptr(), bias.data_ptr()
         compiled().first_layer_back(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         return None, weight.permute(3, 0, 1, 2) / 255, bias

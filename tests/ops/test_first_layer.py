@@ -64,6 +64,14 @@ def test_the_bits_do_not_depend_on_the_threads_or_on_who_is_beside():
     assert torch.equal(first_layer(obs[9:11], weight, bias), found[0][0][9:11])
 
 
+def test_observations_that_lie_apart():
+    windows, weight, bias = made(9, 5, 104, 80, 32)
+    for obs in (windows[:, :4], windows[:, 1:], windows[::2, :4], windows[:, [0, 2, 1, 3]].transpose(2, 3)):
+        apart = gradients(first_layer, obs, weight[:, :4].contiguous(), bias)
+        whole = gradients(first_layer, obs.contiguous(), weight[:, :4].contiguous(), bias)
+        assert all(torch.equal(a, b) for a, b in zip(apart, whole, strict=True))
+
+
 def test_what_it_does_not_take_goes_to_the_library():
     obs, weight, _ = made(2, 4, 84, 84, 16)
     stride, padding = (4, 4), (0, 0)
