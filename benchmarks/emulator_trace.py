@@ -3,7 +3,7 @@
     python -m benchmarks.emulator_trace --games all57 --seeds 2 --frames 2000
     python -m benchmarks.emulator_trace --games pong,breakout --policy full --sticky 0.25 --resets 3
     python -m benchmarks.emulator_trace --games all57 --modes --frames 300         # every mode, difficulties in turn
-    python -m benchmarks.emulator_trace --release                                  # before a release: hours
+    python -m benchmarks.emulator_trace --release                                  # before a release
 
 --jobs games are traced at once. The release protocol is 5 seeds x 20,000 frames of a game, 3 resets besides those at
 the ends of games, the policies in turn, sticky probability 0 and 0.25 in turn, and every mode for 300 frames; its table

@@ -231,13 +231,13 @@ class ServerSide:
             if self.ready(groups) is not None:
                 return []
             os.sched_yield()
-        patience, seen = Patience(timeout_s), self._answers(groups)
+        patience, seen = None, -1
         while self.ready(groups) is None:
-            if patience.over and (now := self._answers(groups)) != seen:
-                patience, seen = Patience(timeout_s), now
-            if patience.over:
-                owing = ", ".join(map(str, self.owing(groups)))
-                raise TimeoutError(f"no answer from worker {owing} within {timeout_s:g} s")
+            if patience is None or patience.over:
+                if (answers := self._answers(groups)) == seen:
+                    owing = ", ".join(map(str, self.owing(groups)))
+                    raise TimeoutError(f"no answer from worker {owing} within {timeout_s:g} s")
+                patience, seen = Patience(timeout_s), answers
             if talking := patience.spend(self._listen):
                 return talking
         return []

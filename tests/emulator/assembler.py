@@ -14,6 +14,15 @@ Expressions: numbers ($hex, %binary, decimal), labels, + - * ( ) and the low/hig
 
 import re
 
+# with 2 in A: the pulse that begins a frame
+SYNC = """\
+        sta VSYNC
+        sta WSYNC
+        sta WSYNC
+        sta WSYNC
+        lda #0
+        sta VSYNC
+"""
 REGISTERS = {
     name: address
     for address, name in enumerate(

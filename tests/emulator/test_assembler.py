@@ -3,28 +3,26 @@
 import numpy as np
 import pytest
 
-from tests.emulator.assembler import assemble
+from tests.emulator.assembler import SYNC, assemble
 
-FRAME = """
+FRAME = (
+    """
 start:  sei
         cld
         ldx #$FF
         txs
 frame:  lda #2
         sta WSYNC
-        sta VSYNC
-        sta WSYNC
-        sta WSYNC
-        sta WSYNC
-        lda #0
-        sta VSYNC
-        {code}
+"""
+    + SYNC
+    + """        {code}
         ldy #{lines}
 wait:   sta WSYNC
         dey
         bne wait
         jmp frame
 """
+)
 
 
 def test_assembler_encodes_modes_and_vectors() -> None:

@@ -11,19 +11,11 @@ pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator
-from tests.emulator.assembler import assemble
+from tests.emulator.assembler import SYNC, assemble
 from tests.emulator.tia_programs import EXPERIMENTS, LINES, pause, program
 
 TESTS = 45  # of four lines each, so that they fit the picture
 
-VSYNC = """frame:  lda #2
-        sta VSYNC
-        sta WSYNC
-        sta WSYNC
-        sta WSYNC
-        lda #0
-        sta VSYNC
-"""
 FRAME = """
 start:  sei
         cld
@@ -31,7 +23,8 @@ start:  sei
         sta COLUP1
         lda #{shape}
         sta {show}
-{vsync}        ldx #33
+frame:  lda #2
+{sync}        ldx #33
 top:    sta WSYNC
         dex
         bne top
@@ -89,7 +82,7 @@ def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, c
         near = min(70, max(8, first + rng.randrange(-4, 8)))
         cases.append((copies, first, rng.randrange(16), rng.choice([near, first, rng.randrange(8, 70)])))
     code = "".join(reset_twice(register, *case) for case in cases)
-    ale, emulator = side_by_side(assemble(FRAME.format(vsync=VSYNC, code=code, show=show, shape=shape), 4096), tmp_path)
+    ale, emulator = side_by_side(assemble(FRAME.format(sync=SYNC, code=code, show=show, shape=shape), 4096), tmp_path)
     theirs, ours = ale.getScreen(), emulator.screen()
     assert len(np.unique(theirs)) > 1
     lines = sorted({int(y) for y in np.nonzero(theirs != ours)[0]})
@@ -99,7 +92,8 @@ def test_an_object_reset_near_its_copies(register: str, show: str, shape: int, c
 BUTTONS = """
 start:  sei
         cld
-{vsync}{code}
+frame:  lda #2
+{sync}{code}
         ldx #200
 bottom: sta WSYNC
         dex
@@ -116,7 +110,7 @@ def test_buttons_read_while_vblank_holds_them_or_not(seed: int, tmp_path) -> Non
         code += f" lda #{rng.choice([0, 0x40, 0x80, 0xC0, 2, 0x42])}\n sta VBLANK\n" if rng.random() < 0.5 else ""
         code += " sta WSYNC\n" if rng.random() < 0.3 else ""
         code += f" lda INPT{rng.choice([4, 4, 5])}\n sta ${0x80 + i:02X}\n"
-    ale, ours = side_by_side(assemble(BUTTONS.format(vsync=VSYNC, code=code), 4096), tmp_path)
+    ale, ours = side_by_side(assemble(BUTTONS.format(sync=SYNC, code=code), 4096), tmp_path)
     seen = set()
     for _ in range(40):
         action = rng.choice([0, 1])

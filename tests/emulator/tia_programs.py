@@ -7,7 +7,7 @@ RAM $80 on    two bytes an experiment made of its eight collision registers
 
 import random
 
-from tests.emulator.assembler import assemble
+from tests.emulator.assembler import SYNC, assemble
 
 EXPERIMENTS, LINES = 17, 12  # a ROM; scan lines of one
 STROBES = ("RESP0", "RESP1", "RESM0", "RESM1", "RESBL", "HMOVE", "HMCLR", "CXCLR")
@@ -18,7 +18,8 @@ PREPARED = (
 WRITTEN = [*sorted({*PREPARED}), *STROBES, "RESMP0", "RESMP1", "VBLANK", "COLUP0", "COLUPF", "COLUBK"]
 PAUSES = (0, 0, 2, 3, 4, 5, 6, 8, 10, 13, 20, 25, 30)
 
-HEAD = """
+HEAD = (
+    """
 start:  sei
         cld
         ldx #$FF
@@ -33,13 +34,9 @@ start:  sei
         sta COLUBK
 frame:  lda #2
         sta VBLANK
-        sta VSYNC
-        sta WSYNC
-        sta WSYNC
-        sta WSYNC
-        lda #0
-        sta VSYNC
-        ldx #33
+"""
+    + SYNC
+    + """        ldx #33
 top:    sta WSYNC
         dex
         bne top
@@ -48,6 +45,7 @@ top:    sta WSYNC
         lda #>data
         sta $E1
 """
+)
 TAIL = """
         sta WSYNC
         ldx #20
