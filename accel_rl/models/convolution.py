@@ -12,19 +12,25 @@ from accel_rl.models.linear import Linear
 from accel_rl.models.precision import input_dtype, wide
 from accel_rl.ops.first_layer import first_layer, has_first_layer
 from accel_rl.ops.host import channels_last
+from accel_rl.ops.tile_layer import has_tile_layer, tile_layer
 
 
-class FirstConv2d(nn.Conv2d):
-    """A first layer for uint8 pictures, with its ReLU: the 1/255 is folded into the (small) weights, not into the
-    (large) input."""
+class ReLUConv2d(nn.Conv2d):
+    """A convolution and its ReLU; of pictures of bytes, in whatever dtype, with the 1/255 folded into the (small)
+    weights, not into the (large) input."""
+
+    of_bytes = False
 
     def forward(self, x: Tensor) -> Tensor:
         assert self.bias is not None and not isinstance(self.padding, str)
         if has_first_layer(x, self.weight, self.stride, self.padding):
             return first_layer(x, self.weight, self.bias)
+        if has_tile_layer(x, self.weight, self.stride, self.padding):
+            return tile_layer(x, self.weight, self.bias, self.stride[0], self.padding[0])
         if x.dtype == torch.uint8:  # convolutions train 1.4 times faster on channels-last
             x = channels_last(x, input_dtype(self.weight))
-        return torch.relu_(F.conv2d(x, self.weight / 255, self.bias, self.stride, self.padding))
+        weight = self.weight / 255 if self.of_bytes else self.weight
+        return torch.relu_(F.conv2d(x, weight, self.bias, self.stride, self.padding))
 
 
 def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
@@ -45,11 +51,11 @@ class ConvNet(nn.Module):
         hidden = self.hidden if hidden is None else hidden
         channels, size = stack, (height, width)
         for i, (out, kernel, stride, padding) in enumerate(self.layers):
-            kind = FirstConv2d if i == 0 else nn.Conv2d
-            self.add_module(f"conv_{i}", kind(channels, out, kernel, stride=stride, padding=padding))
+            self.add_module(f"conv_{i}", ReLUConv2d(channels, out, kernel, stride=stride, padding=padding))
             channels = out
             size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
-        self.convolutions = cast(list[nn.Conv2d], list(self.children()))
+        self.convolutions = cast(list[ReLUConv2d], list(self.children()))
+        self.convolutions[0].of_bytes = True
         self.out_features = hidden or channels * math.prod(size)
         self.fc_0 = Linear(channels * math.prod(size), hidden) if hidden else None
         gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
@@ -59,9 +65,9 @@ class ConvNet(nn.Module):
             orthogonal_(self.fc_0, gain)
 
     def forward(self, obs: Tensor) -> Tensor:
-        x = self.convolutions[0](obs)
-        for convolution in self.convolutions[1:]:
-            x = torch.relu_(convolution(x))
+        x = obs
+        for convolution in self.convolutions:
+            x = convolution(x)
         # in the order of channels-last memory, so that nothing is moved, forward or backward
         x = x.permute(0, 2, 3, 1).flatten(1)
         return x if self.fc_0 is None else torch.relu_(wide(self.fc_0, x))

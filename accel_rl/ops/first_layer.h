@@ -70,7 +70,7 @@ ACCEL_AVX512 void positions(const FirstLayer& l, const float* in, const float* w
     for (int p = 0; p < P; p++)
 #pragma GCC unroll 2
         for (int n = 0; n < N; n++) {
-            _mm512_storeu_ps(out + 16 * (p * N + n), _mm512_max_ps(sum[p][n], _mm512_setzero_ps()));
+            _mm512_storeu_ps(out + 16 * (p * N + n), _mm512_max_ps(_mm512_setzero_ps(), sum[p][n]));  // NaN stays
         }
 }
 

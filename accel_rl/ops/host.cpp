@@ -1,5 +1,5 @@
-// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), copies past the cache (stream.h), sums
-// (sum.h).
+// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in bfloat16 (tile_batch.h),
+// copies past the cache (stream.h), sums (sum.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -11,6 +11,7 @@
 #include "stream.h"
 #include "sum.h"
 #include "threads.h"
+#include "tile_batch.h"
 
 namespace py = pybind11;
 
@@ -41,6 +42,9 @@ PYBIND11_MODULE(_host, m) {
     m.def("has_first_layer", &accel::has_first_layer);
     m.def("first_layer", &first_layer);
     m.def("first_layer_back", &first_layer_back);
+    m.def("has_tiles", &accel::has_tiles);
+    m.def("tile_layer", &tile_layer);
+    m.def("tile_layer_back", &tile_layer_back);
     m.def("stream", &stream_to);
     py::class_<HostRing>(m, "HostRing")
         .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())

@@ -108,3 +108,10 @@ def test_nothing_but_a_number_comes_of_a_gradient_that_is_not_one():
     out = first_layer(obs, w, bias + 10)  # all of it passes the ReLU
     (out * torch.nan).sum().backward()
     assert w.grad.isnan().all()
+
+
+def test_a_weight_that_is_not_a_number_is_seen():
+    obs, weight, bias = made(2, 4, 84, 84, 32)
+    weight[5, 3, 1, 1] = torch.nan
+    out = first_layer(obs, weight, bias)
+    assert out[:, 5].isnan().all() and out[:, :5].isfinite().all()
