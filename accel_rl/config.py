@@ -172,8 +172,9 @@ class TrainConfig:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
-    """Of products in the network while it learns. bfloat16: faster where the CPU (AMX, AVX512-BF16) or the GPU has it,
-    and no longer the papers' numbers; parameters, sums, heads, losses, acting and evaluations stay float32."""
+    """Of products in the network while it learns and plays to learn. bfloat16: faster where the CPU (AMX, AVX512-BF16)
+    or the GPU has it, and no longer the papers' numbers; parameters, sums, heads, losses and evaluations stay
+    float32."""
     torch_threads: OptionalCount = None
     """Threads of one torch operation. Default: one per usable core on a CPU, one beside a GPU."""
     max_skipped_updates: Count = 20

@@ -1,4 +1,4 @@
-"""The arithmetic of a network while it learns: float32, or bfloat16 where that is faster."""
+"""The arithmetic of a network while it learns and plays to learn: float32, or bfloat16 where that is faster."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ CPUINFO = Path("/proc/cpuinfo")
 WORTH_CONVERTING = 128  # observations: 1.6 M weights took 1 ms to convert, each way, their product at 32 took 0.6
 
 
-def learning_in(precision: Precision, device: torch.device) -> torch.autocast:
+def multiplying_in(precision: Precision, device: torch.device) -> torch.autocast:
     """A context in which convolutions and wide layers multiply in that precision and add in float32.
 
     Parameters, gradients, the heads' outputs and whatever is done with them stay float32.

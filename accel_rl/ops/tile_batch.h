@@ -48,7 +48,7 @@ void relu_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
                              at<bf16>(out) + i * layer.out(), scratch);
         }
     };
-    share(N, threads, part, 8);
+    share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
 
 // The batch is summed up in parts that do not depend on the number of threads: the same bits however many there are.

@@ -126,6 +126,7 @@ def build_sampler(
         device=placement.device,
         act_threads=placement.act_threads,
         act_cores=act_cores,
+        precision=config.precision if training else "float32",
         window=config.log.window,
         partial_starts=decorrelation > 0,
     )

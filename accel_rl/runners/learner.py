@@ -9,7 +9,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.precision import learning_in
+from accel_rl.models.precision import multiplying_in
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.membership import SINGLE, Membership
 
@@ -30,7 +30,7 @@ class Learner:
         """Learn from one batch; returns what to report, scalars []."""
         if not self.algo.on_policy:
             self.exchange.prepare()
-        with learning_in(self.precision, self.algo.device):
+        with multiplying_in(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
         self.flat.backward(loss.total)
         before = self.flat.data.clone() if self.norms else None

@@ -8,6 +8,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.memory import Memory
 from accel_rl.data.rollout import Rollout
 from accel_rl.hardware import pin
+from accel_rl.models.precision import Precision, multiplying_in
 from accel_rl.samplers.grouping import Grouping
 
 
@@ -20,9 +21,15 @@ class ActionServer:
     """
 
     def __init__(
-        self, host: list[Rollout], grouping: Grouping, device: str, threads: int = 1, cores: tuple[int, ...] = ()
+        self,
+        host: list[Rollout],
+        grouping: Grouping,
+        device: str,
+        threads: int = 1,
+        cores: tuple[int, ...] = (),
+        precision: Precision = "float32",
     ):
-        self._threads, self._cores, self._turn = threads, cores, 0
+        self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
         self.host, self.device = host, torch.device(device)
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
@@ -63,7 +70,8 @@ class ActionServer:
             self._turn = (self._turn + 1) % len(self._cores)
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
         obs: Any = rollout.observations(t, b=b) if agent.observes else None  # a memory alone may choose
-        action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
+        with multiplying_in(self._precision, self.device):
+            action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:

@@ -10,6 +10,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.precision import Precision
 from accel_rl.samplers.action_server import ActionServer
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.grouping import Grouping
@@ -51,6 +52,7 @@ class Sampler:
         device: str = "cpu",
         act_threads: int = 1,
         act_cores: tuple[int, ...] = (),
+        precision: Precision = "float32",
         window: int = 100,
         partial_starts: bool = False,
     ):
@@ -59,7 +61,7 @@ class Sampler:
         for arrays in engine.buffers:
             arrays.fill_sentinels()
         self.server = ActionServer(
-            [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores
+            [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision
         )
         self.episodes = EpisodeTracker(self.B, window, partial_starts)
         self.finished: list[Episode] = []  # by the last rollout

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from accel_rl.models.convolution import NETWORKS
-from accel_rl.models.precision import learning_in
+from accel_rl.models.precision import multiplying_in
 from accel_rl.ops import host
 from accel_rl.ops import tile_layer as module
 from accel_rl.ops.tile_layer import has_tile_layer, tile_layer
@@ -112,7 +112,7 @@ def test_what_it_does_not_take_goes_to_the_library():
     obs, weight, _ = made(2, 4, 84, 84, 16, 8, True)
     later, kernel, _ = made(2, 32, 20, 20, 64, 4, False)
     assert not has_tile_layer(obs, weight, (4, 4), (0, 0))  # float32 is asked for
-    with learning_in("bfloat16", torch.device("cpu")):
+    with multiplying_in("bfloat16", torch.device("cpu")):
         assert has_tile_layer(obs, weight, (4, 4), (0, 0))
         assert has_tile_layer(later, kernel, (2, 2), (1, 1))
         assert not has_tile_layer(obs, weight, (2, 2), (0, 0))
@@ -134,7 +134,7 @@ def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
 
     def learned():
         net.zero_grad()
-        with learning_in("bfloat16", torch.device("cpu")):
+        with multiplying_in("bfloat16", torch.device("cpu")):
             net(obs).float().square().mean().backward()
         return torch.cat([p.grad.flatten() for p in net.parameters()])
 
