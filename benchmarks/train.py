@@ -38,7 +38,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from accel_rl.config import TrainConfig, default_config  # noqa: E402
 from accel_rl.counts import Count  # noqa: E402
-from accel_rl.models.precision import Precision  # noqa: E402
+from accel_rl.models.precision import Precision, multiplying_in  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from benchmarks import breakdown, sb3  # noqa: E402
@@ -65,7 +65,7 @@ class Options:
     backend: str = "auto"
     """What plays for us: auto, ale or emulator."""
     precision: Precision = "float32"
-    """Of our learning (bfloat16: a labelled option; peers stay at float32)."""
+    """Of our learning and acting (bfloat16: a labelled option; peers stay at float32)."""
     seconds: float = 10.0
     """Least length of one measurement; whole iterations are measured."""
     repeats: Count = 5
@@ -114,8 +114,9 @@ class Ours:
 
     def acting(self, seconds: float) -> float:
         agent, sampler = self.trainer.learner.algo.agent, self.trainer.sampler
-        threads = breakdown.best_threads(sampler, agent, self.trainer.placement.torch_threads, seconds / 10)
-        rate, _ = breakdown.per_observation(sampler, agent, seconds, threads)
+        with multiplying_in(self.config.precision, self.trainer.learner.algo.device):
+            threads = breakdown.best_threads(sampler, agent, self.trainer.placement.torch_threads, seconds / 10)
+            rate, _ = breakdown.per_observation(sampler, agent, seconds, threads)
         torch.set_num_threads(self.trainer.placement.torch_threads)
         return rate
 
@@ -171,9 +172,10 @@ def clean_rl(script: Path, algorithm: str, game: str, seconds: float) -> float:
     return float(rates[-1])
 
 
-def peak_flops(n: int = 2048) -> float:
-    """FLOP/s of a large float32 matrix product with the threads that training uses."""
-    a, b, best = torch.randn(n, n), torch.randn(n, n), 0.0
+def peak_flops(precision: Precision, n: int = 2048) -> float:
+    """FLOP/s of a large matrix product in that precision with the threads that training uses."""
+    dtype, best = getattr(torch, precision), 0.0
+    a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
     for _ in range(8):
         begin = time.perf_counter()
         a @ b
@@ -217,7 +219,7 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
             parts["SB3"] = lambda: peer.train(o.seconds)
         for script in scripts_for(o, algorithm):
             parts["CleanRL"] = lambda script=script: clean_rl(script, algorithm, o.game, o.seconds)  # type: ignore[misc]
-        flops, peak = ours.flops(), peak_flops()
+        flops, peak = ours.flops(), peak_flops(o.precision)
         found = interleave(parts, o.repeats, bar, f"{algorithm} {o.game}: ")
     m = medians(found)
     bounds = [1 / (1 / e + 1 / i + ours.uses / u) for e, i, u in zip(found["E"], found["I"], found["U"], strict=True)]
