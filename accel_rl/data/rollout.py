@@ -9,8 +9,7 @@ from torch import Tensor
 
 from accel_rl.data.memory import Memory
 from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.ops.frames import gather_stacks
-from accel_rl.ops.stacks import stacks, window_stacks
+from accel_rl.ops.frames import gather_stacks, window_stacks
 
 
 @dataclass(slots=True)
@@ -67,13 +66,11 @@ class Rollout:
         return self.action.shape[1]
 
     def observation(self, t: Tensor, b: Tensor) -> Tensor:
-        """Observations [N, S, *frame_shape] at the cells (t [N], b [N]), t in 0 .. T. Of pictures on the host they stay
-        where they are (`Stacks`): they hold for as long as this rollout's frames do."""
-        return stacks(self.frames, t, b, self.age[t, b], self.stack)
+        """Observations [N, S, *frame_shape] at the cells (t [N], b [N]), t in 0 .. T."""
+        return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
-        """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b,
-        as `observation` gives them."""
+        """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> Memory | None:

@@ -6,7 +6,6 @@ namespace accel {
 
 // Arrays come as addresses of contiguous tensors, whose owner is Python; the GIL is released while they are read.
 using address = std::uintptr_t;
-using i64 = std::int64_t;
 
 template <class T>
 T* at(address a) {

@@ -8,8 +8,6 @@
 #pragma once
 #include <cstdint>
 
-#include "planes.h"
-
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -42,10 +40,6 @@ ACCEL_AVX512 inline void widen(const std::uint8_t* from, std::int64_t n, float* 
         _mm512_storeu_ps(to + i, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)));
     }
     for (; i < n; i++) to[i] = float(from[i]);
-}
-
-ACCEL_AVX512 inline void widen(const FirstLayer& l, const Planes& planes, float* to) {
-    for (std::int64_t k = 0; k < l.S; k++) widen(planes[std::size_t(k)], l.H * l.W, to + k * l.H * l.W);
 }
 
 // P neighbouring positions of one output row, N registers of channels each.
@@ -90,10 +84,10 @@ ACCEL_AVX512 void some_positions(std::int64_t p, const FirstLayer& l, const floa
 }
 
 template <int N>
-ACCEL_AVX512 void forward(const FirstLayer& l, const Planes& picture, const float* weight, const float* bias, float* out,
-                          float* scratch) {
+ACCEL_AVX512 void forward(const FirstLayer& l, const std::uint8_t* picture, const float* weight, const float* bias,
+                          float* out, float* scratch) {
     constexpr int MOST = 20 / N;  // of 32 registers
-    widen(l, picture, scratch);
+    widen(picture, l.input(), scratch);
     const std::int64_t columns = l.columns(), parts = (columns + MOST - 1) / MOST;
     for (std::int64_t row = 0; row < l.rows(); row++) {
         for (std::int64_t part = 0; part < parts; part++) {
@@ -106,10 +100,10 @@ ACCEL_AVX512 void forward(const FirstLayer& l, const Planes& picture, const floa
 
 // Adds to the gradients of weight and bias. grad, out: of this picture's output.
 template <int N>
-ACCEL_AVX512 void backward(const FirstLayer& l, const Planes& picture, const float* grad, const float* out,
+ACCEL_AVX512 void backward(const FirstLayer& l, const std::uint8_t* picture, const float* grad, const float* out,
                            float* weight, float* bias, float* scratch) {
     constexpr int ROWS = 2 / N, K = FirstLayer::KERNEL;
-    widen(l, picture, scratch);
+    widen(picture, l.input(), scratch);
     float* const passed = scratch + ((l.input() + 15) & ~std::int64_t(15));
     for (std::int64_t i = 0; i < l.output(); i += 16) {  // through the ReLU
         const __mmask16 on = _mm512_cmp_ps_mask(_mm512_loadu_ps(out + i), _mm512_setzero_ps(), _CMP_GT_OQ);
@@ -155,10 +149,10 @@ ACCEL_AVX512 void backward(const FirstLayer& l, const Planes& picture, const flo
 inline bool has_first_layer() { return false; }
 
 template <int N>
-void forward(const FirstLayer&, const Planes&, const float*, const float*, float*, float*) {}
+void forward(const FirstLayer&, const std::uint8_t*, const float*, const float*, float*, float*) {}
 
 template <int N>
-void backward(const FirstLayer&, const Planes&, const float*, const float*, float*, float*, float*) {}
+void backward(const FirstLayer&, const std::uint8_t*, const float*, const float*, float*, float*, float*) {}
 
 #endif
 

@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.ops.host import compiled
-from accel_rl.ops.stacks import MOST_FRAMES, in_planes, source_of
 
 CHANNELS = (16, 32)
 
@@ -16,8 +15,7 @@ def has_first_layer(obs: Tensor, weight: Tensor, stride: tuple[int, ...], paddin
     """Whether `first_layer` takes them: uint8 on a host with AVX-512, 8 x 8 with stride 4, 16 or 32 channels."""
     shape = weight.shape[0] in CHANNELS and weight.shape[2:] == (8, 8) and (stride, padding) == ((4, 4), (0, 0))
     kind = (obs.dtype, weight.dtype) == (torch.uint8, torch.float32) and obs.device.type == weight.device.type == "cpu"
-    sizes = min(obs.shape[2:]) >= 8 and obs.shape[1] <= MOST_FRAMES
-    if not (shape and kind and sizes) or torch.is_autocast_enabled("cpu"):
+    if not (shape and kind) or min(obs.shape[2:]) < 8 or torch.is_autocast_enabled("cpu"):
         return False
     module = compiled()
     return module is not None and bool(module.has_first_layer())
@@ -26,10 +24,13 @@ def has_first_layer(obs: Tensor, weight: Tensor, stride: tuple[int, ...], paddin
 def first_layer(obs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """relu(conv2d(obs / 255, weight, bias, stride 4)).
 
-    obs [N, S, H, W] uint8 or `Stacks`, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in
-    memory.
+    obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
     """
-    out: Tensor = _FirstLayer.apply(in_planes(obs), weight, bias)
+    planes = obs.shape[2] * obs.shape[3], obs.shape[3], 1
+    obs = (
+        obs if obs.stride()[1:] == planes else obs.contiguous()
+    )  # observations may lie apart, as in a replay's windows
+    out: Tensor = _FirstLayer.apply(obs, weight, bias)
     return out
 
 
@@ -38,23 +39,22 @@ class _FirstLayer(torch.autograd.Function):
     def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         n, stack, height, width = obs.shape
         channels = len(bias)
-        out = torch.empty(n, (height - 8) // 4 + 1, (width - 8) // 4 + 1, channels)
+        out = obs.new_empty(n, (height - 8) // 4 + 1, (width - 8) // 4 + 1, channels, dtype=torch.float32)
         scaled = (weight / 255).permute(1, 2, 3, 0).contiguous()  # 1/255 is the weights', which are few
         b = bias.contiguous()
         ctx.size = n, stack, height, width, channels
-        addresses = source_of(obs), scaled.data_ptr(), b.data_ptr(), out.data_ptr()
+        addresses = obs.data_ptr(), obs.stride(0), scaled.data_ptr(), b.data_ptr(), out.data_ptr()
         compiled().first_layer(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
-        ctx.obs = obs
-        ctx.save_for_backward(out)
+        ctx.save_for_backward(obs, out)
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
-        (out,) = ctx.saved_tensors
+        obs, out = ctx.saved_tensors
         _, stack, _, _, channels = ctx.size
         grad = grad.permute(0, 2, 3, 1).contiguous()  # as it comes, if the next layer works on channels-last
         weight, bias = grad.new_empty(stack, 8, 8, channels), grad.new_empty(channels)
-        addresses = source_of(ctx.obs), grad.data_ptr(), out.data_ptr(), weight.data_ptr(), bias.data_ptr()
+        addresses = obs.data_ptr(), obs.stride(0), grad.data_ptr(), out.data_ptr(), weight.data_ptr(), bias.data_ptr()
         compiled().first_layer_back(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         return None, weight.permute(3, 0, 1, 2) / 255, bias

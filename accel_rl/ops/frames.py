@@ -21,6 +21,21 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
     return obs
 
 
+def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> Tensor:
+    """The observations of T successive steps of neighbouring environments: what `gather_stacks` gives.
+
+    frames [R, B, *frame_shape], age [.., B]; steps t .. t + T - 1 of environments b -> [T * n, stack, *frame_shape],
+    time-major.
+    """
+    if stack == 1:
+        return frames[t : t + T, b].flatten(0, 1)
+    rows = torch.arange(t, t + T, device=frames.device)
+    columns = torch.arange(*b.indices(frames.shape[1]), device=frames.device)
+    n = len(columns)
+    cells = rows.repeat_interleave(n), columns.repeat(T)
+    return gather_stacks(frames, *cells, age[t : t + T, b].flatten(), stack)
+
+
 def _forget(obs: Tensor, age: Tensor) -> Tensor:
     """Zeros, in place, for the frames from before the episode. obs [N, stack, ...], age [N]. Nothing waits for it."""
     stack = obs.shape[1]

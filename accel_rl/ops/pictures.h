@@ -59,15 +59,16 @@ inline float* scratch(const FirstLayer& layer) {
     return floats.data();
 }
 
-// pictures [N, S, H, W] uint8, weight [S, 8, 8, channels], bias [channels] -> out [N, rows, columns, channels].
-inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 channels, const PlaneSource& pictures, address weight, address bias,
+// pictures [N, S, H, W] uint8, `stride` bytes apart, weight [S, 8, 8, channels], bias [channels] -> out [N, rows, columns,
+// channels].
+inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures, i64 stride, address weight, address bias,
                         address out, int threads) {
     py::gil_scoped_release nogil;
     const FirstLayer layer{S, H, W, channels};
     const auto one = channels == 16 ? forward<1> : forward<2>;
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         for (i64 i = from; i < to; i++) {
-            one(layer, planes_of(pictures, i, S, H * W), at<const float>(weight), at<const float>(bias),
+            one(layer, at<const std::uint8_t>(pictures) + i * stride, at<const float>(weight), at<const float>(bias),
                 at<float>(out) + i * layer.output(), scratch(layer));
         }
     };
@@ -76,7 +77,7 @@ inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 channels, const PlaneSou
 
 // grad and out [N, rows, columns, channels] -> d_weight, d_bias. The batch is summed up in parts that do not depend on the
 // number of threads, and then the parts in their order: the same bits however many threads there are.
-inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, const PlaneSource& pictures, address grad, address out,
+inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures, i64 stride, address grad, address out,
                              address d_weight, address d_bias, int threads) {
     py::gil_scoped_release nogil;
     const FirstLayer layer{S, H, W, channels};
@@ -87,7 +88,7 @@ inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, const Pla
         for (i64 p = from; p < to; p++) {
             float* sum = sums.data() + p * size;
             for (i64 i = N * p / parts; i < N * (p + 1) / parts; i++) {
-                one(layer, planes_of(pictures, i, S, H * W), at<const float>(grad) + i * layer.output(),
+                one(layer, at<const std::uint8_t>(pictures) + i * stride, at<const float>(grad) + i * layer.output(),
                     at<const float>(out) + i * layer.output(), sum, sum + layer.weights(), scratch(layer));
             }
         }

@@ -36,15 +36,15 @@ inline TileScratch& scratch_of(const Geometry& geometry, i64 pictures) {
     return all.front().scratch;
 }
 
-template <class Inputs>
-void relu_convolutions(i64 N, const Geometry& geometry, const Inputs& input, address weight, address bias, address out,
-                       int threads) {
+template <class Number>
+void relu_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, address weight, address bias,
+                       address out, int threads) {
     const TileLayer layer = tile_layer_of(geometry);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         TileScratch& scratch = scratch_of(geometry, 0);
         const TileRegisters registers;
         for (i64 i = from; i < to; i++) {
-            relu_convolution(layer, input(i), at<const bf16>(weight), at<const float>(bias),
+            relu_convolution(layer, input + i * stride, at<const bf16>(weight), at<const float>(bias),
                              at<bf16>(out) + i * layer.out(), scratch);
         }
     };
@@ -52,9 +52,9 @@ void relu_convolutions(i64 N, const Geometry& geometry, const Inputs& input, add
 }
 
 // The batch is summed up in parts that do not depend on the number of threads: the same bits however many there are.
-template <class Inputs>
-void relu_convolutions_back(i64 N, const Geometry& geometry, const Inputs& input, address grad, address out, address weight,
-                            address d_input, address d_weight, address d_bias, int threads) {
+template <class Number>
+void relu_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
+                            address weight, address d_input, address d_weight, address d_bias, int threads) {
     const TileLayer layer = tile_layer_of(geometry);
     const i64 tiles = layer.taps() * ((layer.Co + 31) / 32) * (layer.C() / 32) * 1024, size = tiles + layer.Co;
     const i64 parts = std::clamp(N / 8, i64(1), i64(16)), together = std::clamp(448 / layer.outputs(), i64(1), i64(8));
@@ -67,9 +67,9 @@ void relu_convolutions_back(i64 N, const Geometry& geometry, const Inputs& input
             const i64 end = N * (p + 1) / parts;
             for (i64 i = N * p / parts; i < end; i += together) {
                 const i64 n = std::min(together, end - i);
-                std::array<decltype(input(i)), 8> inputs;
-                for (i64 j = 0; j < n; j++) inputs[size_t(j)] = input(i + j);
-                relu_convolution_back(layer, n, inputs.data(), at<const bf16>(grad) + i * layer.out(),
+                const Number* inputs[8];
+                for (i64 j = 0; j < n; j++) inputs[j] = input + (i + j) * stride;
+                relu_convolution_back(layer, n, inputs, at<const bf16>(grad) + i * layer.out(),
                                       at<const bf16>(out) + i * layer.out(), at<const bf16>(weight),
                                       d_input ? at<bf16>(d_input) + i * layer.in() : nullptr, sum, sum + tiles, scratch);
             }
@@ -95,40 +95,26 @@ void relu_convolutions_back(const Any&...) {}
 
 #endif
 
-// What a layer reads, one after the other.
-struct Pictures {
-    const PlaneSource& source;
-    i64 S, bytes;
-    Planes operator()(i64 i) const { return planes_of(source, i, S, bytes); }
-};
-struct Activations {
-    const bf16* first;
-    i64 size;
-    const bf16* operator()(i64 i) const { return first + i * size; }
-};
-
-// input: of bytes, [4, H, W] at their source; else [N, H, W, Ci] bfloat16 at its base -> out [N, rows, columns, Co] bfloat16.
-inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, const PlaneSource& input, address weight, address bias,
+// input: `stride` numbers apart, bytes [4, H, W] or bfloat16 [H, W, Ci] -> out [N, rows, columns, Co] bfloat16.
+inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
                        address out, int threads) {
     py::gil_scoped_release nogil;
-    const TileLayer layer = tile_layer_of(geometry);
     if (bytes)
-        relu_convolutions(N, geometry, Pictures{input, layer.Ci, layer.H * layer.W}, weight, bias, out, threads);
+        relu_convolutions(N, geometry, at<const std::uint8_t>(input), stride, weight, bias, out, threads);
     else
-        relu_convolutions(N, geometry, Activations{at<const bf16>(address(input[0])), layer.in()}, weight, bias, out, threads);
+        relu_convolutions(N, geometry, at<const bf16>(input), stride, weight, bias, out, threads);
 }
 
 // -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0.
-inline void tile_layer_back(i64 N, const Geometry& geometry, bool bytes, const PlaneSource& input, address grad, address out,
+inline void tile_layer_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
     py::gil_scoped_release nogil;
-    const TileLayer layer = tile_layer_of(geometry);
     if (bytes)
-        relu_convolutions_back(N, geometry, Pictures{input, layer.Ci, layer.H * layer.W}, grad, out, weight, d_input, d_weight,
-                               d_bias, threads);
+        relu_convolutions_back(N, geometry, at<const std::uint8_t>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
+                               threads);
     else
-        relu_convolutions_back(N, geometry, Activations{at<const bf16>(address(input[0])), layer.in()}, grad, out, weight,
-                               d_input, d_weight, d_bias, threads);
+        relu_convolutions_back(N, geometry, at<const bf16>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
+                               threads);
 }
 
 }  // namespace accel

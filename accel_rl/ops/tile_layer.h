@@ -18,7 +18,6 @@
 #include <new>
 #include <vector>
 
-#include "planes.h"
 #include "tiles.h"
 
 namespace accel {
@@ -85,8 +84,8 @@ struct TileScratch {
 
 #if ACCEL_HAS_TILES
 
-// 4 planes [H, W] of bytes -> cells of [4 planes, 4, 4]
-ACCEL_TILES inline void fill_cells(const TileLayer& l, const Planes& planes, TileScratch& s) {
+// picture [4, H, W] bytes -> cells of [4 planes, 4, 4]
+ACCEL_TILES inline void fill_cells(const TileLayer& l, const std::uint8_t* picture, TileScratch& s) {
     bf16* cells = s.cells.data();
     for (i64 y = 0; y < l.cells() / l.width(); y++) {
         for (i64 x = 0; x < l.width(); x += 16) {
@@ -95,7 +94,7 @@ ACCEL_TILES inline void fill_cells(const TileLayer& l, const Planes& planes, Til
 #pragma GCC unroll 16
             for (int i = 0; i < 16; i++)
                 r[i] = _mm512_maskz_loadu_epi32(__mmask16((1u << n) - 1),
-                                                planes[size_t(i / 4)] + (4 * y + i % 4) * l.W + 4 * x);
+                                                picture + (i / 4 * l.H + 4 * y + i % 4) * l.W + 4 * x);
             transpose(r);
             for (i64 i = 0; i < n; i++) {
                 alignas(64) std::uint8_t bytes[64];
@@ -123,8 +122,8 @@ ACCEL_TILES inline void fill_cells(const TileLayer& l, const bf16* input, TileSc
 }
 
 // weight: tiles b [taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co]
-template <class Input>
-ACCEL_TILES void relu_convolution(const TileLayer& l, const Input& input, const bf16* weight, const float* bias, bf16* out,
+template <class Number>
+ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const bf16* weight, const float* bias, bf16* out,
                                   TileScratch& s) {
     fill_cells(l, input, s);
     const i64 parts = l.C() / 32, channels = l.Co / 16;
@@ -261,8 +260,8 @@ ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, float* weight
 }
 
 // Adds the gradients of pictures [from, to) to weight and bias; writes d_input where there is one.
-template <class Input>
-ACCEL_TILES void relu_convolution_back(const TileLayer& l, i64 pictures, const Input* input, const bf16* grad,
+template <class Number>
+ACCEL_TILES void relu_convolution_back(const TileLayer& l, i64 pictures, const Number* const* input, const bf16* grad,
                                        const bf16* out, const bf16* weight, bf16* d_input, float* d_weight, float* d_bias,
                                        TileScratch& s) {
     for (i64 i = 0; i < pictures; i++) {

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.ops.host import compiled
-from accel_rl.ops.stacks import in_planes, source_of
 
 
 def has_tile_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
@@ -35,11 +34,14 @@ def has_tile_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: 
 def tile_layer(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     """relu(conv2d(x, weight, bias, stride, padding)); of bytes, x / 255.
 
-    x [N, C, H, W] uint8 or `Stacks`, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32
-    -> [N, D, rows, columns] bfloat16, channels-last in memory. Products are of bfloat16 numbers, sums and the weight's
-    gradient float32.
+    x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
+    bfloat16, channels-last in memory. Products are of bfloat16 numbers, sums and the weight's gradient float32.
     """
-    x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
+    if x.dtype == torch.uint8:
+        planes = x.shape[2] * x.shape[3], x.shape[3], 1
+        x = x if x.stride()[1:] == planes else x.contiguous()  # a replay's windows lie apart
+    else:
+        x = x.contiguous(memory_format=torch.channels_last)
     out: Tensor = _TileLayer.apply(x, weight, bias, stride, padding)
     return out
 
@@ -53,10 +55,9 @@ class _TileLayer(torch.autograd.Function):
         rows, columns = (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1
         out = torch.empty(N, rows, columns, D, dtype=torch.bfloat16)
         (numbers, tiles), b = _packed(weight, s, ctx.bytes), bias.contiguous()
-        addresses = source_of(x), tiles.data_ptr(), b.data_ptr(), out.data_ptr()
+        addresses = x.data_ptr(), x.stride(0), tiles.data_ptr(), b.data_ptr(), out.data_ptr()
         compiled().tile_layer(N, ctx.geometry, ctx.bytes, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
-        ctx.x = x if ctx.bytes else None
-        ctx.save_for_backward(torch.empty(0) if ctx.bytes else x, out, numbers)
+        ctx.save_for_backward(x, out, numbers)
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -68,11 +69,11 @@ class _TileLayer(torch.autograd.Function):
         grad = grad.to(torch.bfloat16).permute(0, 2, 3, 1).contiguous()
         tiles, d_x = None, None
         if ctx.needs_input_grad[0]:
-            tiles, d_x = numbers[order.back], torch.empty(len(out), H, W, C, dtype=torch.bfloat16)
+            tiles, d_x = numbers[order.back], torch.empty(len(x), H, W, C, dtype=torch.bfloat16)
         d_tiles, d_bias = torch.empty(order.sums), torch.empty(D)
-        read = source_of(ctx.x if ctx.bytes else x), grad.data_ptr(), out.data_ptr()
+        read = x.data_ptr(), x.stride(0), grad.data_ptr(), out.data_ptr()
         compiled().tile_layer_back(  # type: ignore[union-attr]
-            len(out), ctx.geometry, ctx.bytes, *read, 0 if tiles is None else tiles.data_ptr(),
+            len(x), ctx.geometry, ctx.bytes, *read, 0 if tiles is None else tiles.data_ptr(),
             0 if d_x is None else d_x.data_ptr(), d_tiles.data_ptr(), d_bias.data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
         d_weight = d_tiles[order.gradient].view(D, C, k, k)

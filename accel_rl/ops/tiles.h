@@ -7,8 +7,6 @@
 #pragma once
 #include <cstdint>
 
-#include "address.h"
-
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 #define ACCEL_HAS_TILES 1
 #include <cpuid.h>
@@ -24,6 +22,7 @@
 namespace accel {
 
 using bf16 = std::uint16_t;  // as bits
+using i64 = std::int64_t;
 
 // Whether the CPU has them, and Linux lends them to this process (it does so when asked).
 inline bool has_tiles() {

@@ -2,8 +2,7 @@ import pytest
 import torch
 
 from accel_rl.ops import host
-from accel_rl.ops.frames import gather_stacks
-from accel_rl.ops.stacks import window_stacks
+from accel_rl.ops.frames import gather_stacks, window_stacks
 
 
 @pytest.mark.parametrize("compiled", [True, False])
