@@ -159,7 +159,7 @@ class TrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
     secondary: SecondaryConfig = field(default_factory=SecondaryConfig)
     group: GroupConfig = field(default_factory=GroupConfig)
-    env_steps: Count = 1_000_000
+    env_steps: Count = 1_500_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0
     """Everything random in the run follows from it."""

@@ -22,7 +22,7 @@ def pong_a3c(seed: int = 1) -> TrainConfig:
 
 
 def pong_ppo(seed: int = 1) -> TrainConfig:
-    """Pong above +10 within 2 M env steps: Stooke & Abbeel 2018, section 5.3, 8 environments."""
+    """Pong above +10 within 2 M env steps, by PPO's defaults."""
     return _pong("ppo", 2_000_000, seed)
 
 

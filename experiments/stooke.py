@@ -222,6 +222,7 @@ def _curve(algorithm: str, game: str, envs: int, horizon: int, seed: int) -> Tra
     return replace(
         base,
         env=replace(base.env, game=game),
+        algo=replace(base.algo, minibatch=512) if algorithm == "ppo" else base.algo,
         sampler=replace(base.sampler, envs=envs, horizon=horizon),
         env_steps=STEPS,
         seed=seed,

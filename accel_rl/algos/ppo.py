@@ -15,9 +15,11 @@ from accel_rl.optim.rules import Adam, Rule
 
 @dataclass(frozen=True)
 class PPOConfig(PolicyGradientConfig):
-    """Defaults: Stooke & Abbeel 2018, section 5.3, and their published code.
+    """Defaults: Stooke & Abbeel 2018, section 5.3, and their published code, but for 16 x 128 instead of 8 x 256 and
+    minibatches of 256: on Pong and two CPU cores sooner at a score of 10, by the clock and by env steps.
 
-    The paper grows the simulators at a fixed batch of 2,048: --envs 8 --horizon 256 ... --envs 512 --horizon 4.
+    The paper grows the simulators at a fixed batch of 2,048: --envs 8 --horizon 256 ... --envs 512 --horizon 4, with
+    --minibatch 512.
     """
 
     learning_rate: float = 1e-3
@@ -36,7 +38,7 @@ class PPOConfig(PolicyGradientConfig):
     """Clip the value's change since sampling to +- this (OpenAI baselines: as the ratio); 0: not at all."""
     epochs: int = 4
     """Uses of each sample (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
-    minibatch: int = 512
+    minibatch: int = 256
     """Samples of one update (of all ranks that share it); what does not divide is spread evenly (Stooke & Abbeel's
     code: 512)."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
@@ -60,7 +62,7 @@ class PPO(PolicyGradient):
     """Several epochs of minibatches on every rollout, held near the policy that sampled it."""
 
     Config = PPOConfig
-    sampling = {"envs": 8, "horizon": 256}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
+    sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
 
     def build_rule(self, size: int) -> Rule:
         return Adam(size, epsilon=self.config.rule_epsilon, device=str(self.device))
