@@ -1,6 +1,7 @@
 """Training throughput beside Stable-Baselines3, CleanRL and its own parts, in one run.
 
     S      env steps/s of whole training: sampling, acting, updates (evaluation off)
+    S16    the same in bfloat16, where the CPU multiplies it in hardware; all else, and all others, in float32
     E      bare emulation with preprocessing, a process on each core
     I      acting alone at the batch of one group
     U      updating alone, samples/s (each sample is used `uses` times)
@@ -38,7 +39,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from accel_rl.config import TrainConfig, default_config  # noqa: E402
 from accel_rl.counts import Count  # noqa: E402
-from accel_rl.models.precision import Precision, multiplying_in  # noqa: E402
+from accel_rl.models.precision import Precision, multiplies_bfloat16, multiplying_in  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from benchmarks import breakdown, sb3  # noqa: E402
@@ -65,7 +66,7 @@ class Options:
     backend: str = "auto"
     """What plays for us: auto, ale or emulator."""
     precision: Precision = "float32"
-    """Of our learning and acting (bfloat16: a labelled option; peers stay at float32)."""
+    """Of our learning and acting, and of the parts (peers stay at float32). With float32, S16 is measured beside it."""
     seconds: float = 10.0
     """Least length of one measurement; whole iterations are measured."""
     repeats: Count = 5
@@ -201,14 +202,24 @@ def scripts_for(o: Options, algorithm: str) -> list[Path]:
     return [Path(s) for s in o.cleanrl if Path(s).name.startswith(algorithm)]
 
 
+def in_bfloat16_too(o: Options) -> bool:
+    return o.precision == "float32" and multiplies_bfloat16()
+
+
 def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any]:
     with contextlib.ExitStack() as stack:
         ours = Ours(algorithm, o.game, folder, o.backend, o.precision)
         stack.callback(ours.close)
         bare = Bare(asdict(ours.config.env), cores_of(ours.trainer.placement))
         stack.callback(bare.close)
+        in_16: dict[str, Callable[[], float]] = {}
+        if in_bfloat16_too(o):
+            narrow = Ours(algorithm, o.game, folder / "bfloat16", o.backend, "bfloat16")
+            stack.callback(narrow.close)
+            in_16["S16"] = lambda: narrow.train(o.seconds)
         parts: dict[str, Callable[[], float]] = {
             "S": lambda: ours.train(o.seconds),
+            **in_16,
             "E": lambda: bare.measure(o.seconds / 4),
             "I": lambda: ours.acting(o.seconds / 4),
             "U": lambda: ours.update(o.seconds / 2),
@@ -231,7 +242,8 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
         "measurements": found,
         "median": {**m, "bound": statistics.median(bounds)},
         "ratios": {"S/bound": ratio(found["S"], bounds)}
-        | {f"S/{peer}": ratio(found["S"], found[peer]) for peer in ("SB3", "CleanRL") if peer in found},
+        | {f"{s}/{peer}": ratio(found[s], found[peer]) for peer in ("SB3", "CleanRL") if peer in found
+           for s in ("S", "S16") if s in found},
         "update": {"mflop_per_sample": flops / 1e6, "gflops": flops * m["U"] / 1e9, "peak_gflops": peak / 1e9,
                    "share_of_peak": flops * m["U"] / peak},
     }  # fmt: skip
@@ -244,7 +256,8 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 def lines_of(r: dict[str, Any]) -> list[str]:
     m, u = r["median"], r["update"]
     lines = [
-        f"{r['algorithm']}, {r['game']}, {r['precision']}: {m['S']:,.0f} env steps/s of training",
+        f"{r['algorithm']}, {r['game']}, {r['precision']}: {m['S']:,.0f} env steps/s of training"
+        + (f"; S16, in bfloat16: {m['S16']:,.0f}" if "S16" in m else ""),
         f"  E {m['E']:,.0f}  I {m['I']:,.0f}  U {m['U']:,.0f} samples/s, each used {r['uses']:g} times  "
         f"bound {m['bound']:,.0f}",
         f"  an update runs at {u['gflops']:,.0f} GFLOP/s, {100 * u['share_of_peak']:.0f} % of a matrix product's "
@@ -257,7 +270,7 @@ def lines_of(r: dict[str, Any]) -> list[str]:
 
 
 def run(o: Options) -> dict[str, Any]:
-    parts = sum(4 + (o.sb3 and a in sb3.ALGORITHMS) + len(scripts_for(o, a)) for a in o.algorithms)
+    parts = sum(4 + in_bfloat16_too(o) + (o.sb3 and a in sb3.ALGORITHMS) + len(scripts_for(o, a)) for a in o.algorithms)
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(Bar(o.repeats * parts)) as bar:
         return {"results": [measure(o, a, Path(folder), bar) for a in o.algorithms]}
 

@@ -19,14 +19,15 @@ def multiplying_in(precision: Precision, device: torch.device) -> torch.autocast
 
     Parameters, gradients, the heads' outputs and whatever is done with them stay float32.
     """
-    if precision == "bfloat16" and device.type == "cpu" and not _multiplies_bfloat16():
+    if precision == "bfloat16" and device.type == "cpu" and not multiplies_bfloat16():
         say_once(
             "--precision bfloat16: this CPU has no instructions for it (AMX or AVX512-BF16); float32 is faster here"
         )
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
 
 
-def _multiplies_bfloat16() -> bool:
+def multiplies_bfloat16() -> bool:
+    """Whether this CPU does, in hardware."""
     try:
         flags = CPUINFO.read_text().split()
     except OSError:
