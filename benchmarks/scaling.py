@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from accel_rl import hardware
 from accel_rl.counts import Count
 from accel_rl.errors import ConfigError, RunError
 from accel_rl.optim.process_group import file_store
+from accel_rl.patience import Patience
 from accel_rl.process import before_torch, die_with_parent, tune_torch
 from benchmarks.program import program
 
@@ -118,14 +120,14 @@ def rows(folder: Path) -> list[dict[str, str]]:
 
 def watched(process: subprocess.Popen, folder: Path, seconds: float, patience_s: float) -> list[dict[str, str]]:
     """The rows of so many seconds of learning, and of longer where there are not yet two."""
-    deadline, until = time.monotonic() + patience_s, None
+    start, learning = Patience(patience_s), Patience(seconds)
     while process.poll() is None:
-        found, now = rows(folder), time.monotonic()
-        if until is None and found:
-            until = now + seconds
-        if (until is not None and now > until and len(found) > 1) or (now > deadline and len(found) < 2):
+        found = rows(folder)
+        if (learning.over and len(found) > 1) or (start.over and len(found) < 2):
             break
-        time.sleep(0.1)
+        start.spend(lambda _: time.sleep(0.05))
+        if found:
+            learning.spend(lambda _: time.sleep(0.05))
     return rows(folder)
 
 
@@ -135,7 +137,10 @@ def train(o: Options, experiment: str, ranks: int, is_async: bool) -> dict[str, 
         path, said = Path(folder) / "run", Path(folder) / "stderr"
         with open(said, "wb") as err:  # a pipe that nobody reads would stop it
             process = subprocess.Popen(
-                command(o, experiment, ranks, is_async, path), stdout=subprocess.DEVNULL, stderr=err
+                command(o, experiment, ranks, is_async, path),
+                stdout=subprocess.DEVNULL,
+                stderr=err,
+                preexec_fn=partial(die_with_parent, os.getpid()),
             )
         try:
             found = watched(process, path, o.seconds, o.patience)
