@@ -1,10 +1,12 @@
-"""What ranks cost beside an update: an all-reduce of A3C-Net's gradient, over gloo and through shared memory, and a
+"""What ranks cost beside an update: an all-reduce of A3C-Net's gradient, through shared memory and over gloo, and a
 push of it in locked chunks.
 
     U  an update of A2C on its batch (80 samples of 104x80x4 by default), nobody else there, milliseconds
-    S  the all-reduce through shared memory, as ranks of one machine do it on its cores
-    R  the collective and all that is done for it, the other ranks waiting in it
+    S  the all-reduce through shared memory, as all ranks of one machine do it, torchrun's, too; the others wait in it
+    R  the same over gloo, as ranks of several machines do it, which are here one: its sockets copy the gradient by the
+       core that learns, where a network would take its own time
     P  pull, rule and write-back in chunks, less the rule alone; the other ranks idle
+    Q  the same where another rank has pushed in between: parameters and rule state are pulled first
 
 Shares are of an update, medians of interleaved measurements.
 
@@ -147,6 +149,13 @@ class Parts:
     def push(self) -> float:
         return per_call(lambda: self.chunks.apply(1e-9, self.loss), self.n)
 
+    def push_after(self) -> float:
+        def act() -> None:
+            self.chunks.forget()
+            self.chunks.apply(1e-9, self.loss)
+
+        return per_call(act, self.n)
+
     def close(self) -> None:
         os.close(self._fd)
 
@@ -200,7 +209,7 @@ def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
 
 def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[float]]]:
     """(parameters, milliseconds of each part by turn)."""
-    names = ("update", "clip", "rule", "all_reduce", "shared_reduce", "push")
+    names = ("update", "clip", "rule", "all_reduce", "shared_reduce", "push", "push_after")
     found: dict[str, list[float]] = {name: [] for name in names}
     with met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group:
         parts = Parts(o, group, gradients)
@@ -228,6 +237,7 @@ def measure(o: Options) -> dict[str, Any]:
         "all_reduce_share": (m["all_reduce"] - m["clip"]) / m["update"],
         "shared_reduce_share": (m["shared_reduce"] - m["clip"]) / m["update"],
         "push_share": (m["push"] - m["rule"]) / m["update"],
+        "push_after_share": (m["push_after"] - m["rule"]) / m["update"],
     }
 
 
@@ -237,12 +247,13 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
     return [
         f"an update of {r['batch']} samples, {r['parameters']:,} parameters: {m['update']:.2f} ms, "
         f"of which clip and rule {m['rule']:.2f} ms",
-        f"all-reduce over gloo, {o.ranks} ranks: {m['all_reduce'] - m['clip']:.2f} ms beyond the clip, "
-        f"{100 * r['all_reduce_share']:.1f} %",
-        f"all-reduce through shared memory: {m['shared_reduce'] - m['clip']:.2f} ms beyond the clip, "
-        f"{100 * r['shared_reduce_share']:.1f} %",
+        f"all-reduce through shared memory (all ranks on one machine), {o.ranks} ranks: "
+        f"{m['shared_reduce'] - m['clip']:.2f} ms beyond the clip, {100 * r['shared_reduce_share']:.1f} %",
+        f"all-reduce over gloo (ranks of several machines; here both ends are this one), {o.ranks} ranks: "
+        f"{m['all_reduce'] - m['clip']:.2f} ms beyond the clip, {100 * r['all_reduce_share']:.1f} %",
         f"push in {o.chunks} locked chunks: {m['push'] - m['rule']:.2f} ms beyond the rule, "
-        f"{100 * r['push_share']:.1f} %",
+        f"{100 * r['push_share']:.1f} %; where another rank has pushed in between: "
+        f"{m['push_after'] - m['rule']:.2f} ms, {100 * r['push_after_share']:.1f} %",
     ]
 
 

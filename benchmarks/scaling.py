@@ -3,49 +3,55 @@
     1  sampling speed with A3C-Net by total simulator count, in thousands of samples/s: all ranks meet every five steps
        (sync), or run on their own (async)
     2  hours to complete 50 million steps: A2C and A3C with 16 environments a rank, PPO and APPO with 8
-    3  the same for DQN-512 (also asynchronous), epsilon-Rainbow-512 and CAT-DQN-2048, past a replay's random start
+    3  the same for DQN-512 (also asynchronous), epsilon-Rainbow-512 and CAT-DQN-2048, past a replay's random start,
+       which is short here (--fill; the paper: 50,000 steps), and so is the replay
 
 Beside the hours stand env steps/s, and of each rank's time the share that went into all-reduce or pushes and into
-waiting for locks. Ranks share the machine's cores (and --gpus) evenly.
+waiting for locks. Ranks share the machine's cores (and --gpus) evenly. A case that does not come to its end is said,
+and the others go on.
 
     python -m benchmarks.scaling --tables 1 2 3 --ranks 1 2 4 8 --json OUT
 """
 
+import contextlib
 import csv
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from accel_rl import hardware
 from accel_rl.counts import Count
 from accel_rl.errors import ConfigError, RunError
 from accel_rl.optim.process_group import file_store
+from accel_rl.patience import Patience
 from accel_rl.process import before_torch, die_with_parent, tune_torch
 from benchmarks.program import program
 
 STEPS = 50_000_000
-START_S = 600.0  # till two rounds were learned from
-Q = ("--replay.size", 40_000, "--replay.start", 4_096)
-RUNS: dict[int, dict[str, tuple[str, tuple[object, ...], bool]]] = {  # experiment, more options, whether asynchronous
+REPLAY = 40_000  # ten times what is in it at the start: drawing does not depend on how full it is
+END_S = 30.0
+RUNS: dict[int, dict[str, tuple[str, bool]]] = {  # experiment, whether asynchronous
     2: {
-        "A2C": ("a2c_ranks", (), False),
-        "A3C": ("a3c", (), True),
-        "PPO": ("ppo_ranks", (), False),
-        "APPO": ("appo", (), True),
+        "A2C": ("a2c_ranks", False),
+        "A3C": ("a3c", True),
+        "PPO": ("ppo_ranks", False),
+        "APPO": ("appo", True),
     },
     3: {
-        "DQN-512": ("dqn_scaling", Q, False),
-        "DQN-512 *": ("async_dqn", Q, True),
-        "e-RAINBOW-512": ("rainbow_512", Q, False),
-        "CAT-DQN-2048": ("c51_scaling", Q, False),
+        "DQN-512": ("dqn_scaling", False),
+        "DQN-512 *": ("async_dqn", True),
+        "e-RAINBOW-512": ("rainbow_512", False),
+        "CAT-DQN-2048": ("c51_scaling", False),
     },
 }
 ENVS = {"a2c_ranks": 16, "ppo_ranks": 8}  # of a rank; where all ranks' are asked for
@@ -67,6 +73,12 @@ class Options:
     """Of one measurement, past the start."""
     repeats: Count = 3
     """Turns; medians are reported."""
+    fill: Count = 4_096
+    """Table 3: env steps of random play that the replay begins with."""
+    patience: float = 600.0
+    """Until two rounds were learned from, seconds; a case that takes longer is given up."""
+    only: tuple[str, ...] = ()
+    """Rows of Tables 2 and 3, such as A2C DQN-512. Default: all."""
     json: str = ""
     """Also write everything to this file."""
 
@@ -74,10 +86,8 @@ class Options:
 # -- training ------------------------------------------------------------
 
 
-def command(
-    o: Options, experiment: str, more: tuple[object, ...], ranks: int, is_async: bool, folder: Path
-) -> list[str]:
-    flags: list[object] = ["--game", o.game, "--ranks", ranks, *more]
+def command(o: Options, experiment: str, ranks: int, is_async: bool, folder: Path) -> list[str]:
+    flags: list[object] = ["--game", o.game, "--ranks", ranks]
     if experiment in ENVS:
         flags += ["--envs", ENVS[experiment] * ranks]
     if experiment == "ppo_ranks":
@@ -86,9 +96,17 @@ def command(
         flags += ["--update", "async"]
     if o.gpus:
         flags += ["--gpus", ",".join(o.gpus.split(",")[:ranks])]
-    flags += ["--env-steps", STEPS, "--log.interval", 512, "--evaluation.interval", 0, "--checkpoint.interval", 0]
+    if replays(experiment):  # a row after every round: it takes long
+        flags += ["--replay.size", max(REPLAY, 2 * o.fill), "--replay.start", o.fill, "--log.interval", 64]
+    else:
+        flags += ["--log.interval", 512]
+    flags += ["--env-steps", STEPS, "--evaluation.interval", 0, "--checkpoint.interval", 0]
     flags += ["--decorrelation-steps", 30, "--run-dir", folder]
     return [sys.executable, "-m", "accel_rl", "train", f"experiments.stooke:{experiment}", *map(str, flags)]
+
+
+def replays(experiment: str) -> bool:
+    return experiment in [e for e, _ in RUNS[3].values()]
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
@@ -100,37 +118,39 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return []
 
 
-def watched(process: subprocess.Popen, folder: Path, seconds: float) -> list[dict[str, str]]:
+def watched(process: subprocess.Popen, folder: Path, seconds: float, patience_s: float) -> list[dict[str, str]]:
     """The rows of so many seconds of learning, and of longer where there are not yet two."""
-    deadline, until = time.monotonic() + START_S, None
+    start, learning = Patience(patience_s), Patience(seconds)
     while process.poll() is None:
-        found, now = rows(folder), time.monotonic()
-        if until is None and found:
-            until = now + seconds
-        if now > deadline or (until is not None and now > until and len(found) > 1):
+        found = rows(folder)
+        if (learning.over and len(found) > 1) or (start.over and len(found) < 2):
             break
-        time.sleep(0.1)
+        start.spend(lambda _: time.sleep(0.05))
+        if found:
+            learning.spend(lambda _: time.sleep(0.05))
     return rows(folder)
 
 
-def train(o: Options, experiment: str, more: tuple[object, ...], ranks: int, is_async: bool) -> dict[str, float]:
+def train(o: Options, experiment: str, ranks: int, is_async: bool) -> dict[str, float]:
     """env steps/s between the first row and the last, and the shares of time. ConfigError, RunError: the run's own."""
     with tempfile.TemporaryDirectory() as folder:
         path, said = Path(folder) / "run", Path(folder) / "stderr"
         with open(said, "wb") as err:  # a pipe that nobody reads would stop it
             process = subprocess.Popen(
-                command(o, experiment, more, ranks, is_async, path), stdout=subprocess.DEVNULL, stderr=err
+                command(o, experiment, ranks, is_async, path),
+                stdout=subprocess.DEVNULL,
+                stderr=err,
+                preexec_fn=partial(die_with_parent, os.getpid()),
             )
         try:
-            found = watched(process, path, o.seconds)
+            found = watched(process, path, o.seconds, o.patience)
             if process.poll() is not None or len(found) < 2:
                 lines = said.read_text().strip().splitlines()
-                slow = f"its first two rounds of learning took more than {START_S:g} s"
+                slow = f"its first two rounds of learning took more than {o.patience:g} s"
                 error = ConfigError if process.poll() == 2 else RunError
                 raise error(f"{experiment} on {ranks} ranks: {lines[-1] if process.poll() and lines else slow}")
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
+            end(process)
     first, last = found[0], found[-1]
     wall = float(last["wall_s"]) - float(first["wall_s"])
     share = {
@@ -138,6 +158,17 @@ def train(o: Options, experiment: str, more: tuple[object, ...], ranks: int, is_
         for name in ("exchange_s", "lock_wait_s")
     }
     return {"steps_per_s": (int(last["env_steps"]) - int(first["env_steps"])) / wall, **share}
+
+
+def end(process: subprocess.Popen) -> None:
+    """With all that it has started, and without the checkpoint that it would write if it were asked to end."""
+    if process.poll() is None:
+        everything = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        for p in everything:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                p.kill()
+        psutil.wait_procs(everything, timeout=END_S)
+    process.wait()
 
 
 # -- sampling ------------------------------------------------------------
@@ -157,7 +188,11 @@ def sample(o: Options, simulators: int, ranks: int, sync: bool) -> dict[str, flo
         for r in range(ranks)
     ]
     try:
-        ends = [p.communicate(timeout=START_S + o.seconds)[0] for p in processes]
+        ends = [p.communicate(timeout=o.patience + o.seconds)[0] for p in processes]
+        if any(p.returncode for p in processes):
+            raise RunError(f"{simulators} simulators on {ranks} ranks: exit codes {[p.returncode for p in processes]}")
+    except subprocess.TimeoutExpired as e:
+        raise RunError(f"{simulators} simulators on {ranks} ranks: more than {o.patience:g} s") from e
     finally:
         for p in processes:
             p.kill()
@@ -222,10 +257,10 @@ def cases(o: Options) -> dict[tuple[int, str, int], Any]:
                 for column, sync in enumerate((True, False)):
                     found[1, str(n), column] = lambda n=n, sync=sync: sample(o, n, max(o.ranks), sync)
             continue
-        for name, (experiment, more, is_async) in RUNS[table].items():
-            for ranks in o.ranks:
+        for name, (experiment, is_async) in RUNS[table].items():
+            for ranks in o.ranks if not o.only or name in o.only else ():
                 if ranks > 1 or not is_async:  # as in the paper: one asynchronous rank is none
-                    found[table, name, ranks] = lambda e=experiment, m=more, r=ranks, a=is_async: train(o, e, m, r, a)
+                    found[table, name, ranks] = lambda e=experiment, r=ranks, a=is_async: train(o, e, r, a)
     return found
 
 
@@ -233,7 +268,10 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
     medians = {}
     for case, found in result["results"].items():
         table, row, column = case.split("/")
-        medians[int(table), row, int(column)] = {k: statistics.median(m[k] for m in found) for k in found[0]}
+        ended = [m for m in found if "failed" not in m]
+        medians[int(table), row, int(column)] = (
+            {k: statistics.median(m[k] for m in ended) for k in ended[0]} if ended else {}
+        )
     lines: list[str] = []
     cores = len(hardware.usable_cores())
     for table in o.tables:
@@ -242,26 +280,28 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
             lines.append(f"Table 1, {max(o.ranks)} ranks on {cores} cores, thousands of samples/s")
             lines.append("| # SIMS (PER CORE) | SYNC | ASYNC |")
             for n in o.simulators:
-                sync, free = (mine[str(n), c]["steps_per_s"] / 1e3 for c in (0, 1))
-                lines.append(f"| {n} ({n / cores:g}) | {sync:.1f} | {free:.1f} |")
+                rates = [mine[str(n), c].get("steps_per_s") for c in (0, 1)]
+                cells = ["did not end" if r is None else f"{r / 1e3:.1f}" for r in rates]
+                lines.append(f"| {n} ({n / cores:g}) | {' | '.join(cells)} |")
             continue
         what = "# GPU" if o.gpus else "ranks"
         lines.append(
             f"Table {table}, hours to complete 50 million steps (env steps/s; exchange, of it lock wait, % of time)"
+            + (f", past a replay's start of {o.fill:,} steps" if table == 3 else "")
         )
         lines.append(f"| ALGORITHM | {' | '.join(f'{r} {what} ({cores} CPU)' for r in o.ranks)} |")
         for name in RUNS[table]:
-            cells = []
-            for r in o.ranks:
-                m = mine.get((name, r))
-                cells.append(
-                    "–"
-                    if m is None
-                    else f"{STEPS / m['steps_per_s'] / 3600:.1f} ({m['steps_per_s']:,.0f}; "
-                    f"{100 * m['exchange_s']:.1f}, {100 * m['lock_wait_s']:.1f})"
-                )
+            cells = [cell(mine.get((name, r))) for r in o.ranks]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
+
+
+def cell(m: dict[str, float] | None) -> str:
+    """Of a measurement; {}: it did not come to its end; None: there is none."""
+    if not m:
+        return "–" if m is None else "did not end"
+    hours = f"{STEPS / m['steps_per_s'] / 3600:.1f}" if m["steps_per_s"] else "inf"
+    return f"{hours} ({m['steps_per_s']:,.0f}; {100 * m['exchange_s']:.1f}, {100 * m['lock_wait_s']:.1f})"
 
 
 def check(o: Options) -> None:
@@ -270,6 +310,12 @@ def check(o: Options) -> None:
             raise ConfigError(f"--tables {t}: must be of 1, 2, 3")
     if not o.ranks or min(o.ranks) < 1 or o.repeats < 1 or not o.seconds > 0:
         raise ConfigError(f"--ranks {o.ranks} --repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
+    if not o.patience > 0:
+        raise ConfigError(f"--patience {o.patience}: must be above 0")
+    names = [name for t in o.tables if t > 1 for name in RUNS[t]]
+    for name in o.only:
+        if name not in names:
+            raise ConfigError(f"--only {name}: must be of {', '.join(names) or 'Tables 2 and 3'}")
     for n in o.simulators if 1 in o.tables else ():
         if n < 1 or n % (2 * max(o.ranks)):
             raise ConfigError(f"--simulators {n}: must divide by 2 groups x {max(o.ranks)} ranks")
@@ -278,14 +324,21 @@ def check(o: Options) -> None:
 
 
 def run(o: Options) -> dict[str, Any]:
-    measurements: dict[tuple[int, str, int], list[dict[str, float]]] = {}
+    measurements: dict[str, list[dict[str, Any]]] = {}
+    wrong = []
     for turn in range(o.repeats):
         for case, measure in cases(o).items():
-            measurements.setdefault(case, []).append(measure())
-            rate = measurements[case][-1]["steps_per_s"]
-            print(f"  {turn + 1}/{o.repeats}  table {case[0]} {case[1]} {case[2]}: {rate:,.0f} env steps/s",
-                  file=sys.stderr, flush=True)  # fmt: skip
-    return {"results": {"/".join(map(str, case)): found for case, found in measurements.items()}}
+            began, name = time.monotonic(), "/".join(map(str, case))
+            try:
+                found = measure()
+                said = f"{found['steps_per_s']:,.1f} env steps/s"
+            except RunError as e:
+                found, said = {"failed": str(e)}, str(e)
+                wrong.append(f"{name}: {e}")
+            measurements.setdefault(name, []).append(found)
+            line = f"  {turn + 1}/{o.repeats}  table {' '.join(map(str, case))}: {said}"
+            print(f"{line} ({time.monotonic() - began:.0f} s)", file=sys.stderr, flush=True)
+    return {"results": measurements, "wrong": wrong}
 
 
 def main(argv: list[str]) -> int:

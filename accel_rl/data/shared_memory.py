@@ -38,21 +38,32 @@ def _anonymous_file(size: int) -> int:
     return fd
 
 
+def _boot() -> str:
+    """Of this machine, and of no other: two may hold files of the same numbers."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as f:
+            return f.read().strip()
+    except OSError:
+        return "unknown"
+
+
 def address(fd: int) -> str:
     """Where other processes of this machine find an open file that has no name, while this one has it open."""
-    return f"/proc/{os.getpid()}/fd/{fd} {os.fstat(fd).st_ino}"
+    return f"/proc/{os.getpid()}/fd/{fd} {os.fstat(fd).st_ino} {_boot()}"
 
 
 def open_at(address: str) -> int:
     """A file descriptor of one's own. RunError where that file is not to be had: on another machine, or too late."""
-    path, inode = address.split()
+    path, inode, boot = address.split()
+    if boot != _boot():
+        raise RunError(f"the shared memory {path} is another machine's")
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as e:
-        raise RunError(f"the shared memory {path} cannot be opened: {e.strerror}; is it another machine's?") from e
+        raise RunError(f"the shared memory {path} cannot be opened: {e.strerror}; is it another container's?") from e
     if os.fstat(fd).st_ino != int(inode):
         os.close(fd)
-        raise RunError(f"{path} is another file than the one that was offered; is that of another machine?")
+        raise RunError(f"{path} is another file than the one that was offered; is that another container's?")
     return fd
 
 

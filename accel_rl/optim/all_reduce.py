@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+import traceback
 from typing import Any
 
 import torch
@@ -11,7 +12,9 @@ from torch import Tensor
 from accel_rl.errors import RunError
 from accel_rl.optim.exchange import Local
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
+from accel_rl.optim.process_group import leave
 from accel_rl.optim.rules import Rule
+from accel_rl.optim.watch import Watch
 
 SETTLE_S = 3.0  # all whom a failure leaves have noticed it
 
@@ -23,6 +26,7 @@ class Collective:
     def __init__(self, store: Any) -> None:
         """store: what the ranks have met through."""
         self.rank, self.size, self.store = dist.get_rank(), dist.get_world_size(), store
+        self.watch = Watch({})  # of the others' processes, as far as they can be seen from here
 
     def sum_(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.SUM)
@@ -49,9 +53,27 @@ class Collective:
             dist.all_reduce(x, op)
         return x
 
+    def failed(self, what: str, why: str) -> RunError:
+        """What could not be exchanged, and what that means: whoever else is well says so in the store, too; the rest is
+        named."""
+        return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
+
+    def _missing(self) -> str:
+        others = [r for r in range(self.size) if r != self.rank]
+        deadline = time.monotonic() + SETTLE_S
+        try:
+            self.store.set(f"well/{self.rank}", "1")
+            leave()  # those who wait for this rank, and not for the one that is gone, then know as well
+            while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
+                others = [r for r in others if not self.store.check([f"well/{r}"])]
+                time.sleep(0.02)
+        except RuntimeError:
+            return "another rank is gone or hangs, and so is the ranks' store"
+        return f"rank {', '.join(map(str, others))} is gone or hangs" if others else "the ranks lost each other"
+
 
 class _Named:
-    """What a collective's failure means, in one line: whoever else is well says so in the store, the rest is named."""
+    """A collective's failure in one line."""
 
     def __init__(self, group: Collective, what: str):
         self.group, self.what = group, what
@@ -60,21 +82,8 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            why = " ".join(str(error).split())[:200]
-            line = f"{self._missing()}: {self.what} could not be exchanged (rank {self.group.rank}: {why})"
-            raise RunError(line) from error
-
-    def _missing(self) -> str:
-        store, others = self.group.store, [r for r in range(self.group.size) if r != self.group.rank]
-        deadline = time.monotonic() + SETTLE_S
-        try:
-            store.set(f"well/{self.group.rank}", "1")
-            while others and time.monotonic() < deadline:
-                others = [r for r in others if not store.check([f"well/{r}"])]
-                time.sleep(0.02)
-        except RuntimeError:
-            return "another rank is gone or hangs, and so is the ranks' store"
-        return f"rank {', '.join(map(str, others))} is gone or hangs" if others else "the ranks lost each other"
+            traceback.clear_frames(trace)  # they keep the group's connections open
+            raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error
 
 
 class AllReduce(Local):

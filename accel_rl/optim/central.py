@@ -98,16 +98,21 @@ class Central:
         tensors = dict(copy.tensors)
         return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
 
-    def write(self, k: int, parameters: Tensor, state: dict[str, Any]) -> None:
-        """A new version of chunk k; with its lock held."""
+    def fill(self, k: int, part: slice, parameters: Tensor, state: dict[str, Any]) -> None:
+        """`part` of what is to be chunk k's next version, from the whole chunk's; with its lock held."""
+        tensors = self._copies[k][(int(self._words[k, 0]) & 1) ^ 1].tensors
+        stream(tensors["parameters"][part], parameters[part])
+        for name, value in state.items():
+            if isinstance(value, Tensor):
+                stream(tensors[name][part], value[part])
+
+    def publish(self, k: int, state: dict[str, Any]) -> None:
+        """What all parts were filled with is chunk k's new version; with its lock held."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]
-        stream(copy.tensors["parameters"], parameters)
         for name, value in state.items():
-            if isinstance(value, Tensor):
-                stream(copy.tensors[name], value)
-            else:
+            if not isinstance(value, Tensor):
                 copy.numbers[name][0] = value
         if self._checks:
             copy.check[0] = copy.checksum(version)

@@ -76,9 +76,10 @@ class LockedChunks(Local):
         for k in self._free():
             self._read_parameters(k)
             self._read_state(k)
-            part = self.parts[k]
-            self.rules[k].step(self.flat.data[part], self.flat.grad[part], learning_rate)
-            self._write(k)
+            rule, data, grad = self.rules[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
+            for part in rule.pieces(data, grad, learning_rate):  # each is written back while it is in the cache
+                self.central.fill(k, part, data, rule.state_dict())
+            self._publish(k)
         self.refreshed += 1
         self.times["exchange_s"] += time.monotonic() - began
 
@@ -107,8 +108,17 @@ class LockedChunks(Local):
             self.rules[k].load_state_dict(self.central.read(k)[1])
             self._states[k] = version
 
+    def forget(self) -> None:
+        """As if others had pushed: everything is pulled anew."""
+        self._parameters, self._states = [-1] * len(self.parts), [-1] * len(self.parts)
+
     def _write(self, k: int) -> None:
-        self.central.write(k, self.flat.data[self.parts[k]], self.rules[k].state_dict())
+        data = self.flat.data[self.parts[k]]
+        self.central.fill(k, slice(0, len(data)), data, self.rules[k].state_dict())
+        self._publish(k)
+
+    def _publish(self, k: int) -> None:
+        self.central.publish(k, self.rules[k].state_dict())
         self._parameters[k] = self._states[k] = self.central.version(k)
 
     # -- checkpoints ------------------------------------------------------------

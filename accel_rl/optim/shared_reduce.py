@@ -21,6 +21,7 @@ from accel_rl.optim.all_reduce import AllReduce, Collective
 from accel_rl.optim.central import chunks
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.rules import Rule
+from accel_rl.optim.watch import Watch
 from accel_rl.patience import Patience
 
 _LINE = 8  # int64 of a cache line
@@ -50,6 +51,8 @@ class SharedReduce(AllReduce):
         peers.least(0)
         memory = memory or SharedArrays.attach(layout, fd)
         self._answer_s, self._memory = answer_s, memory
+        pids = peers.gather(os.getpid())
+        peers.watch = Watch({r: pid for r, pid in enumerate(pids) if r != peers.rank})
         self._turns, self._squares = memory["turns"], memory["squares"]
         self._parts, self._sum = torch.from_numpy(memory["parts"]), torch.from_numpy(memory["sum"])
         shares = chunks(n - 2, R)
@@ -82,6 +85,8 @@ class SharedReduce(AllReduce):
                 return
             os.sched_yield()
         while not (turns[:, 0] >= turn).all():
+            if (gone := self.peers.watch.gone()) and not (turns[:, 0] >= turn).all():
+                raise self.peers.failed("a gradient", f"the process of rank {', '.join(map(str, gone))} has ended")
             if patience.over:
                 late = ", ".join(str(r) for r in range(len(turns)) if turns[r, 0] < turn)
                 raise RunError(f"rank {late} is gone or hangs: no gradient within {self._answer_s:g} s")

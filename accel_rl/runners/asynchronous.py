@@ -12,7 +12,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
-from accel_rl.errors import RunError
+from accel_rl.errors import ConfigError, RunError
 from accel_rl.optim.central import Central
 from accel_rl.optim.exchange import Exchange
 from accel_rl.optim.flat import FlatParameters
@@ -20,6 +20,7 @@ from accel_rl.optim.group import GroupConfig
 from accel_rl.optim.locked_chunk import LockedChunks
 from accel_rl.optim.multi_step_adam import MultiStepAdam
 from accel_rl.optim.peers import Alone
+from accel_rl.optim.watch import Watch
 from accel_rl.runners.board import Board
 from accel_rl.runners.checkpoint import Checkpoints, load
 from accel_rl.samplers.episodes import EpisodeTracker
@@ -48,9 +49,20 @@ class Clock(Alone):
 class Asynchronous:
     """One of several ranks that share a board and central parameters."""
 
-    def __init__(self, rank: int, config: GroupConfig, board: Board, central_fd: int, env_steps: int | None):
-        """env_steps: of the run's checkpoint that all go on from; None: a new run."""
+    def __init__(
+        self,
+        rank: int,
+        config: GroupConfig,
+        board: Board,
+        central_fd: int,
+        env_steps: int | None,
+        watch: Watch | None = None,
+        until: int = 0,
+    ):
+        """env_steps: of the run's checkpoint that all go on from; None: a new run. watch: of the others, where nobody
+        replaces those who are lost before `until` env steps of all."""
         self.rank, self.size, self._config = rank, config.size, config
+        self._watch, self._until, self.lost = watch, until, list[int]()
         self._board, self._fd, self._from = board, central_fd, env_steps
         self.peers = Clock(board, rank)
         self._pulls: PullingAgent | None = None
@@ -63,22 +75,42 @@ class Asynchronous:
     @classmethod
     def meet(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "Asynchronous":
         """Where nobody has handed out the shared memory: rank 0 makes it, says in `store` where it is, and goes on when
-        all have it. It has no name, so that nothing of it is left, whoever dies. RunError."""
+        all have it. It has no name, so that nothing of it is left, whoever dies; where a rank does, the others see it.
+        RunError; ConfigError where not all ranks are one machine's."""
         g, files = config.group, ("board", "central")
-        if rank:
-            fds = {name: open_at(store.get(name).decode()) for name in files}
-            store.set(f"joined/{rank}", "1")
-            return cls.join({"rank": rank, "env_steps": env_steps, **fds}, config)
-        board, central = Board.create(g.size, config.log.window), os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
-        for name, fd in zip(files, (board.fd, central), strict=True):
-            store.set(name, address(fd))
-        for r in range(1, g.size):
+        if rank == 0:
+            board = Board.create(g.size, config.log.window)
+            central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
+            for name, fd in zip(files, (board.fd, central), strict=True):
+                store.set(name, address(fd))
+        else:
+            try:
+                fds = [open_at(store.get(name).decode()) for name in files]
+            except RunError as e:
+                store.set(f"joined/{rank}", f"0 {e}")
+                raise cls._apart(rank, str(e)) from e
+            board, central = Board.attach(g.size, config.log.window, fds[0]), fds[1]
+        store.set(f"joined/{rank}", str(os.getpid()))
+        pids = {}
+        for r in range(g.size):
             try:
                 store.wait([f"joined/{r}"], timedelta(seconds=g.answer_s))
             except RuntimeError as e:
                 why = " ".join(str(e).split())[:200]
                 raise RunError(f"rank {r} has not come within {g.answer_s:g} s: {why}") from e
-        return cls(0, g, board, central, env_steps)
+            pid, _, why = store.get(f"joined/{r}").decode().partition(" ")
+            if why:
+                raise cls._apart(r, why)
+            pids[r] = int(pid)
+        watch = Watch({r: pid for r, pid in pids.items() if r != rank})
+        return cls(rank, g, board, central, env_steps, watch, config.env_steps)
+
+    @staticmethod
+    def _apart(rank: int, why: str) -> ConfigError:
+        return ConfigError(
+            f"--update async: its ranks share one machine's memory, and rank {rank} does not see rank 0's ({why}); "
+            "--nnodes 1, or --update all-reduce"
+        )
 
     def state(self, checkpoints: Checkpoints) -> dict[str, Any] | None:
         """What this rank goes on from: its own newest state, which need not be of the same moment as others'."""
@@ -101,6 +133,8 @@ class Asynchronous:
         while not (first or self._board.begun):
             if time.monotonic() > deadline:
                 raise RunError(f"rank {self.rank}: rank 0 has not begun within {START_S:g} s")
+            if self._watch and 0 in self._watch.gone():
+                raise RunError(f"rank {self.rank}: rank 0 is gone, and had not begun")
             time.sleep(0.01)
         exchange.connect(Central(exchange.parts, exchange.states(), self._fd, create=first), publish=first)
         exchange.lead = self._config.lead if not env_steps else 0
@@ -120,7 +154,9 @@ class Asynchronous:
         return self._board.env_steps()
 
     def stops(self, asked: bool) -> bool:
-        return asked
+        if self._watch and not asked and self._board.env_steps() < self._until:
+            self.lost = self._watch.gone()
+        return asked or bool(self.lost)
 
     def agreed(self, done: bool) -> bool:
         return done or self.rank > 0  # nobody waits for an evaluation

@@ -31,14 +31,14 @@ class Synchronous:
     def __init__(self, store: Any, answer_s: float, hash_interval: int, shared: int | None = None):
         self.peers = Collective(store)
         self.rank, self.size = self.peers.rank, self.peers.size
-        self._store, self._answer_s, self._hash_interval, self._shared = store, answer_s, hash_interval, shared
+        self._store, self._answer_s, self._hash_interval, self.shared = store, answer_s, hash_interval, shared
         self._turns = 0  # waits so far: the same on every rank
         self._beaten = 0.0
 
     def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
         rule, norm, interval = algo.build_rule(len(flat.data)), algo.max_grad_norm, self._hash_interval
-        if self._shared is not None and flat.data.device.type == "cpu":
-            return SharedReduce(flat, rule, norm, self.peers, interval, self._shared, self._answer_s)
+        if self.shared is not None and flat.data.device.type == "cpu":
+            return SharedReduce(flat, rule, norm, self.peers, interval, self.shared, self._answer_s)
         return AllReduce(flat, rule, norm, self.peers, interval)
 
     def agent(self, agent: Any, exchange: Exchange) -> Any:

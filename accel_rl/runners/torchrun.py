@@ -2,23 +2,27 @@
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
-Where a rank dies, its agent ends all others, asynchronous ones, too: SIGTERM, which lets these save, and SIGKILL 30
-seconds later. With torchrun's --max-restarts it then starts all anew, and they go on from their checkpoints.
+Where a rank dies, its agent ends its others, asynchronous ones, too: SIGTERM, which lets these save, and SIGKILL 30
+seconds later; the ranks of other agents see it, save if they are asynchronous, and end. With torchrun's --max-restarts
+every agent then starts its ranks anew, and they go on from their checkpoints.
 """
 
+import contextlib
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from accel_rl.config import TrainConfig
-from accel_rl.errors import ConfigError
+from accel_rl.data.shared_memory import address, open_at
+from accel_rl.errors import ConfigError, RunError
 from accel_rl.optim.process_group import environment_store
 from accel_rl.process import die_with_parent
 from accel_rl.runners import ranks
 from accel_rl.runners.asynchronous import Asynchronous
 from accel_rl.runners.checkpoint import Checkpoints, load
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.synchronous import met
+from accel_rl.runners.synchronous import Synchronous, met
 from accel_rl.runners.trainer import Result, Trainer
 
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -37,11 +41,6 @@ class Place:
     def fit(self, config: TrainConfig) -> TrainConfig:
         """The configuration with this many ranks. ConfigError for one that wants others."""
         g = config.group
-        if g.update == "async" and self.local_size != self.size:
-            raise ConfigError(
-                f"--update async: its ranks share one machine's memory, and of {self.size} torchrun has started "
-                f"{self.local_size} here; --nnodes 1 --nproc-per-node {self.size}, or --update all-reduce"
-            )
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
         if self.max_restarts and not config.run_dir:
@@ -82,11 +81,27 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
     if config.group.update == "async":
         free = Asynchronous.meet(store, rank, of_rank, steps if steps >= 0 else None)
         result = Trainer(of_rank, folder, free.state(checkpoints), free).run()
+        if free.lost:
+            gone = ", ".join(map(str, free.lost))
+            raise RunError(f"rank {rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
         return config, run, result if rank == 0 else None
     state = load(checkpoints.path(steps)) if steps >= 0 else None
     with met(of_rank, store, rank, size, place.local_size) as group:
+        group.shared = _gradients(store, group)
         result = Trainer(of_rank, folder, state, group).run()
     return config, run, result if rank == 0 else None
+
+
+def _gradients(store: Any, group: Synchronous) -> int | None:
+    """A file for the gradients where all ranks, of however many agents, are one machine's; else None."""
+    fd = None
+    if group.rank == 0:
+        fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
+        store.set("gradients", address(fd))
+    else:
+        with contextlib.suppress(RunError):  # another machine's: over the network, then
+            fd = open_at(store.get("gradients").decode())
+    return fd if group.peers.least(int(fd is not None)) else None
 
 
 def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, int]:

@@ -49,6 +49,8 @@ MAINS = {
         ("scaling", ["--tables", "4"], ["--tables 4", "1, 2, 3"]),
         ("scaling", ["--ranks", "0"], ["at least 1"]),
         ("scaling", ["--ranks", "3"], ["powers of 2"]),
+        ("scaling", ["--only", "A4C"], ["--only A4C", "A3C"]),
+        ("scaling", ["--patience", "0"], ["--patience 0"]),
         ("scaling", ["--tables", "1", "--simulators", "3"], ["--simulators 3", "2 ranks"]),
         ("exchange", ["--network", "resnet"], ["resnet", "a3c"]),
         ("exchange", ["--chunks", "0"], ["--chunks 0", "at least 1"]),
@@ -126,7 +128,9 @@ def test_exchange_runs(tmp_path: Path, capsys) -> None:
     result = json.loads(file.read_text())["result"]
     assert result["parameters"] > 850_000 and result["batch"] == 10
     assert {len(v) for v in result["milliseconds"].values()} == {2} and result["all_reduce_share"] > 0
-    assert "all-reduce over gloo, 2 ranks" in capsys.readouterr().out
+    assert result["median"]["push_after"] > 0 and result["median"]["push"] > 0
+    out = capsys.readouterr().out
+    assert "several machines; here both ends are this one), 2 ranks" in out and "pushed in between" in out
 
 
 @pytest.mark.slow
@@ -141,6 +145,26 @@ def test_scaling_runs(tmp_path: Path, capsys) -> None:
     assert results["2/A2C/2"][0]["exchange_s"] > 0 and results["2/A3C/2"][0]["exchange_s"] > 0
     out = capsys.readouterr().out
     assert "| # SIMS (PER CORE) | SYNC | ASYNC |" in out and "| A3C | – |" in out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_scaling_of_learning_from_a_replay_runs(tmp_path: Path, capsys) -> None:
+    short = ("--ranks", "1", "2", "--seconds", "1", "--repeats", "1", "--fill", "600")
+    assert scaling.main(["--tables", "3", *short, "--only", "DQN-512", "DQN-512 *"]) == 0
+    out = capsys.readouterr().out
+    assert "past a replay's start of 600 steps" in out and "| CAT-DQN-2048 | – | – |" in out and "did not" not in out
+
+
+def test_scaling_goes_on_past_a_case_that_does_not_end(tmp_path: Path, capsys) -> None:
+    """A run is given a tenth of a second; the table is printed all the same, and nothing is left."""
+    file = tmp_path / "out.json"
+    short = ("--tables", "2", "--ranks", "2", "--repeats", "1", "--patience", "0.1", "--only", "A2C", "A3C")
+    assert scaling.main([*short, "--json", str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert "| A2C | did not end |" in out and "| A3C | did not end |" in out and "| PPO | – |" in out
+    assert err.count("took more than 0.1 s") == 2
+    assert list(json.loads(file.read_text())["results"]) == ["2/A2C/2", "2/A3C/2"]
 
 
 @pytest.mark.slow

@@ -107,9 +107,11 @@ def test_an_open_file_is_found_by_its_address(shared):
     other["one"][...] = 5
     assert other.fd != shared.fd and int(shared["one"]) == 5
     other.close()
-    path, inode = where.split()
+    path, inode, boot = where.split()
     with pytest.raises(RunError, match="another file"):
-        open_at(f"{path} {int(inode) + 1}")
+        open_at(f"{path} {int(inode) + 1} {boot}")
+    with pytest.raises(RunError, match="another machine's"):
+        open_at(f"{path} {inode} {boot[::-1]}")
     shared.close()
     with pytest.raises(RunError, match="cannot be opened"):
         open_at(where)

@@ -86,11 +86,6 @@ def test_one_line_and_exit_code_2(argv, parts, capsys, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("argv", "environment", "parts"),
     [
-        (
-            [*PONG, "--update", "async"],
-            {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"},
-            ["--update async", "of 4", "started 2 here", "--nnodes 1 --nproc-per-node 4"],
-        ),
         ([*PONG, "--ranks", "4"], {}, ["--ranks 4", "started 2"]),
         (PONG, {"TORCHELASTIC_MAX_RESTARTS": "3"}, ["--run-dir", "--max-restarts"]),
         (PONG, {"RANK": "first"}, ["RANK", "first"]),

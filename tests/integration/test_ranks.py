@@ -193,31 +193,39 @@ def end(agents):
     return children
 
 
-def test_two_torchrun_agents_train(tmp_path):
-    agents = two_agents(tmp_path / "run", *CARTPOLE, "--env-steps", 4_000)
+@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
+def test_two_torchrun_agents_train(tmp_path, update):
+    agents = two_agents(tmp_path / "run", *CARTPOLE, "--update", update, "--env-steps", 4_000)
     try:
         ends = [a.communicate(timeout=200) for a in agents]
         assert [a.returncode for a in agents] == [0, 0], ends
     finally:
         end(agents)
-    table = rows(tmp_path / "run")
-    assert int(table[-1]["env_steps"]) == 4_000 and int(table[-1]["updates"]) == 4_000 // 40
-    assert "finished at 4,000 env steps" in ends[0][0]
+    steps, updates = (int(rows(tmp_path / "run")[-1][name]) for name in ("env_steps", "updates"))
+    assert 4_000 <= steps < (4_001 if update == "all-reduce" else 4_200) and updates == steps // 40
+    assert f"finished at {steps:,} env steps" in ends[0][0]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
 @pytest.mark.parametrize("victim", ["rank", "agent", "store"])
-def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victim):
-    """A rank of the second agent, the second agent, or the first, which hosts the store."""
-    agents = two_agents(tmp_path / "run", *LONG, "--answer-s", 20)
+def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victim, update):
+    """A rank of the second agent, the second agent, or the first, which hosts the store; all see one memory."""
+    before = set(os.listdir("/dev/shm"))
+    agents = two_agents(tmp_path / "run", *LONG, "--update", update, "--answer-s", 20)
     try:
         wait_for(lambda: progressed(tmp_path / "run", 2), 120)
         children = descendants(*(a.pid for a in agents))
+        memory = "accel_rl_gradients" if update == "all-reduce" else "accel_rl_central"
+        assert len([c for c in children if any(memory in m.path for m in c.memory_maps())]) == 4
         target = {"agent": agents[1].pid, "store": agents[0].pid}.get(victim)
         os.kill(target or psutil.Process(agents[1].pid).children()[0].pid, signal.SIGKILL)
-        ends = [a.communicate(timeout=150) for a in agents]
-        assert all(a.returncode != 0 for a in agents) and gone(children)
-        if victim != "store":
+        ends = [a.communicate(timeout=60) for a in agents]
+        assert all(a.returncode != 0 for a in agents) and gone(children) and set(os.listdir("/dev/shm")) == before
+        if update == "async":
+            lost, left = {"rank": ("2", 0), "agent": ("2|3|2, 3", 0), "store": ("0|1|0, 1", 1)}[victim]
+            assert re.search(rf"rank ({lost}) is gone; stopped at [\d,]+ env steps, and saved", ends[left][1]), ends
+        elif victim != "store":
             missing = "rank 2 is" if victim == "rank" else "rank 2, 3 is"
             assert f"{missing} gone or hangs" in ends[0][1], ends[0][1]
     finally:
@@ -226,9 +234,11 @@ def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victi
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_torchrun_restarts_go_on_from_the_checkpoint(tmp_path):
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
+def test_torchrun_restarts_go_on_from_the_checkpoint(tmp_path, update):
     folder = tmp_path / "run"
-    agents = two_agents(folder, *CARTPOLE, "--env-steps", 40_000, "--checkpoint.interval", 2_000, restarts=1)
+    args = (*CARTPOLE, "--update", update, "--env-steps", 40_000, "--checkpoint.interval", 2_000)
+    agents = two_agents(folder, *args, restarts=1)
     try:
         wait_for(lambda: Checkpoints(folder / "checkpoints").steps(), 120)
         os.kill(psutil.Process(agents[1].pid).children()[0].pid, signal.SIGKILL)

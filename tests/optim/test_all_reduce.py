@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -52,6 +53,37 @@ def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
     assert len({r[f"{name}/hash"] for r in ranks[group]}) == 1
     assert one[f"{name}/rate"] == ranks[group][0][f"{name}/rate"]
     torch.testing.assert_close(ranks[group][0][name], one[name], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["gloo", "shared"])
+def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
+    """Also by those who wait for somebody else just then, and within seconds."""
+    fds = [os.memfd_create("gradients")] if shared else []
+    command = [sys.executable, "-m", "tests.optim.reduce_until_killed"]
+    processes = [
+        subprocess.Popen(
+            [*command, *map(str, (r, 4, tmp_path / "store", *fds))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=fds,
+        )
+        for r in range(4)
+    ]
+    try:
+        for p in processes:
+            assert p.stdout.readline() == "reducing\n"
+        processes[3].kill()
+        began = time.monotonic()
+        for p in processes[:3]:
+            assert p.communicate(timeout=30)[1].startswith("rank 3 is gone or hangs: ")
+        assert time.monotonic() - began < 10
+    finally:
+        for p in processes:
+            p.kill()
+            p.communicate()
+        for fd in fds:
+            os.close(fd)
 
 
 @pytest.mark.parametrize("group", SEVERAL)

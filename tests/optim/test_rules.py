@@ -69,6 +69,27 @@ def test_a_slice_updates_like_the_whole(name):
     assert torch.equal(whole, parts)
 
 
+@pytest.mark.parametrize("name", RULES)
+def test_pieces_are_the_whole_in_order(name):
+    """Several of them, each done when it is named; the result is that of a whole step, bit for bit."""
+    n = 3 * 1024 * ALIGNMENT + 5
+    g = torch.Generator().manual_seed(0)
+    data, grad, threads = torch.zeros(n), torch.randn(n, generator=g), torch.get_num_threads()
+    pieces, whole, at = RULES[name](n), RULES[name](n), 0
+    torch.set_num_threads(1)
+    try:
+        for part in pieces.pieces(data, grad, 0.1):
+            assert part.start == at and bool((data[part] != 0).all()) and not data[part.stop :].any()
+            at = part.stop
+        assert at == n and part.start > 0
+        torch.set_num_threads(4)  # one piece
+        other = torch.zeros(n)
+        assert len(list(whole.pieces(other, grad, 0.1))) == 1
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(data, other) and torch.equal(pieces.square, whole.square)
+
+
 @pytest.mark.parametrize("outside", [True, False])
 def test_centered_rmsprop(outside):
     """Graves 2013 eq. 38 to 41 by hand; with epsilon outside the root, torch's."""

@@ -7,7 +7,7 @@ import torch
 
 from accel_rl.config import default_config
 from accel_rl.envs.make import make_spec
-from accel_rl.errors import RunError
+from accel_rl.errors import ConfigError, RunError
 from accel_rl.optim.central import Central
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.locked_chunk import LockedChunks
@@ -149,4 +149,17 @@ def test_ranks_meet_through_a_store():
     assert found["other"]._board.env_steps() == 1_000
     with pytest.raises(RunError, match=r"rank 2 has not come within 0\.5 s"):
         Asynchronous.meet(stores[0], 0, config(3), None)
+    os.close(fd)
+
+
+def test_ranks_of_two_machines_are_told_so(monkeypatch):
+    """Rank 1 does not see rank 0's memory, and both say it."""
+    base, fd = default_config("a2c"), os.memfd_create("store")
+    config = replace(base, group=replace(base.group, ranks=2, update="async"))
+    stores = [file_store(fd, 2) for _ in range(2)]
+    stores[1].set("board", f"/proc/{os.getpid()}/fd/0 1 another-boot")
+    with pytest.raises(ConfigError, match=r"rank 1 does not see rank 0's .*another machine's.*--nnodes 1"):
+        Asynchronous.meet(stores[1], 1, config, None)
+    with pytest.raises(ConfigError, match="rank 1 does not see rank 0's"):
+        Asynchronous.meet(stores[0], 0, config, None)
     os.close(fd)

@@ -1,0 +1,45 @@
+"""One of several ranks that add up gradients until one is killed: `python -m tests.optim.reduce_until_killed RANK SIZE
+STORE [FD]`; FD: a file for the gradients."""
+
+import os
+import sys
+from dataclasses import replace
+
+import torch
+
+from accel_rl.config import default_config
+from accel_rl.errors import RunError
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.process_group import dist
+from accel_rl.optim.rules import Adam
+from accel_rl.runners.synchronous import met
+
+
+class Plain:
+    """An algorithm as far as an exchange knows it."""
+
+    max_grad_norm = 0.5
+
+    def build_rule(self, n):
+        return Adam(n)
+
+
+def main() -> None:
+    rank, size, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    config = default_config("a2c")
+    config = replace(config, group=replace(config.group, answer_s=60.0))
+    with met(config, dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
+        exchange = group.exchange(FlatParameters(torch.nn.Linear(10_000, 1)), Plain())
+        for i in range(10**9):
+            exchange.apply(1e-3, torch.zeros(()))
+            group.stops(False)
+            if i == 10:
+                print("reducing", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except RunError as e:
+        print(e, file=sys.stderr, flush=True)
+        os._exit(1)
