@@ -10,7 +10,7 @@
 
 #include "address.h"
 #include "threads.h"
-#include "tile_layer.h"
+#include "tile_gradient.h"
 
 namespace accel {
 
