@@ -315,6 +315,7 @@ class Emulator {
         require(c.tia.dump_cycle >= LONG_AGO && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");
         require(c.tia.hmove_clock >= LONG_AGO && c.tia.hmove_clock <= 3 * c.cycle, "the clock of HMOVE");
         require(c.tia.vsync_clock == NEVER || (c.tia.vsync_clock >= LONG_AGO && c.tia.vsync_clock < most), "the clock of VSYNC");
+        require(c.tia.stars <= 4 && c.tia.star_form <= 2, "the stars");
         for (u8 hm : c.tia.hm) require(hm < 16, "a motion");
         require(c.tia.enam[0] < 2 && c.tia.enam[1] < 2 && c.odd_frame < 2, "a flag");
         require(c.cpu.c < 2 && c.cpu.v < 2 && c.cpu.d < 2 && c.cpu.i < 2, "a processor flag");
