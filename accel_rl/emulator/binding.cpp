@@ -62,6 +62,7 @@ Game game_of(const py::dict& d) {
     g.restarts = clause_of(d["restarts"].cast<py::list>());
     g.restart_score = d["restart_score"].cast<int>();
     g.wrap = d["wrap"].cast<int>();
+    g.unpaid = d["unpaid"].cast<int>();
     g.least = d["least"].cast<int>();
     g.most = d["most"].cast<int>();
     g.lives_address = u8(lives.first);

@@ -44,9 +44,8 @@ class Emulator {
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
         checksum_ = checksum(bytes_.data(), bytes_.size());
-        fast_ = fast_supports(kind);
-        if (fast_) ops_ = decoded();
-        insert_rom(fast_console_, console_.rom, ops_ ? ops_->data() : nullptr);
+        ops_ = decoded();
+        insert_rom(fast_console_, console_.rom, ops_->data());
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }
@@ -58,6 +57,7 @@ class Emulator {
         snap_.console_draws = 0;
         snap_.frame = 0;
         std::memset(&snap_.state, 0, sizeof(State));
+        dpc_start(snap_.state.cartridge.dpc);
         for (u8& b : snap_.state.ram) b = u8(draw());
         fill_cartridge();
         draw();
@@ -111,7 +111,7 @@ class Emulator {
     bool fast() const { return fast_; }
     void set_fast(bool on) {  // off: the plain core, frame by frame the same
         for (u32 b = 0; b < 2; b++) catch_up(b);
-        fast_ = on && fast_supports(console_.rom.kind);
+        fast_ = on;
     }
 
     const u8* ram() const { return snap_.state.ram; }
@@ -171,7 +171,7 @@ class Emulator {
 
   private:
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
-    static constexpr u32 VERSION = 6;
+    static constexpr u32 VERSION = 7;
 
     static u32 checksum(const void* data, size_t size) {  // FNV-1a
         u32 sum = 2166136261u;
@@ -306,6 +306,8 @@ class Emulator {
         for (u16 slice : c.cartridge.slice) require(slice + 1024u <= console_.rom.size, "a cartridge slice lies outside the ROM");
         for (u8 pos : c.tia.pos) require(pos < WIDTH, "an object lies outside the line");
         require(c.riot.shift <= 10, "the timer's divider");
+        require(c.cartridge.dpc.part >= 0 && c.cartridge.dpc.part < 1, "the voices' clock");
+        for (u16 counter : c.cartridge.dpc.counter) require(counter < 2048, "a data fetcher's counter");
         const i32 most = -LONG_AGO;
         require(c.cycle >= 0 && c.cycle <= MOST_CYCLES + MOST_CYCLES / 2, "the cycle count");
         require(c.tia.frame_clock <= 0 && c.tia.frame_clock > -LINE_CLOCKS, "the frame's first clock");
@@ -313,6 +315,7 @@ class Emulator {
         require(c.tia.dump_cycle >= LONG_AGO && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");
         require(c.tia.hmove_clock >= LONG_AGO && c.tia.hmove_clock <= 3 * c.cycle, "the clock of HMOVE");
         require(c.tia.vsync_clock == NEVER || (c.tia.vsync_clock >= LONG_AGO && c.tia.vsync_clock < most), "the clock of VSYNC");
+        require(c.tia.stars <= 4 && c.tia.star_form <= 2, "the stars");
         for (u8 hm : c.tia.hm) require(hm < 16, "a motion");
         require(c.tia.enam[0] < 2 && c.tia.enam[1] < 2 && c.odd_frame < 2, "a flag");
         require(c.cpu.c < 2 && c.cpu.v < 2 && c.cpu.d < 2 && c.cpu.i < 2, "a processor flag");
@@ -338,7 +341,7 @@ class Emulator {
     bool late_[2] = {false, false};
     Random console_random_{};
     u32 checksum_ = 0;
-    bool draws_ = true, fast_ = false;
+    bool draws_ = true, fast_ = true;
 
   protected:
     bool keeps_ = true;  // else the fast build draws a picture when it is looked at

@@ -81,6 +81,7 @@ def settings(game: str) -> dict[str, Any]:
         "restarts": _clause(g.get("restarts", [])),
         "restart_score": g.get("restart_score", 0),
         "wrap": g.get("wrap", 0),
+        "unpaid": g.get("unpaid", 0),
         "least": g.get("reward_least", -NO_LIMIT),
         "most": g.get("reward_most", NO_LIMIT),
         "lives": (lives[0], table(*lives[1:])),

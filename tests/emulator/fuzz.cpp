@@ -61,7 +61,7 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
     Console plain{states[0], inserted, picture, last, log, false}, beside{states[1], inserted, picture, last, other, false};
     FastConsole fast = fast_console(beside, best_stretch());
     fast.log.writes = writes;
-    if (fast_supports(kind)) fast_decode(ops, inserted);
+    fast_decode(ops, inserted);
     insert_rom(fast, inserted, ops);
     for (u8& b : states[0].ram) b = u8(below(256));
     const Controllers controllers = Controllers(below(CONTROLLERS));
@@ -77,7 +77,7 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
         }
         plain.run_frame(pictures[0], true);
         u8* const to = pictures[1] + (states[1].odd_frame ? 0 : 210 * WIDTH);
-        const bool done = fast_supports(kind) && run_fast_frame(fast, beside, FastCanvas{to, same, nullptr, nullptr});
+        const bool done = run_fast_frame(fast, beside, FastCanvas{to, same, nullptr, nullptr});
         if (!done) beside.run_frame(pictures[1], true);
         states[1].tia.settled = states[0].tia.settled;  // the fast build leaves what cannot be seen
         if (std::memcmp(states[0].ram, states[1].ram, 128) || std::memcmp(&states[0].tia, &states[1].tia, sizeof(Tia)) ||

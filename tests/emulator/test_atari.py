@@ -61,7 +61,7 @@ def test_bad_states_are_named() -> None:
         (b"", "cut off"),
         (b"x" * 100, "no emulator state"),
         (state[:-1], "bytes; expected"),
-        (state[:4] + b"\x07" + state[5:], "version 7"),
+        (state[:4] + b"\x06" + state[5:], "version 6"),
         (AtariEmulator("boxing").save(), "another ROM"),
         (AtariEmulator("pong", mode=1).save(), "another mode"),
     ):

@@ -121,6 +121,54 @@ def test_buttons_read_while_vblank_holds_them_or_not(seed: int, tmp_path) -> Non
     assert seen == {0, 0x80}
 
 
+STARS = """
+start:  sei
+        cld
+        lda #$0E
+        sta COLUP0
+        lda #$46
+        sta COLUP1
+        lda #2
+        sta ENAM0
+        sta ENAM1
+        lda #$3C
+        sta GRP0
+frame:  lda #2
+{sync}        ldx #33
+top:    sta WSYNC
+        dex
+        bne top
+{code}
+        ldx #20
+bottom: sta WSYNC
+        dex
+        bne bottom
+        jmp frame
+"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_stars(seed: int, tmp_path) -> None:
+    """HMM0 from 7 to 6 in the 21st cycle after HMOVE, and what is written on the lines after it."""
+    rng, code = random.Random(seed), ""
+    for _ in range(12):
+        since = rng.choice([21, 21, 21, 20, 22])
+        code += f" lda #{rng.randrange(8) | rng.randrange(4) << 4}\n sta NUSIZ0\n"
+        code += f" lda #{0x70 | rng.randrange(16)}\n sta HMM0\n"
+        code += f" lda #{0x60 | rng.randrange(16)}\n sta WSYNC\n{pause(rng.randrange(2, 40))} sta RESM0\n sta WSYNC\n"
+        code += f" sta HMOVE\n{pause(since - 3)} sta HMM0\n"
+        for _ in range(rng.randrange(2, 10)):
+            code += " sta WSYNC\n"
+            if rng.random() < 0.3:
+                register = rng.choice(["NUSIZ0", "NUSIZ0", "ENAM0", "HMCLR", "HMM0", "RESMP0", "CXCLR", "NUSIZ1"])
+                code += f" lda #{rng.choice([0, 2, 0x10, 0x25, 0x70])}\n{pause(rng.randrange(2, 40))} sta {register}\n"
+        code += " lda #2\n sta ENAM0\n lda #0\n sta RESMP0\n"
+    theirs, ours = side_by_side(assemble(STARS.format(sync=SYNC, code=code), 4096), tmp_path, frames=3)
+    screens = theirs.getScreen() != ours.screen()
+    assert not screens.any(), sorted({int(y) for y in np.nonzero(screens)[0]})
+    assert len(np.unique(theirs.getScreen())) > 1
+
+
 def check_programs(seeds: range, writes: int, folder: Path) -> None:
     for seed in seeds:
         rom, written = program(seed, writes)

@@ -8,13 +8,13 @@
 //     F8SC F6SC     and 128 bytes of RAM   written at $1000-$107F, read at $1080-$10FF
 //     E0     8 KB   4 slices of 1 KB       $1FE0-7 slice 0, $1FE8-F slice 1, $1FF0-7 slice 2; slice 3 is fixed
 //     FE     8 KB   2 x 4 KB               none: A13 of the 16-bit program counter chooses
-//     DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; its data fetchers at $1000-$107F are not emulated
+//     DPC   10 KB   2 x 4 KB, 2 KB data    $1FF8 $1FF9; a chip at $1000-$107F: dpc.h
 //
 // All but FE are four slices of 1 KB, so that a fetch is one table look-up:
 //
 //     byte = rom[slice[address >> 10 & 3] + (address & 0x3FF)]
 #pragma once
-#include "types.h"
+#include "dpc.h"
 
 namespace accel {
 
@@ -32,6 +32,7 @@ struct Rom {
 struct Cartridge {
     u16 slice[4];
     u8 ram[128];
+    Dpc dpc;
 };
 
 HD u32 cartridge_size(CartridgeKind kind) {
@@ -40,7 +41,7 @@ HD u32 cartridge_size(CartridgeKind kind) {
 }
 
 HD Rom rom_of(const u8* bytes, CartridgeKind kind) {
-    static constexpr u16 hotspots[CART_KINDS] = {0x1000, 0x1000, 0xFF8, 0xFF6, 0xFF8, 0xFF6, 0xFE0, 0, 0xFF8};
+    static constexpr u16 hotspots[CART_KINDS] = {0x1000, 0x1000, 0xFF8, 0xFF6, 0xFF8, 0xFF6, 0xFE0, 0, 0xFC0};
     static constexpr u16 registers[CART_KINDS] = {0, 0, 0, 0, 0x100, 0x100, 0, 0, 0x80};
     return Rom{bytes, cartridge_size(kind), hotspots[kind], registers[kind], kind};
 }
@@ -51,6 +52,7 @@ HD void cartridge_bank(Cartridge& c, u32 bank) {
 
 HD void cartridge_reset(Cartridge& c, const Rom& rom) {
     cartridge_bank(c, rom.kind == CART_F8 || rom.kind == CART_F8SC || rom.kind == CART_DPC ? 1 : 0);
+    dpc_reset(c.dpc);
     if (rom.kind == CART_2K) {
         c.slice[2] = 0;
         c.slice[3] = 1024;
@@ -78,23 +80,27 @@ HD void cartridge_switch(Cartridge& c, const Rom& rom, u32 offset) {
     }
 }
 
-HD u8 cartridge_read(Cartridge& c, const Rom& rom, u32 address) {
+HD u8 cartridge_read(Cartridge& c, const Rom& rom, u32 address, i32 cycle) {
     const u32 offset = address & 0xFFF;
+    if (rom.kind == CART_DPC && (offset >= rom.hotspots || offset < rom.registers)) dpc_random(c.dpc);
     if (offset >= rom.hotspots) {
         if (rom.kind == CART_FE) return rom.bytes[(address & 0x2000 ? 0 : 0x1000) + offset];
         cartridge_switch(c, rom, offset);
-    } else if (offset < rom.registers && rom.kind != CART_DPC) {
-        if (offset >= 0x80) return c.ram[offset & 0x7F];
+    } else if (offset < rom.registers) {
+        if (rom.kind == CART_DPC && offset < 0x40) return dpc_read(c.dpc, rom.bytes, offset, cycle);
+        if (rom.kind != CART_DPC && offset >= 0x80) return c.ram[offset & 0x7F];
     }
     return rom.bytes[c.slice[offset >> 10] + (offset & 0x3FF)];
 }
 
 HD void cartridge_write(Cartridge& c, const Rom& rom, u32 address, u8 value) {
     const u32 offset = address & 0xFFF;
+    if (rom.kind == CART_DPC) dpc_random(c.dpc);
     if (offset >= rom.hotspots) {
         cartridge_switch(c, rom, offset);
-    } else if (offset < rom.registers && rom.kind != CART_DPC && offset < 0x80) {
-        c.ram[offset] = value;
+    } else if (offset < rom.registers) {
+        if (rom.kind == CART_DPC && offset >= 0x40) dpc_write(c.dpc, offset, value);
+        else if (rom.kind != CART_DPC && offset < 0x80) c.ram[offset] = value;
     }
 }
 

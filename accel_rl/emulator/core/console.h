@@ -83,7 +83,7 @@ struct Console {
 
     HD_CALL u8 read(u32 address) {
         u8 value;
-        if (address & 0x1000) value = cartridge_read(s.cartridge, rom, address);
+        if (address & 0x1000) value = cartridge_read(s.cartridge, rom, address, s.cycle);
         else if (!(address & 0x80)) value = read_tia(address & 15);
         else if (address & 0x200) value = riot_read(s.riot, address, s.cycle);
         else value = s.ram[address & 0x7F];
@@ -151,6 +151,7 @@ struct Console {
         s.tia.colour_loss = last_line > NTSC_LAST_LINE ? line_number(s.tia, clocks) & 1 : 0;
         s.cycle = 0;
         s.riot.set_cycle = i32(u32(s.riot.set_cycle) - u32(cycles));
+        s.cartridge.dpc.voice_cycle = i32(u32(s.cartridge.dpc.voice_cycle) - u32(cycles));
         s.tia.dump_cycle = rebased(s.tia.dump_cycle, cycles);
         s.tia.hmove_clock = rebased(s.tia.hmove_clock, clocks);
         if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock = rebased(s.tia.vsync_clock, clocks);

@@ -59,7 +59,7 @@ struct FastConsole {
 
     HD_CALL u8 read(u32 address, u32 last, i32 cycle) {
         s.cycle = cycle;
-        if (address & 0x1000) return cartridge_read(s.cartridge, rom, address);
+        if (address & 0x1000) return cartridge_read(s.cartridge, rom, address, s.cycle);
         if (address & 0x80) return address & 0x200 ? riot_read(s.riot, address, cycle) : s.ram[address & 0x7F];
         const u8 noise = last & 0x3F;
         const u32 reg = address & 15;

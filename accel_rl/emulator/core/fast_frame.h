@@ -8,8 +8,6 @@
 
 namespace accel {
 
-HD bool fast_supports(CartridgeKind kind) { return kind <= CART_F6 || kind == CART_E0 || kind == CART_FE; }
-
 // Beside a plain console, on its state. `ops` is its ROM, decoded; the log of writes comes from the caller, too.
 HD FastConsole fast_console(Console& plain, Stretch* wide) {
     const Picture& p = plain.picture;

@@ -5,7 +5,7 @@
 //
 // The last value carries two marks, so that it is no value that could come again:
 //
-//     ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when ...)
+//     ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
 //     ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
 //              NUSIZx shows a player that was just reset
 #pragma once
@@ -40,14 +40,15 @@ struct FastLog {
             last[ENAM0 + i] = u16(t.enam[i] << 1);
             last[RESMP0 + i] = u16(t.resmp[i] << 1);
         }
+        if (t.stars) last[NUSIZ0] = ALWAYS;
         for (u32 i = 0; i < 3; i++) last[VDELP0 + i] = t.vdel[i];
         last[ENABL] = u16(t.enabl << 1);
         for (u32 i = 0; i < 3; i++) last[PF0 + i] = ONCE;
     }
 
-    // Registers with a value and nothing else.
+    // Registers with a value and nothing else; HMM0's may begin stars.
     HD static bool simple(u32 reg) {
-        return reg < TIA_REGISTERS && 0x3FF'6000'FBC0ull >> reg & 1;
+        return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1;
     }
 
     HD void add(u32 reg, u32 value, i32 cycle) {
@@ -66,6 +67,7 @@ struct FastLog {
         }
         last[reg] = u16(value);
         if ((old & 255) == value) return;
+        if (reg == HMM0 && (old >> 4 & 15) == 7 && value >> 4 == 6) last[NUSIZ0] = ALWAYS;
         if (reg == GRP0 || reg == ENABL) last[GRP1] |= ONCE;
         else if (reg == GRP1) last[GRP0] |= ONCE;
     }

@@ -86,8 +86,8 @@ HD Pixels player_pixels(const Tia& t, u32 i) {
 }
 
 HD Pixels missile_pixels(const Tia& t, u32 i) {
-    const u32 shows = t.enam[i] && !t.resmp[i] ? 1 : 0;
-    return copied((u64(shows) << (1 << (t.nusiz[i] >> 4 & 3))) - shows, t.nusiz[i], t.pos[M0 + i], false);
+    const u32 shows = missile_shows(t, i) ? 1 : 0;
+    return copied((u64(shows) << missile_width(t, i)) - shows, t.nusiz[i], t.pos[M0 + i], false);
 }
 
 HD Pixels ball_pixels(const Tia& t) {

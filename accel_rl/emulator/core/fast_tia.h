@@ -101,7 +101,7 @@ struct FastTia {
         if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
         u8 pos[5];
         __builtin_memcpy(pos, t.pos, sizeof pos);
-        const bool hidden = t.first_hidden[0] | t.first_hidden[1];
+        const bool hidden = t.first_hidden[0] | t.first_hidden[1] | t.star_form;
         apply_write(t, *this, reg, value, clock);
         if (reg == HMOVE && !hidden && !__builtin_memcmp(pos, t.pos, sizeof pos)) return;
         mark(reg);
@@ -117,7 +117,7 @@ struct FastTia {
     HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
             case VBLANK: return !((t.vblank ^ value) & 2);
-            case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0];
+            case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0] && !(reg == NUSIZ0 && t.stars);
             case COLUP0: case COLUP1: case COLUPF: case COLUBK: return !canvas.pixels || t.colour[reg - COLUP0] == (value & 0xFE);
             case CTRLPF: return t.ctrlpf == value && t.right_reflected == (value & 1);
             case REFP0: case REFP1: return t.refp[reg - REFP0] == (value >> 3 & 1);
@@ -130,7 +130,8 @@ struct FastTia {
                        (!t.vdel[2] || t.enabl_old == t.enabl);
             case ENAM0: case ENAM1: return t.enam[reg - ENAM0] == (value >> 1 & 1);
             case ENABL: return t.vdel[2] || t.enabl == (value >> 1 & 1);
-            case HMP0: case HMP1: case HMM0: case HMM1: case HMBL: case HMCLR: return true;
+            case HMM0: return !(t.hm[M0] == 7 && value >> 4 == 6);
+            case HMP0: case HMP1: case HMM1: case HMBL: case HMCLR: return true;
             case VDELP0: case VDELP1: case VDELBL: return t.vdel[reg - VDELP0] == (value & 1);
             case RESMP0: case RESMP1: return t.resmp[reg - RESMP0] == (value >> 1 & 1);
             case RESP0: case RESP1: case RESM0: case RESM1: case RESBL: case HMOVE: case CXCLR: return false;
@@ -144,8 +145,8 @@ struct FastTia {
             0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
         };
         static constexpr u8 shows[TIA_REGISTERS] = {
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
-            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 0, 0, 0,
+            0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
+            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 4, 0, 0,
         };
         unbuilt |= objects[reg];
         if (shows[reg]) look_at(shows[reg]);
@@ -156,8 +157,8 @@ struct FastTia {
         u32 on = 0;
         if (objects & BIT_P0) on |= u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0);
         if (objects & BIT_P1) on |= u32((t.vdel[1] ? t.grp_old[1] : t.grp[1]) != 0) << 1;
-        if (objects & BIT_M0) on |= u32(t.enam[0] && !t.resmp[0]) << 2;
-        if (objects & BIT_M1) on |= u32(t.enam[1] && !t.resmp[1]) << 3;
+        if (objects & BIT_M0) on |= u32(missile_shows(t, 0)) << 2;
+        if (objects & BIT_M1) on |= u32(missile_shows(t, 1)) << 3;
         if (objects & BIT_BL) on |= u32((t.vdel[2] ? t.enabl_old : t.enabl) != 0) << 4;
         if (objects & BIT_PF) on |= u32(t.pf != 0) << 5;
         active = (active & ~objects) | on;
@@ -193,7 +194,7 @@ struct FastTia {
     HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
     // The end of a line changes nothing.
     HD bool calm() const {
-        return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | (t.right_reflected ^ (t.ctrlpf & 1)));
+        return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)));
     }
 
     HD_CALL void draw_lines(i32 until) {
@@ -226,7 +227,11 @@ struct FastTia {
 
     HD void leave_line() {
         unbuilt |= u32(t.first_hidden[0]) | u32(t.first_hidden[1]) << 1 | u32(t.right_reflected ^ (t.ctrlpf & 1)) << 5;
+        const bool stars = t.stars;
         end_line(t, row_clock);
+        if (!stars) return;
+        unbuilt |= BIT_M0;
+        look_at(BIT_M0);
     }
 
     // The line above, `count` times: nothing has changed since it was drawn.

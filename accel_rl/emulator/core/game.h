@@ -59,6 +59,7 @@ struct Game {
     Clause restarts;        // while it holds a reward counts from `restart_score`, not from the score before
     i32 restart_score;
     i32 wrap;               // a negative reward gets this much more; 0: it stays
+    i32 unpaid;             // a reward of just this is none; 0: there is no such
     i32 least, most;        // a reward's limits
     u8 lives_address;
     i16 lives[256];
@@ -97,6 +98,7 @@ HD i32 game_score(const Game& g, const u8* ram, u32 from, u32 to) {
 HD i32 game_reward(const Game& g, i32 before, i32 now) {
     i32 reward = now - before;
     if (reward < 0) reward += g.wrap;
+    if (g.unpaid && reward == g.unpaid) return 0;
     return reward < g.least ? g.least : reward > g.most ? g.most : reward;
 }
 

@@ -52,6 +52,8 @@ struct Tia {
     u8 hmove_blank;      // the next displayed line starts with 8 black pixels
     u8 vblank;
     u8 dumped;           // VBLANK bit 7: the capacitors are held empty
+    u8 stars;            // 1-4: missile 0 moves by itself at each line's end, see star_motion; 0: it does not
+    u8 star_form;        // of missile 0 on this line: 0 as NUSIZ0 has it, 1 two pixels or more, 2 hidden
     u8 colour_loss;      // 1: a PAL set shows grays, the bytes are odd, because the frame before had an odd number of lines
 };
 

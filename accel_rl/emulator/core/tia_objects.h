@@ -62,20 +62,36 @@ HD u8 reset_position(i32 at, i32 latency) {
     return u8((at - HBLANK_CLOCKS + latency) % WIDTH);
 }
 
-// A reset soon after an HMOVE meets its pulses. Four such places were measured, for HMOVE at cycles 3-6 and 8-39:
+// A reset soon after an HMOVE meets its pulses. Five such places were measured, for HMOVE at cycles 3-6 and 8-39:
 //
 //     object   HMOVE at   reset at cycle   position
 //     ball     3          9                5
 //     ball     3          10               6
 //     ball     5          23               10
 //     missile0 3          23               8
+//     missile1 3          6                3
 HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
     if (object == BL && cycle == 9 && since_hmove == 6) return 5;
     if (object == BL && cycle == 10 && since_hmove == 7) return 6;
     if (object == BL && cycle == 23 && since_hmove == 18) return 10;
+    if (object == M1 && cycle == 6 && since_hmove == 3) return 3;
     if (object == M0 && cycle == 23 && since_hmove == 20) return 8;
     return -1;
 }
+
+// Stars: HMM0 going from 7 to 6 in the 21st cycle after HMOVE makes missile 0 move at the end of each displayed line,
+// in turns of four, until the next HMOVE. On one of the four lines it is wide, on one it does not show.
+//
+//     line after the write   1       2       3    4
+//     pixels to the left     33      0       17   18
+//     missile 0              wide    hidden
+HD bool starts_stars(const Tia& t, u8 value, i32 clock) {
+    return t.hm[M0] == 7 && value >> 4 == 6 && clock - t.hmove_clock == 3 * 21;
+}
+HD i32 star_motion(u8 stars) { return stars == 1 ? 18 : stars == 2 ? 33 : stars == 3 ? 0 : 17; }
+
+HD bool missile_shows(const Tia& t, u32 i) { return t.enam[i] && !t.resmp[i] && !(i == 0 && t.star_form == 2); }
+HD i32 missile_width(const Tia& t, u32 i) { return 1 << ((t.nusiz[i] >> 4 & 3) | (i == 0 && t.star_form == 1 ? 1 : 0)); }
 
 // The middle of a player, where its missile waits while RESMP is set.
 HD u8 locked_missile_position(u8 player, u8 nusiz) {

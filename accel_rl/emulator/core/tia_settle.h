@@ -63,10 +63,10 @@ HD void put_player(Line& line, const Tia& t, u32 i) {
 }
 
 HD void put_missile(Line& line, const Tia& t, u32 i) {
-    if (!t.enam[i] || t.resmp[i]) return;
+    if (!missile_shows(t, i)) return;
     const u32 at = copies(t.nusiz[i]);
     for (u32 copy = 0; copy < 5; copy++)
-        for (i32 pixel = 0; (at >> copy & 1) && pixel < 1 << (t.nusiz[i] >> 4 & 3); pixel++)
+        for (i32 pixel = 0; (at >> copy & 1) && pixel < missile_width(t, i); pixel++)
             line.put(wrap(t.pos[M0 + i] + 16 * i32(copy)) + pixel, u8(BIT_M0 << i));
 }
 
@@ -122,6 +122,10 @@ HD void end_line(Tia& t, i32 line_start) {
     if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
     for (u8& hidden : t.first_hidden) hidden = 0;
     t.right_reflected = t.ctrlpf & 1;
+    if (!t.stars) return;
+    t.stars = u8((t.stars & 3) + 1);
+    t.star_form = t.stars == 2 ? 1 : t.stars == 3 ? 2 : 0;
+    t.pos[M0] = u8(wrap(t.pos[M0] - star_motion(t.stars)));
 }
 
 // From `settled` to `until` with the registers as they are. Outside the displayed lines nothing happens.
@@ -199,6 +203,7 @@ template <class Target>
 HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
     t.pos[object] = position;
+    if (object == M0) t.star_form = 0;
 }
 
 HD void write_hmove(Tia& t, i32 clock, i32 at) {
@@ -207,6 +212,7 @@ HD void write_hmove(Tia& t, i32 clock, i32 at) {
     const bool still = !(t.hm[0] | t.hm[1] | t.hm[2] | t.hm[3] | t.hm[4] | motions[0]);  // after HMCLR
     for (u32 i = 0; i < 5 && !still; i++) t.pos[i] = u8(wrap(t.pos[i] - motions[t.hm[i] & 15]));
     t.first_hidden[0] = t.first_hidden[1] = 0;
+    t.stars = t.star_form = 0;
     if (cycle <= 20 || cycle >= 75) t.hmove_blank = 1;
     t.hmove_clock = clock;
 }
@@ -226,6 +232,7 @@ HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) 
         case NUSIZ0: case NUSIZ1:
             t.nusiz[reg - NUSIZ0] = value;
             t.first_hidden[reg - NUSIZ0] = 0;
+            if (reg == NUSIZ0) t.star_form = 0;
             break;
         case COLUP0: case COLUP1: case COLUPF: case COLUBK: t.colour[reg - COLUP0] = value & 0xFE; break;
         case CTRLPF:
@@ -256,7 +263,10 @@ HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) 
             break;
         case ENAM0: case ENAM1: t.enam[reg - ENAM0] = value >> 1 & 1; break;
         case ENABL: t.enabl = value >> 1 & 1; break;
-        case HMP0: case HMP1: case HMM0: case HMM1: case HMBL: t.hm[reg - HMP0] = value >> 4; break;
+        case HMP0: case HMP1: case HMM0: case HMM1: case HMBL:
+            if (reg == HMM0 && starts_stars(t, value, clock)) t.stars = 1;
+            t.hm[reg - HMP0] = value >> 4;
+            break;
         case VDELP0: case VDELP1: case VDELBL: t.vdel[reg - VDELP0] = value & 1; break;
         case RESMP0: case RESMP1: {
             const u32 i = reg - RESMP0;
