@@ -241,7 +241,8 @@ struct FastDecode {
 HD void fast_decode(u32* ops, const Rom& rom) {
     const FastDecode d{rom.bytes, rom.size, rom.kind == CART_E0 ? 1024u : rom.kind == CART_2K ? 2048u : 4096u,
                        rom.kind == CART_FE ? 0u : rom.registers, rom.kind == CART_FE ? 0x1000u : rom.hotspots, rom.kind};
-    for (u32 offset = 0; offset < rom.size; offset++) ops[offset] = d.decode(offset);
+    const u32 code = rom.size / d.unit * d.unit;  // the 2 KB after DPC's banks are no bank, and nothing is run there
+    for (u32 offset = 0; offset < rom.size; offset++) ops[offset] = offset < code ? d.decode(offset) : FastDecode::op(FAST_SLOW, 0);
 }
 
 }  // namespace accel
