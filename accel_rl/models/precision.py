@@ -1,5 +1,6 @@
 """The arithmetic of a network while it learns and plays to learn: float32, or bfloat16 where that is faster."""
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -28,11 +29,15 @@ def multiplying_in(precision: Precision, device: torch.device) -> torch.autocast
 
 def multiplies_bfloat16() -> bool:
     """Whether this CPU does, in hardware."""
+    return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
+
+
+@functools.cache  # asked at every step of a rollout
+def _flags(cpuinfo: Path) -> frozenset[str]:
     try:
-        flags = CPUINFO.read_text().split()
+        return frozenset(cpuinfo.read_text().split())
     except OSError:
-        return False
-    return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(flags)
+        return frozenset()
 
 
 def input_dtype(weight: Tensor) -> torch.dtype:

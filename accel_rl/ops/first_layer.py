@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from accel_rl.ops.host import compiled
+from accel_rl.ops.host import compiled, in_planes
 
 CHANNELS = (16, 32)
 
@@ -26,11 +26,7 @@ def first_layer(obs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
     obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
     """
-    planes = obs.shape[2] * obs.shape[3], obs.shape[3], 1
-    obs = (
-        obs if obs.stride()[1:] == planes else obs.contiguous()
-    )  # observations may lie apart, as in a replay's windows
-    out: Tensor = _FirstLayer.apply(obs, weight, bias)
+    out: Tensor = _FirstLayer.apply(in_planes(obs), weight, bias)
     return out
 
 

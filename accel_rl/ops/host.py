@@ -53,11 +53,21 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
     return out
 
 
+def in_planes(pictures: Tensor) -> Tensor:
+    """pictures [N, S, H, W], each in one piece; they may lie apart, as a replay's windows do."""
+    return pictures if _has_planes(pictures) else pictures.contiguous()
+
+
+def _has_planes(pictures: Tensor) -> bool:
+    _, _, height, width = pictures.shape
+    return pictures.stride()[1:] == (height * width, width, 1)
+
+
 def channels_last(pictures: Tensor, dtype: torch.dtype) -> Tensor:
     """pictures [N, S, H, W] uint8 -> the same numbers as dtype, channels-last in memory. In one pass where they are on
     the host, a plane each, and the dtype is float32 or bfloat16."""
     n, stack, height, width = pictures.shape
-    planes = pictures.stride()[1:] == (height * width, width, 1) and stack > 1
+    planes = _has_planes(pictures) and stack > 1
     known = pictures.device.type == "cpu" and dtype in (torch.float32, torch.bfloat16)
     module = compiled() if planes and known else None
     if module is None:

@@ -36,7 +36,6 @@ struct TileLayer {
     i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }  // of them rows() * columns() are somebody's
     i64 in() const { return H * W * Ci; }
     i64 out() const { return rows() * columns() * Co; }
-    i64 weights() const { return taps() * C() * Co; }
 };
 
 // Zeros that begin where a cache line does: a tile's row is one line, and takes several times as long where it is two.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from accel_rl.ops.host import compiled
+from accel_rl.ops.host import compiled, in_planes
 
 
 def has_tile_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
@@ -37,11 +37,7 @@ def tile_layer(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: in
     x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
     bfloat16, channels-last in memory. Products are of bfloat16 numbers, sums and the weight's gradient float32.
     """
-    if x.dtype == torch.uint8:
-        planes = x.shape[2] * x.shape[3], x.shape[3], 1
-        x = x if x.stride()[1:] == planes else x.contiguous()  # a replay's windows lie apart
-    else:
-        x = x.contiguous(memory_format=torch.channels_last)
+    x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
     out: Tensor = _TileLayer.apply(x, weight, bias, stride, padding)
     return out
 

@@ -56,8 +56,9 @@ def test_a_cpu_without_it_is_told_once(monkeypatch, tmp_path):
     lines = []
     monkeypatch.setattr(precision, "say_once", lines.append)
     for flags, told in (("flags: avx2 avx512f\n", 1), ("flags: avx2 amx_bf16 amx_tile\n", 1)):
-        (tmp_path / "cpuinfo").write_text(flags)
-        monkeypatch.setattr(precision, "CPUINFO", tmp_path / "cpuinfo")
+        cpuinfo = tmp_path / f"cpuinfo_{len(flags)}"
+        cpuinfo.write_text(flags)
+        monkeypatch.setattr(precision, "CPUINFO", cpuinfo)
         precision.multiplying_in("bfloat16", torch.device("cpu"))
         precision.multiplying_in("float32", torch.device("cpu"))
         assert len(lines) == told
