@@ -20,7 +20,6 @@ class EpsilonGreedyAgent:
     def __init__(self, model: QNetwork, epsilon: float | Tensor = 1.0, epsilon_evaluation: float = 0.05):
         self.model, self.epsilon, self.epsilon_evaluation = model, epsilon, epsilon_evaluation
         self.explores = True  # a noisy network acts with its noise, too
-        self.noise: torch.Generator | None = None  # where that is drawn from; None: torch's own generator
 
     @property
     def observes(self) -> bool:
@@ -36,7 +35,7 @@ class EpsilonGreedyAgent:
             return self._any(uniform), {}
         assert obs is not None
         if self.model.noisy and self.explores:
-            self.model.resample(self.noise)
+            self.model.resample(_noise(uniform))
         best = self.model.q(obs, noise=self.explores).argmax(-1)
         if isinstance(epsilon, float) and epsilon <= 0:
             return best, {}
@@ -57,3 +56,9 @@ class EpsilonGreedyAgent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.epsilon = state["epsilon"]
+
+
+def _noise(uniform: Tensor) -> torch.Generator:
+    """Noise follows from the step's own numbers, whatever else is drawn meanwhile and whoever is inferred for first."""
+    # multiples of 2^-24: their sum is exact
+    return torch.Generator().manual_seed(int(uniform.sum(dtype=torch.float64) * 2**24))

@@ -207,11 +207,10 @@ class DQN(Algorithm):
         if self.learning:
             self._due += env_steps * self.config.intensity
 
-    def behaviour(self, seed: int) -> EpsilonGreedyAgent:
+    def behaviour(self) -> EpsilonGreedyAgent:
         """An agent with parameters of its own, at first the target network's, that may play while this learns."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
-        agent.noise = torch.Generator().manual_seed(seed)
         return agent
 
     def batches(self) -> Iterator[ReplayBatch]:

@@ -44,7 +44,6 @@ class Concurrent:
         secondary: Learner | None = None,
         *,
         period: int,
-        seed: int,
         threads: int = 1,
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
@@ -56,7 +55,7 @@ class Concurrent:
         self.each = sampler.T * sampler.B
         assert period % self.each == 0
         self.period = period
-        self.behaviour = self.algo.behaviour(seed)
+        self.behaviour = self.algo.behaviour()
         self._rollouts = 0  # of the period that was begun; 0: none is
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, dict[str, Tensor]]] = []  # metrics of the period's updates
@@ -153,7 +152,6 @@ class Concurrent:
             "staged": [r.state_dict() for r in self._staged],
             "found": [_stacked([f for p, f in self._found if p == prefix]) for prefix, _ in self.learners],
             "shown": parameters_to_vector(self.behaviour.model.parameters()),
-            "noise": self.behaviour.noise.get_state() if self.behaviour.noise is not None else None,
         }
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
@@ -168,8 +166,6 @@ class Concurrent:
             for metrics in _unstacked(found)
         ]
         vector_to_parameters(state["shown"].to(self.algo.device), self.behaviour.model.parameters())
-        if self.behaviour.noise is not None:
-            self.behaviour.noise.set_state(state["noise"])
 
     def close(self) -> None:
         self._pause.set()

@@ -29,7 +29,7 @@ from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.signals import StopRequest
 
 # streams of randomness that follow from the run's seed
-_SAMPLER, _MODEL, _EVALUATION, _SECONDARY, _BEHAVIOUR, _RANK = range(6)
+_SAMPLER, _MODEL, _EVALUATION, _SECONDARY, _RANK = range(5)
 
 
 def derived_seed(seed: int, stream: int, *index: int) -> int:
@@ -122,7 +122,6 @@ class Trainer:
             self.learner,
             self.secondary,
             period=c.period,
-            seed=derived_seed(c.seed, _BEHAVIOUR),
             threads=self.placement.torch_threads,
             cores=self.placement.learner_cores,
             most_skipped=c.max_skipped_updates,

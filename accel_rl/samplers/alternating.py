@@ -38,8 +38,7 @@ class Engine(Protocol):
 class Sampler:
     """`collect(agent)` -> Rollout [T, B]. Two rollouts' buffers take turns: one stays whole until the next but one.
 
-    The result depends on seed, B, groups and the agent alone, not on the engine or the number of workers. (Where each
-    worker is a group by itself, in order of arrival, an agent that draws noise as it acts draws it in that order.)
+    The result depends on seed, B, groups and the agent alone: not on the engine, the number of workers or who is first.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import zip_longest
 from pathlib import Path
 
 import psutil
@@ -37,8 +38,20 @@ def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, b
     return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
 
 
+def difference(a: Path, b: Path) -> list[str]:
+    """What is not equal in the rows of two runs, and what happened to them: none, if nothing is."""
+    pairs = list(zip_longest(rows(a), rows(b), fillvalue={}))
+    found = [
+        f"row {i}: " + ", ".join(f"{k} {x.get(k)} | {y.get(k)}" for k in sorted({*x, *y}) if x.get(k) != y.get(k))
+        for i, (x, y) in enumerate(pairs)
+        if x != y
+    ]
+    logs = [run_dir / "events.log" for run_dir in (a, b) if found]
+    return found + [f"{log}: {log.read_text() if log.exists() else 'nothing'}" for log in logs]
+
+
 def assert_equal_runs(a: Path, b: Path) -> None:
-    assert rows(a) == rows(b)
+    assert not (different := difference(a, b)), "\n".join(different)
     assert checkpoint_bytes(a) == checkpoint_bytes(b)
     names = sorted(p.name for p in (a / "evaluations").iterdir())
     assert names == sorted(p.name for p in (b / "evaluations").iterdir())

@@ -12,7 +12,7 @@ import torch
 from accel_rl.config import SecondaryConfig, TrainConfig, default_config
 from accel_rl.errors import ConfigError, RunError
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import _BEHAVIOUR, Trainer, derived_seed
+from accel_rl.runners.trainer import Trainer
 
 C, T, B = 96, 6, 8  # env steps between meetings, of a rollout, environments
 
@@ -61,7 +61,7 @@ def sequential(trainer, periods):
     """Daley & Amato's algorithm 1 without threads -> the metrics of each update."""
     torch.manual_seed(9)  # the learner's noise
     algo, learner, found = trainer.learner.algo, trainer.learner, []
-    player = algo.behaviour(derived_seed(trainer.config.seed, _BEHAVIOUR))
+    player = algo.behaviour()
     for _ in range(periods):
         algo.owe(C)
         rollouts = []

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.hardware import allowed_cores
 from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
@@ -27,6 +29,11 @@ def one_thread():
 def make_agent(env: EnvConfig):
     torch.manual_seed(0)
     return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True)))
+
+
+def make_noisy_agent(env: EnvConfig):
+    torch.manual_seed(0)
+    return EpsilonGreedyAgent(QNetwork(make_spec(env, training=True), "a3c", noisy=True), epsilon=0.0)
 
 
 def make_sampler(

@@ -13,7 +13,7 @@ from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.hardware import allowed_cores
 from accel_rl.samplers.grouping import env_seed
-from tests.samplers.conftest import digest, make_agent, make_sampler
+from tests.samplers.conftest import digest, make_agent, make_noisy_agent, make_sampler
 
 # short time limits, so that ends and resets are many
 GAMES = [
@@ -50,8 +50,9 @@ def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
 
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
-def test_workers_served_as_they_come_equal_the_serial_sampler(reset):
-    agent, got = make_agent(GAMES[0]), {}
+@pytest.mark.parametrize("made", [make_agent, make_noisy_agent])
+def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
+    agent, got = made(GAMES[0]), {}
     for workers in (0, 3):
         sampler = make_sampler(GAMES[0], 12, 3, workers, own=workers > 0, reset=reset, decorrelation_steps=10)
         try:
