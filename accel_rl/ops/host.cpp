@@ -1,11 +1,12 @@
-// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in bfloat16 (tile_batch.h),
-// copies past the cache (stream.h), sums (sum.h).
+// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (float_batch.h)
+// and bfloat16 (tile_batch.h), copies past the cache (stream.h), sums (sum.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <vector>
 
 #include "address.h"
+#include "float_batch.h"
 #include "pictures.h"
 #include "ring.h"
 #include "stream.h"
@@ -42,6 +43,10 @@ PYBIND11_MODULE(_host, m) {
     m.def("has_first_layer", &accel::has_first_layer);
     m.def("first_layer", &first_layer);
     m.def("first_layer_back", &first_layer_back);
+    m.def("float_block", &float_block);
+    m.def("float_chunk", &float_chunk);
+    m.def("float_layer", &float_layer);
+    m.def("float_layer_back", &float_layer_back);
     m.def("has_tiles", &accel::has_tiles);
     m.def("tile_layer", &tile_layer);
     m.def("tile_layer_back", &tile_layer_back);

@@ -11,6 +11,7 @@
 #include "address.h"
 #include "first_layer.h"
 #include "interleave.h"
+#include "lines.h"
 #include "threads.h"
 
 namespace accel {
@@ -53,12 +54,6 @@ inline void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride
     share(N, threads, part);
 }
 
-inline float* scratch(const FirstLayer& layer) {
-    thread_local std::vector<float> floats;
-    if (floats.size() < size_t(layer.scratch())) floats.resize(size_t(layer.scratch()));
-    return floats.data();
-}
-
 // pictures [N, S, H, W] uint8, `stride` bytes apart, weight [S, 8, 8, channels], bias [channels] -> out [N, rows, columns,
 // channels].
 inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictures, i64 stride, address weight, address bias,
@@ -69,7 +64,7 @@ inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 channels, address pictur
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         for (i64 i = from; i < to; i++) {
             one(layer, at<const std::uint8_t>(pictures) + i * stride, at<const float>(weight), at<const float>(bias),
-                at<float>(out) + i * layer.output(), scratch(layer));
+                at<float>(out) + i * layer.output(), scratch_of(layer.scratch()));
         }
     };
     share(N, threads, part, 1);
@@ -83,22 +78,23 @@ inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, address p
     const FirstLayer layer{S, H, W, channels};
     const auto one = channels == 16 ? backward<1> : backward<2>;
     const i64 parts = std::clamp(N / 8, i64(1), i64(32)), size = layer.weights() + channels;
-    std::vector<float> sums(size_t(parts * size), 0.0f);
+    std::vector<Line> kept = lines(parts * size);
+    float* const sums = kept.data()->number;
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         for (i64 p = from; p < to; p++) {
-            float* sum = sums.data() + p * size;
+            float* sum = sums + p * size;
             for (i64 i = N * p / parts; i < N * (p + 1) / parts; i++) {
                 one(layer, at<const std::uint8_t>(pictures) + i * stride, at<const float>(grad) + i * layer.output(),
-                    at<const float>(out) + i * layer.output(), sum, sum + layer.weights(), scratch(layer));
+                    at<const float>(out) + i * layer.output(), sum, sum + layer.weights(), scratch_of(layer.scratch()));
             }
         }
     };
     share(parts, threads, part, 1);
     for (i64 p = 1; p < parts; p++) {
-        for (i64 i = 0; i < size; i++) sums[size_t(i)] += sums[size_t(p * size + i)];
+        for (i64 i = 0; i < size; i++) sums[i] += sums[p * size + i];
     }
-    std::copy_n(sums.data(), layer.weights(), at<float>(d_weight));
-    std::copy_n(sums.data() + layer.weights(), channels, at<float>(d_bias));
+    std::copy_n(sums, layer.weights(), at<float>(d_weight));
+    std::copy_n(sums + layer.weights(), channels, at<float>(d_bias));
 }
 
 }  // namespace accel

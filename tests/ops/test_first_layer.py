@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from accel_rl.models.convolution import NETWORKS
-from accel_rl.ops import first_layer as module
+from accel_rl.ops import first_layer as first
+from accel_rl.ops import float_layer as later
 from accel_rl.ops import host
 from accel_rl.ops.first_layer import first_layer, has_first_layer
 
@@ -93,7 +94,8 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
     found = []
     for compiled in (True, False):
         if not compiled:
-            monkeypatch.setattr(module, "compiled", lambda: None)
+            for module in (first, later):
+                monkeypatch.setattr(module, "compiled", lambda: None)
         net.zero_grad()
         out = net(obs)
         out.square().sum().backward()

@@ -1,0 +1,98 @@
+// Batches through float32 layers, on torch's threads.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "address.h"
+#include "first_layer.h"
+#include "float_layer.h"
+#include "lines.h"
+#include "threads.h"
+
+namespace accel {
+
+namespace py = pybind11;
+using FloatGeometry = std::array<i64, 7>;  // a FloatLayer's members
+
+inline FloatLayer float_layer_of(const FloatGeometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
+
+inline i64 float_block(const FloatGeometry& g) { return float_layer_of(g).block(); }
+inline i64 float_chunk(const FloatGeometry& g) { return float_layer_of(g).chunk(); }
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+// input [N, H, W, C], weight [D / block, k, k, C, block], bias [D] -> out [N, rows, columns, D].
+inline void float_layer(i64 N, const FloatGeometry& geometry, address input, address weight, address bias, address out,
+                        int threads) {
+    py::gil_scoped_release nogil;
+    const FloatLayer layer = float_layer_of(geometry);
+    const auto one = layer.block() == 64 ? float_outputs<4> : layer.block() == 32 ? float_outputs<2> : float_outputs<1>;
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        float* const scratch = scratch_of(layer.padded());
+        for (i64 i = from; i < to; i++) {
+            one(layer, at<const float>(input) + i * layer.input(), at<const float>(weight), at<const float>(bias),
+                at<float>(out) + i * layer.output(), scratch);
+        }
+    };
+    share(N, threads, part, 1);
+}
+
+// grad, out [N, rows, columns, D], weight [k, k C / chunk, D, chunk] -> d_weight [D / block, k, k, C, block], d_bias [D],
+// and d_input [N, H, W, C] unless 0. The batch is summed up in parts that do not depend on the number of threads.
+inline void float_layer_back(i64 N, const FloatGeometry& geometry, address input, address grad, address out, address weight,
+                             address d_input, address d_weight, address d_bias, int threads) {
+    py::gil_scoped_release nogil;
+    const FloatLayer layer = float_layer_of(geometry);
+    const auto to_weight = layer.block() == 64   ? float_weights<4>
+                           : layer.block() == 32 ? float_weights<2>
+                                                 : float_weights<1>;
+    const auto to_input = layer.chunk() == 64   ? float_inputs<4>
+                          : layer.chunk() == 32 ? float_inputs<2>
+                                                : float_inputs<1>;
+    const i64 parts = std::clamp(N / 8, i64(1), i64(16)), size = layer.weights() + layer.D;
+    std::vector<Line> kept = lines(parts * size);
+    float* const sums = kept.data()->number;
+    const auto picture = [&](i64 i, float* sum, float* scratch) {
+        float* const padded = scratch;
+        float* const passed = padded + layer.padded();
+        float* const d_padded = passed + layer.output();
+        through_relu(layer, at<const float>(grad) + i * layer.output(), at<const float>(out) + i * layer.output(), passed,
+                     sum + layer.weights());
+        to_weight(layer, with_border(layer, at<const float>(input) + i * layer.input(), padded), passed, sum);
+        if (!d_input) return;
+        float* const to = at<float>(d_input) + i * layer.input();
+        float* const all = layer.p ? d_padded : to;
+        std::fill_n(all, layer.padded(), 0.0f);
+        to_input(layer, passed, at<const float>(weight), all);
+        if (layer.p) without_border(layer, all, to);
+    };
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        float* const scratch = scratch_of(2 * layer.padded() + layer.output());
+        for (i64 p = from; p < to; p++)
+            for (i64 i = N * p / parts; i < N * (p + 1) / parts; i++) picture(i, sums + p * size, scratch);
+    };
+    share(parts, threads, part, 1);
+    const std::function<void(i64, i64)> add = [&](i64 from, i64 to) {
+        for (i64 p = 1; p < parts; p++) {
+            for (i64 i = from; i < to; i++) sums[i] += sums[p * size + i];
+        }
+    };
+    share(size, threads, add, size / 4 + 1);
+    std::copy_n(sums, layer.weights(), at<float>(d_weight));
+    std::copy_n(sums + layer.weights(), layer.D, at<float>(d_bias));
+}
+
+#else
+
+template <class... Any>
+void float_layer(const Any&...) {}
+template <class... Any>
+void float_layer_back(const Any&...) {}
+
+#endif
+
+}  // namespace accel

@@ -1,0 +1,22 @@
+// Memory for vector instructions: a register's numbers lie within one line of the cache, which is read at once.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace accel {
+
+struct alignas(64) Line {
+    float number[16] = {};
+};
+
+inline std::vector<Line> lines(std::int64_t floats) { return std::vector<Line>(size_t(floats + 15) / 16); }
+
+// This thread's, for one call at a time.
+inline float* scratch_of(std::int64_t floats) {
+    thread_local std::vector<Line> kept;
+    if (kept.size() < size_t(floats + 15) / 16) kept = lines(floats);
+    return kept.data()->number;
+}
+
+}  // namespace accel
