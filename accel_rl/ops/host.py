@@ -4,6 +4,7 @@ pictures in order; copies past the cache."""
 import ctypes
 import functools
 import importlib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -78,14 +79,30 @@ def channels_last(pictures: Tensor, dtype: torch.dtype) -> Tensor:
     return out
 
 
-def stream(out: Tensor, source: Tensor) -> None:
-    """out.copy_(source), past the cache where both are whole pieces of the host's memory: for what others will read."""
-    alike = out.device.type == source.device.type == "cpu" and (out.dtype, out.shape) == (source.dtype, source.shape)
-    module = compiled() if alike and out.is_contiguous() and source.is_contiguous() else None
+def stream(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[slice], None]:
+    """For any part of the pairs (out [n], source [n]), out[part].copy_(source[part]): past the cache where they are
+    whole pieces of the host's memory, for what others will read."""
+    module = compiled() if all(_alike(*pair) for pair in pairs) else None
     if module is None:
-        out.copy_(source)
-    else:
-        module.stream(out.data_ptr(), source.data_ptr(), out.nbytes)
+
+        def copy(part: slice) -> None:
+            for out, source in pairs:
+                out[part].copy_(source[part])
+
+        return copy
+    # addresses, once: to slice tensors takes longer than a part does
+    routes = [(out.data_ptr(), source.data_ptr(), out.itemsize) for out, source in pairs]
+
+    def stream_part(part: slice) -> None:
+        for to, source, size in routes:
+            module.stream(to + size * part.start, source + size * part.start, size * (part.stop - part.start))
+
+    return stream_part
+
+
+def _alike(out: Tensor, source: Tensor) -> bool:
+    same = (out.device.type, out.dtype, out.shape) == ("cpu", source.dtype, source.shape)
+    return same and source.device.type == "cpu" and out.is_contiguous() and source.is_contiguous()
 
 
 def weighted_sum(parts: list[Tensor], weights: list[float], out: Tensor) -> float:

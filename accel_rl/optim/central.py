@@ -8,7 +8,7 @@ is there.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,13 +98,11 @@ class Central:
         tensors = dict(copy.tensors)
         return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
 
-    def fill(self, k: int, part: slice, parameters: Tensor, state: dict[str, Any]) -> None:
-        """`part` of what is to be chunk k's next version, from the whole chunk's; with its lock held."""
+    def filling(self, k: int, parameters: Tensor, state: dict[str, Any]) -> Callable[[slice], None]:
+        """Copies parts of what is to be chunk k's next version, from the whole chunk's; with its lock held."""
         tensors = self._copies[k][(int(self._words[k, 0]) & 1) ^ 1].tensors
-        stream(tensors["parameters"][part], parameters[part])
-        for name, value in state.items():
-            if isinstance(value, Tensor):
-                stream(tensors[name][part], value[part])
+        rule = [(tensors[name], value) for name, value in state.items() if isinstance(value, Tensor)]
+        return stream([(tensors["parameters"], parameters), *rule])
 
     def publish(self, k: int, state: dict[str, Any]) -> None:
         """What all parts were filled with is chunk k's new version; with its lock held."""

@@ -77,8 +77,9 @@ class LockedChunks(Local):
             self._read_parameters(k)
             self._read_state(k)
             rule, data, grad = self.rules[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
+            write_back = self.central.filling(k, data, rule.state_dict())
             for part in rule.pieces(data, grad, learning_rate):  # each is written back while it is in the cache
-                self.central.fill(k, part, data, rule.state_dict())
+                write_back(part)
             self._publish(k)
         self.refreshed += 1
         self.times["exchange_s"] += time.monotonic() - began
@@ -114,7 +115,7 @@ class LockedChunks(Local):
 
     def _write(self, k: int) -> None:
         data = self.flat.data[self.parts[k]]
-        self.central.fill(k, slice(0, len(data)), data, self.rules[k].state_dict())
+        self.central.filling(k, data, self.rules[k].state_dict())(slice(0, len(data)))
         self._publish(k)
 
     def _publish(self, k: int) -> None:

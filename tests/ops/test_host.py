@@ -109,13 +109,26 @@ def test_pictures_in_channels_last_order(stack, size, dtype, threads):
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 63, 1000, 4097])
 def test_a_copy_past_the_cache_is_a_copy(n, head):
     memory, source = torch.full((n + 16,), -1.0), torch.arange(float(n + 3))[3:]
-    host.stream(memory[head : head + n], source)
-    assert torch.equal(memory[head : head + n], source)
+    double = torch.zeros(n, dtype=torch.float64)  # where it cannot be one piece of bytes
+    copy = host.stream([(memory[head : head + n], source), (double, source)])
+    for part in (slice(0, n // 3), slice(n // 3, n)):
+        copy(part)
+    host.stream([(memory[head : head + n], source)])(slice(0, n // 2))
+    assert torch.equal(memory[head : head + n], source) and torch.equal(double, source.double())
     assert (memory[:head] == -1).all()
     assert (memory[head + n :] == -1).all()
-    double = torch.zeros(n, dtype=torch.float64)
-    host.stream(double, source)  # where it cannot be one piece of bytes
-    assert torch.equal(double, source.double())
+
+
+@pytest.mark.parametrize("n", [5, 1000, 4097])
+def test_parts_are_copied_past_the_cache(n):
+    sources = [torch.arange(float(n)), torch.arange(n) * 3]
+    outs = [torch.full_like(source, -1) for source in sources]
+    copy = host.stream(list(zip(outs, sources, strict=True)))
+    copy(slice(n // 2, n))
+    for out, source in zip(outs, sources, strict=True):
+        assert (out[: n // 2] == -1).all() and torch.equal(out[n // 2 :], source[n // 2 :])
+    copy(slice(0, n // 2))
+    assert all(torch.equal(out, source) for out, source in zip(outs, sources, strict=True))
 
 
 @pytest.mark.parametrize("parts", [1, 2, 5])
