@@ -63,6 +63,8 @@ Game game_of(const py::dict& d) {
     g.restart_score = d["restart_score"].cast<int>();
     g.wrap = d["wrap"].cast<int>();
     g.unpaid = d["unpaid"].cast<int>();
+    g.rolls_over = d["rolls_over"].cast<int>();
+    g.over_when_scored = d["over_when_scored"].cast<bool>();
     g.least = d["least"].cast<int>();
     g.most = d["most"].cast<int>();
     g.lives_address = u8(lives.first);

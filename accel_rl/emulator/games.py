@@ -82,6 +82,8 @@ def settings(game: str) -> dict[str, Any]:
         "restart_score": g.get("restart_score", 0),
         "wrap": g.get("wrap", 0),
         "unpaid": g.get("unpaid", 0),
+        "rolls_over": g.get("rolls_over", 0),
+        "over_when_scored": g.get("over_when_scored", False),
         "least": g.get("reward_least", -NO_LIMIT),
         "most": g.get("reward_most", NO_LIMIT),
         "lives": (lives[0], table(*lives[1:])),

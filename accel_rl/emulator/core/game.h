@@ -58,6 +58,7 @@ struct Game {
     Clause scored;          // where there is such: the score counts only while it holds (a bonus for a win)
     Clause restarts;        // while it holds a reward counts from `restart_score`, not from the score before
     i32 restart_score;
+    i32 rolls_over;         // a score of this or more counts so much less; 0: it does not
     i32 wrap;               // a negative reward gets this much more; 0: it stays
     i32 unpaid;             // a reward of just this is none; 0: there is no such
     i32 least, most;        // a reward's limits
@@ -78,6 +79,7 @@ struct Game {
     Clause over_after;      // the clauses below count only once this has held since the reset
     u8 clauses;
     Clause over[4];
+    u8 over_when_scored;       // ... or whenever the score is not 0 (a round is a game)
     u8 full_from, full_bytes;  // ... or once none of these bytes is 0 (a board without a free place), where there are any
     u8 steps;
     Step step[MOST_STEPS];  // of a reset, after its 60 frames: RESET, the mode's SELECTs, the game's start actions
@@ -92,7 +94,7 @@ HD i32 game_score(const Game& g, const u8* ram, u32 from, u32 to) {
     if (g.unscored.holds(ram) || (g.scored.count && !g.scored.holds(ram))) return 0;
     i32 score = 0;
     for (u32 i = from; i < to; i++) score += g.score[i].points[ram[g.score[i].address & 0x7F]];
-    return score;
+    return g.rolls_over && score >= g.rolls_over ? score - g.rolls_over : score;
 }
 
 HD i32 game_reward(const Game& g, i32 before, i32 now) {
@@ -105,6 +107,7 @@ HD i32 game_reward(const Game& g, i32 before, i32 now) {
 HD bool game_over(const Game& g, const u8* ram) {
     for (u32 i = 0; i < g.clauses; i++)
         if (g.over[i].holds(ram)) return true;
+    if (g.over_when_scored && game_score(g, ram, 0, g.score_bytes)) return true;
     for (u32 i = 0; i < g.full_bytes; i++)
         if (!ram[(g.full_from + i) & 0x7F]) return false;
     return g.full_bytes > 0;
