@@ -53,6 +53,7 @@ ACCEL_AVX512 void positions(const FirstLayer& l, const float* in, const float* w
     for (std::int64_t plane = 0; plane < l.S; plane++) {
         for (int row = 0; row < l.KERNEL; row++) {
             const float* x = in + (plane * l.H + row) * l.W;
+#pragma GCC unroll 1  // else the compiler keeps numbers for the next k, and not the sums, in registers
             for (int k = 0; k < l.KERNEL; k++, x++, weight += 16 * N) {
                 __m512 w[N];
 #pragma GCC unroll 2
