@@ -141,8 +141,8 @@ class Ours:
         algo.ingest(self._rollout)
         batch = next(iter(algo.batches()))
         # of the library's operations: it knows no others'
-        plain = patch("accel_rl.models.convolution.has_first_layer", lambda *_: False)
-        with plain, FlopCounterMode(display=False) as counter:
+        plain = {name: lambda *_: False for name in ("has_first_layer", "has_float_layer")}
+        with patch.multiple("accel_rl.models.convolution", **plain), FlopCounterMode(display=False) as counter:
             algo.loss(batch).total.backward()
         return counter.get_total_flops() / len(batch.a_tm1 if hasattr(batch, "a_tm1") else batch.action)
 
