@@ -20,29 +20,53 @@ using FloatGeometry = std::array<i64, 7>;  // a FloatLayer's members
 
 inline FloatLayer float_layer_of(const FloatGeometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
-inline i64 float_block(const FloatGeometry& g) { return float_layer_of(g).block(); }
-inline i64 float_chunk(const FloatGeometry& g) { return float_layer_of(g).chunk(); }
-
 #if defined(__x86_64__) && defined(__GNUC__)
 
-// input [N, H, W, C], weight [D / block, k, k, C, block], bias [D] -> out [N, rows, columns, D].
+// Where the numbers of a weight [D, C, k, k] lie for the two ways: number i of channel d at first[d] + then[i].
+struct Places {
+    std::vector<i64> first, then;
+
+    Places(const FloatLayer& l, bool forward) : first(size_t(l.D)), then(size_t(l.row() * l.k)) {
+        const i64 block = l.block(), chunk = l.chunk();
+        for (i64 d = 0; d < l.D; d++)
+            first[size_t(d)] = forward ? d / block * l.k * l.row() * block + d % block : d * chunk;
+        for (i64 c = 0; c < l.C; c++)
+            for (i64 tap = 0; tap < l.k * l.k; tap++) {
+                const i64 at = tap / l.k * l.row() + tap % l.k * l.C + c;  // in [k, k, C]
+                then[size_t(c * l.k * l.k + tap)] = forward ? at * block : at / chunk * l.D * chunk + at % chunk;
+            }
+    }
+    void in_order(const float* weight, float* out) const {
+        for (const i64 from : first)
+            for (const i64 at : then) out[from + at] = *weight++;
+    }
+    void as_they_were(const float* in, float* weight) const {
+        for (const i64 from : first)
+            for (const i64 at : then) *weight++ = in[from + at];
+    }
+};
+
+// input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
 inline void float_layer(i64 N, const FloatGeometry& geometry, address input, address weight, address bias, address out,
                         int threads) {
     py::gil_scoped_release nogil;
     const FloatLayer layer = float_layer_of(geometry);
     const auto one = layer.block() == 64 ? float_outputs<4> : layer.block() == 32 ? float_outputs<2> : float_outputs<1>;
+    std::vector<Line> kept = lines(layer.weights());
+    float* const ordered = kept.data()->number;
+    Places(layer, true).in_order(at<const float>(weight), ordered);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         float* const scratch = scratch_of(layer.padded());
         for (i64 i = from; i < to; i++) {
-            one(layer, at<const float>(input) + i * layer.input(), at<const float>(weight), at<const float>(bias),
+            one(layer, at<const float>(input) + i * layer.input(), ordered, at<const float>(bias),
                 at<float>(out) + i * layer.output(), scratch);
         }
     };
     share(N, threads, part, 1);
 }
 
-// grad, out [N, rows, columns, D], weight [k, k C / chunk, D, chunk] -> d_weight [D / block, k, k, C, block], d_bias [D],
-// and d_input [N, H, W, C] unless 0. The batch is summed up in parts that do not depend on the number of threads.
+// grad, out [N, rows, columns, D], weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
+// The batch is summed up in parts that do not depend on the number of threads.
 inline void float_layer_back(i64 N, const FloatGeometry& geometry, address input, address grad, address out, address weight,
                              address d_input, address d_weight, address d_bias, int threads) {
     py::gil_scoped_release nogil;
@@ -54,8 +78,9 @@ inline void float_layer_back(i64 N, const FloatGeometry& geometry, address input
                           : layer.chunk() == 32 ? float_inputs<2>
                                                 : float_inputs<1>;
     const i64 parts = std::clamp(N / 8, i64(1), i64(16)), size = layer.weights() + layer.D;
-    std::vector<Line> kept = lines(parts * size);
+    std::vector<Line> kept = lines(parts * size), turned = lines(d_input ? layer.weights() : 0);
     float* const sums = kept.data()->number;
+    if (d_input) Places(layer, false).in_order(at<const float>(weight), turned.data()->number);
     const auto picture = [&](i64 i, float* sum, float* scratch) {
         float* const padded = scratch;
         float* const passed = padded + layer.padded();
@@ -67,7 +92,7 @@ inline void float_layer_back(i64 N, const FloatGeometry& geometry, address input
         float* const to = at<float>(d_input) + i * layer.input();
         float* const all = layer.p ? d_padded : to;
         std::fill_n(all, layer.padded(), 0.0f);
-        to_input(layer, passed, at<const float>(weight), all);
+        to_input(layer, passed, turned.data()->number, all);
         if (layer.p) without_border(layer, all, to);
     };
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
@@ -82,7 +107,7 @@ inline void float_layer_back(i64 N, const FloatGeometry& geometry, address input
         }
     };
     share(size, threads, add, size / 4 + 1);
-    std::copy_n(sums, layer.weights(), at<float>(d_weight));
+    Places(layer, true).as_they_were(sums, at<float>(d_weight));
     std::copy_n(sums + layer.weights(), layer.D, at<float>(d_bias));
 }
 

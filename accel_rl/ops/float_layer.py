@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.ops.host import compiled
-from accel_rl.ops.packed import Packed
 
 
 def has_float_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
@@ -37,12 +36,11 @@ class _FloatLayer(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int) -> Tensor:
         N, C, H, W = x.shape
         D, _, k, _ = weight.shape
-        module: Any = compiled()
         ctx.geometry = C, H, W, D, k, s, p
         out = torch.empty(N, (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1, D)
-        blocks, b = _blocks.of(weight, module.float_block(ctx.geometry)), bias.contiguous()
-        addresses = x.data_ptr(), blocks.data_ptr(), b.data_ptr(), out.data_ptr()
-        module.float_layer(N, ctx.geometry, *addresses, torch.get_num_threads())
+        weight, bias = weight.contiguous(), bias.contiguous()
+        addresses = x.data_ptr(), weight.data_ptr(), bias.data_ptr(), out.data_ptr()
+        compiled().float_layer(N, ctx.geometry, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         ctx.save_for_backward(x, weight, out)
         return out.permute(0, 3, 1, 2)
 
@@ -50,29 +48,13 @@ class _FloatLayer(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, weight, out = ctx.saved_tensors
-        C, H, W, D, k, _, _ = ctx.geometry
-        module: Any = compiled()
+        C, H, W, D, _, _, _ = ctx.geometry
         grad = grad.permute(0, 2, 3, 1).contiguous()  # as it comes, if the next layer works on channels-last
-        chunks, d_x = None, None
-        if ctx.needs_input_grad[0]:
-            # [k, k C / chunk, D, chunk]
-            chunks = weight.permute(2, 3, 1, 0).reshape(k, -1, module.float_chunk(ctx.geometry), D).mT.contiguous()
-            d_x = torch.empty(len(x), H, W, C)
-        block = module.float_block(ctx.geometry)
-        d_weight, d_bias = torch.empty(D // block, k, k, C, block), torch.empty(D)
-        module.float_layer_back(
-            len(x), ctx.geometry, x.data_ptr(), grad.data_ptr(), out.data_ptr(),
-            0 if chunks is None else chunks.data_ptr(), 0 if d_x is None else d_x.data_ptr(), d_weight.data_ptr(),
-            d_bias.data_ptr(), torch.get_num_threads(),
-        )  # fmt: skip
-        d_weight = d_weight.permute(0, 4, 3, 1, 2).reshape(D, C, k, k)
+        d_x = torch.empty(len(x), H, W, C) if ctx.needs_input_grad[0] else None
+        d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)
+        read = x.data_ptr(), grad.data_ptr(), out.data_ptr(), weight.data_ptr()
+        written = 0 if d_x is None else d_x.data_ptr(), d_weight.data_ptr(), d_bias.data_ptr()
+        compiled().float_layer_back(  # type: ignore[union-attr]
+            len(x), ctx.geometry, *read, *written, torch.get_num_threads()
+        )
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None
-
-
-def _in_blocks(weight: Tensor, block: int) -> Tensor:
-    """[D, C, k, k] -> [D / block, k, k, C, block]."""
-    D, C, k, _ = weight.shape
-    return weight.view(D // block, block, C, k, k).permute(0, 3, 4, 2, 1).contiguous()
-
-
-_blocks = Packed(_in_blocks)

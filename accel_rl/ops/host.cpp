@@ -43,8 +43,6 @@ PYBIND11_MODULE(_host, m) {
     m.def("has_first_layer", &accel::has_first_layer);
     m.def("first_layer", &first_layer);
     m.def("first_layer_back", &first_layer_back);
-    m.def("float_block", &float_block);
-    m.def("float_chunk", &float_chunk);
     m.def("float_layer", &float_layer);
     m.def("float_layer_back", &float_layer_back);
     m.def("has_tiles", &accel::has_tiles);

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.ops.host import compiled, in_planes
-from accel_rl.ops.packed import Packed
 
 
 def has_tile_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
@@ -51,7 +50,7 @@ class _TileLayer(torch.autograd.Function):
         ctx.geometry, ctx.bytes = (C, H, W, D, k, s, p), x.dtype == torch.uint8
         rows, columns = (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1
         out = torch.empty(N, rows, columns, D, dtype=torch.bfloat16)
-        (numbers, tiles), b = _packed.of(weight, s, ctx.bytes), bias.contiguous()
+        (numbers, tiles), b = _packed(weight, s, ctx.bytes), bias.contiguous()
         addresses = x.data_ptr(), x.stride(0), tiles.data_ptr(), b.data_ptr(), out.data_ptr()
         compiled().tile_layer(N, ctx.geometry, ctx.bytes, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         ctx.save_for_backward(x, out, numbers)
@@ -79,15 +78,23 @@ class _TileLayer(torch.autograd.Function):
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None
 
 
-def _pack(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
-    """The weight's numbers in bfloat16, as they are and as registers take them."""
+_last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # by a weight's address
+
+
+def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
+    """The weight's numbers in bfloat16, as they are and as registers take them: the last ones again if it is still the
+    same, as it is from step to step of a rollout. Comparing takes a tenth of packing."""
     D, C, k, _ = weight.shape
+    kept = _last.get(weight.data_ptr())
+    if kept is not None and torch.equal(kept[0], weight):
+        return kept[1]
     # 1/255 is the weights', which are few
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
-    return numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-
-
-_packed = Packed(_pack)
+    packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
+    if len(_last) >= 32:  # of networks that are no more
+        _last.clear()
+    _last[weight.data_ptr()] = weight.detach().clone(), packed
+    return packed
 
 
 @dataclass(frozen=True)
