@@ -3,12 +3,10 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <vector>
 
 #include "address.h"
-#include "first_layer.h"
 #include "float_layer.h"
 #include "lines.h"
 #include "threads.h"
@@ -16,9 +14,8 @@
 namespace accel {
 
 namespace py = pybind11;
-using FloatGeometry = std::array<i64, 7>;  // a FloatLayer's members
 
-inline FloatLayer float_layer_of(const FloatGeometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
+inline FloatLayer float_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
@@ -47,7 +44,7 @@ struct Places {
 };
 
 // input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
-inline void float_layer(i64 N, const FloatGeometry& geometry, address input, address weight, address bias, address out,
+inline void float_layer(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
                         int threads) {
     py::gil_scoped_release nogil;
     const FloatLayer layer = float_layer_of(geometry);
@@ -67,7 +64,7 @@ inline void float_layer(i64 N, const FloatGeometry& geometry, address input, add
 
 // grad, out [N, rows, columns, D], weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
 // The batch is summed up in parts that do not depend on the number of threads.
-inline void float_layer_back(i64 N, const FloatGeometry& geometry, address input, address grad, address out, address weight,
+inline void float_layer_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
                              address d_input, address d_weight, address d_bias, int threads) {
     py::gil_scoped_release nogil;
     const FloatLayer layer = float_layer_of(geometry);
@@ -101,12 +98,7 @@ inline void float_layer_back(i64 N, const FloatGeometry& geometry, address input
             for (i64 i = N * p / parts; i < N * (p + 1) / parts; i++) picture(i, sums + p * size, scratch);
     };
     share(parts, threads, part, 1);
-    const std::function<void(i64, i64)> add = [&](i64 from, i64 to) {
-        for (i64 p = 1; p < parts; p++) {
-            for (i64 i = from; i < to; i++) sums[i] += sums[p * size + i];
-        }
-    };
-    share(size, threads, add, size / 4 + 1);
+    add_up(sums, parts, size, threads);
     Places(layer, true).as_they_were(sums, at<float>(d_weight));
     std::copy_n(sums + layer.weights(), layer.D, at<float>(d_bias));
 }

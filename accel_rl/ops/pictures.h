@@ -90,9 +90,7 @@ inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, address p
         }
     };
     share(parts, threads, part, 1);
-    for (i64 p = 1; p < parts; p++) {
-        for (i64 i = 0; i < size; i++) sums[i] += sums[p * size + i];
-    }
+    add_up(sums, parts, size, threads);
     std::copy_n(sums, layer.weights(), at<float>(d_weight));
     std::copy_n(sums + layer.weights(), channels, at<float>(d_bias));
 }

@@ -32,4 +32,14 @@ inline void share(i64 N, int threads, const std::function<void(i64, i64)>& part,
     team()(take, &work, unsigned(threads), 0);  // always so many: a team of another size begins with new threads
 }
 
+// Parts [parts, size] of sums -> the first: all of them, added in their order, whoever adds which.
+inline void add_up(float* sums, i64 parts, i64 size, int threads) {
+    const std::function<void(i64, i64)> add = [=](i64 from, i64 to) {
+        for (i64 p = 1; p < parts; p++) {
+            for (i64 i = from; i < to; i++) sums[i] += sums[p * size + i];
+        }
+    };
+    share(size, threads, add, size / 4 + 1);
+}
+
 }  // namespace accel

@@ -3,7 +3,6 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <list>
 #include <vector>
@@ -15,7 +14,6 @@
 namespace accel {
 
 namespace py = pybind11;
-using Geometry = std::array<i64, 7>;  // a TileLayer's members
 
 inline TileLayer tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
@@ -76,12 +74,7 @@ void relu_convolutions_back(i64 N, const Geometry& geometry, const Number* input
         }
     };
     share(parts, threads, part, 1);
-    const std::function<void(i64, i64)> add = [&](i64 from, i64 to) {
-        for (i64 p = 1; p < parts; p++) {
-            for (i64 i = from; i < to; i++) sums[size_t(i)] += sums[size_t(p * size + i)];
-        }
-    };
-    share(size, threads, add, size / 4 + 1);
+    add_up(sums.data(), parts, size, threads);
     std::copy_n(sums.data(), tiles, at<float>(d_weight));
     std::copy_n(sums.data() + tiles, layer.Co, at<float>(d_bias));
 }
