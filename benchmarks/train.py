@@ -140,6 +140,8 @@ class Ours:
         algo = self.trainer.learner.algo
         algo.ingest(self._rollout)
         batch = next(iter(algo.batches()))
+        if self._rollout.kept is not None:
+            self._rollout.kept.void()
         # of the library's operations: it knows no others'
         plain = {name: lambda *_: False for name in ("has_first_layer", "has_float_layer")}
         with patch.multiple("accel_rl.models.convolution", **plain), FlopCounterMode(display=False) as counter:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,7 +71,9 @@ class A2C(PolicyGradient):
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """-E[log pi(a|s) A] + c_v E[(R - V)^2] - c_e E[H(pi)], Mnih et al. 2016, section 4."""
-        logits, value, _ = self.agent.forward(batch.obs, batch.memory)
+        kept = self.rollout.kept  # while it acted: the parameters are still the same
+        with nullcontext() if kept is None else kept.reading(batch.obs):
+            logits, value, _ = self.agent.forward(batch.obs, batch.memory)
         policy_loss = -masked_mean(log_prob(logits, batch.action) * batch.advantage, batch.valid)
         value_loss = masked_mean((batch.target - value).square(), batch.valid)
         policy_entropy = masked_mean(entropy(logits), batch.valid)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from accel_rl.data.kept import KeptOutputs
 from accel_rl.data.memory import Memory
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.ops.frames import gather_stacks, window_stacks
@@ -22,6 +23,7 @@ class Rollout:
     action [T, B] int64; reward [T, B] float32, raw; terminated, truncated, ended, valid [T, B] bool (see `Step`).
     recorded: what the agent noted while acting, each [T, B] (value, log_prob ...).
     state, next_state [B, Z]: a recurrent agent's memory before step 0 and after step T - 1; None without one.
+    kept: what the network's layers gave while acting, for an update that can use it; not part of a saved rollout.
     """
 
     frames: Tensor
@@ -37,6 +39,7 @@ class Rollout:
     recorded: dict[str, Tensor] = field(default_factory=dict)
     state: Tensor | None = None
     next_state: Tensor | None = None
+    kept: KeptOutputs | None = None
 
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
@@ -45,11 +48,15 @@ class Rollout:
 
     def copy(self) -> "Rollout":
         """In memory of its own."""
-        return Rollout.from_state({name: _map(getattr(self, name), torch.Tensor.clone) for name in self.__slots__})
+        return Rollout.from_state({name: _map(getattr(self, name), torch.Tensor.clone) for name in self._saved()})
 
     def state_dict(self) -> dict[str, Any]:
         """On the host, for a checkpoint."""
-        return {name: _map(getattr(self, name), torch.Tensor.cpu) for name in self.__slots__}
+        return {name: _map(getattr(self, name), torch.Tensor.cpu) for name in self._saved()}
+
+    @classmethod
+    def _saved(cls) -> list[str]:
+        return [name for name in cls.__slots__ if name != "kept"]
 
     @classmethod
     def from_state(cls, state: dict[str, Any], device: torch.device | None = None) -> "Rollout":

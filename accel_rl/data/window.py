@@ -62,7 +62,7 @@ class RolloutWindow:
         if "before" in pieces[0]:
             rows.insert(0, pieces[0]["before"][:, b])
         rows.append(tail["frames"][:, b])
-        flags = {name: join(name) for name in _FLAGS}
+        flags: dict[str, Any] = {name: join(name) for name in _FLAGS}
         return Rollout(
             frames=torch.cat(rows)[-(S - 1 + self.N + 1) :],
             final_frames=self._final_frames(recent, b),

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from accel_rl.data.kept import Place, place
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Linear
 from accel_rl.models.precision import input_dtype, wide
@@ -25,15 +26,21 @@ class ReLUConv2d(nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         assert self.bias is not None and not isinstance(self.padding, str)
         if has_first_layer(x, self.weight, self.stride, self.padding):
-            return first_layer(x, self.weight, self.bias)
+            return first_layer(x, self.weight, self.bias, *self._place(x))
         if has_tile_layer(x, self.weight, self.stride, self.padding):
-            return tile_layer(x, self.weight, self.bias, self.stride[0], self.padding[0])
+            kept = self._place(x, torch.bfloat16)
+            return tile_layer(x, self.weight, self.bias, self.stride[0], self.padding[0], *kept)
         if has_float_layer(x, self.weight, self.stride, self.padding):
-            return float_layer(x, self.weight, self.bias, self.stride[0], self.padding[0])
+            return float_layer(x, self.weight, self.bias, self.stride[0], self.padding[0], *self._place(x))
         if x.dtype == torch.uint8:  # convolutions train 1.4 times faster on channels-last
             x = channels_last(x, input_dtype(self.weight))
         weight = self.weight / 255 if self.of_bytes else self.weight
         return torch.relu_(F.conv2d(x, weight, self.bias, self.stride, self.padding))
+
+    def _place(self, x: Tensor, dtype: torch.dtype = torch.float32) -> tuple[()] | Place:
+        k, s, p = self.kernel_size[0], self.stride[0], int(self.padding[0])
+        size = conv_out(x.shape[2], k, s, p), conv_out(x.shape[3], k, s, p)
+        return place(self, len(x), *size, self.out_channels, dtype=dtype) or ()
 
 
 def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from accel_rl.data.kept import Place, place
+
 
 class Linear(nn.Linear):
     """nn.Linear for a layer that is wide: most of a small network's parameters are in it, and copying their gradient
@@ -19,12 +21,16 @@ class Linear(nn.Linear):
     uses = 0  # forward passes that a gradient may come back to
 
     def forward(self, x: Tensor) -> Tensor:
-        place = getattr(self.weight, "flat_grad", None)
         narrow = torch.is_autocast_enabled(x.device.type) or x.dtype != self.weight.dtype
-        if place is None or narrow or x.dim() != 2 or not (torch.is_grad_enabled() and self.weight.requires_grad):
+        if narrow or x.dim() != 2:
             return F.linear(x, self.weight, self.bias)
+        kept = place(self, len(x), self.out_features, dtype=x.dtype) if x.device.type == "cpu" else None
+        if not hasattr(self.weight, "flat_grad") or not (torch.is_grad_enabled() and self.weight.requires_grad):
+            if kept is None or kept.known:
+                return F.linear(x, self.weight, self.bias)
+            return torch.addmm(self.bias, x, self.weight.t(), out=kept.out)
         self.uses += 1
-        out: Tensor = _InPlace.apply(x, self.weight, self.bias, self)
+        out: Tensor = _InPlace.apply(x, self.weight, self.bias, self, kept)
         return out
 
 
@@ -32,10 +38,10 @@ class _InPlace(torch.autograd.Function):
     """x [N, F], weight [G, F], bias [G] -> [N, G]."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, layer: Linear) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, layer: Linear, kept: Place | None) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.layer = layer
-        return F.linear(x, weight, bias)
+        return F.linear(x, weight, bias) if kept is None else kept.out.detach()
 
     @staticmethod
     @once_differentiable
@@ -45,4 +51,4 @@ class _InPlace(torch.autograd.Function):
         # a view that nobody else holds: autograd keeps it instead of a copy
         place = layer.weight.flat_grad.view_as(weight) if alone else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=place)
-        return grad.mm(weight) if ctx.needs_input_grad[0] else None, place, grad.sum(0), None
+        return grad.mm(weight) if ctx.needs_input_grad[0] else None, place, grad.sum(0), None, None

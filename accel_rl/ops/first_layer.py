@@ -21,27 +21,32 @@ def has_first_layer(obs: Tensor, weight: Tensor, stride: tuple[int, ...], paddin
     return module is not None and bool(module.has_first_layer())
 
 
-def first_layer(obs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def first_layer(obs: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None, known: bool = False) -> Tensor:
     """relu(conv2d(obs / 255, weight, bias, stride 4)).
 
     obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
+    out [N, rows, columns, C]: where it goes, or, `known`, lies already.
     """
-    out: Tensor = _FirstLayer.apply(in_planes(obs), weight, bias)
-    return out
+    result: Tensor = _FirstLayer.apply(in_planes(obs), weight, bias, (out, known))
+    return result
 
 
 class _FirstLayer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor, place: tuple[Tensor | None, bool]) -> Tensor:
+        out, known = place
         n, stack, height, width = obs.shape
         channels = len(bias)
-        out = obs.new_empty(n, (height - 8) // 4 + 1, (width - 8) // 4 + 1, channels, dtype=torch.float32)
+        if out is None:
+            out = obs.new_empty(n, (height - 8) // 4 + 1, (width - 8) // 4 + 1, channels, dtype=torch.float32)
+        ctx.size = n, stack, height, width, channels
+        ctx.save_for_backward(obs, out)
+        if known:
+            return out.permute(0, 3, 1, 2)
         scaled = (weight / 255).permute(1, 2, 3, 0).contiguous()  # 1/255 is the weights', which are few
         b = bias.contiguous()
-        ctx.size = n, stack, height, width, channels
         addresses = obs.data_ptr(), obs.stride(0), scaled.data_ptr(), b.data_ptr(), out.data_ptr()
         compiled().first_layer(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
-        ctx.save_for_backward(obs, out)
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -53,4 +58,4 @@ class _FirstLayer(torch.autograd.Function):
         weight, bias = grad.new_empty(stack, 8, 8, channels), grad.new_empty(channels)
         addresses = obs.data_ptr(), obs.stride(0), grad.data_ptr(), out.data_ptr(), weight.data_ptr(), bias.data_ptr()
         compiled().first_layer_back(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
-        return None, weight.permute(3, 0, 1, 2) / 255, bias
+        return None, weight.permute(3, 0, 1, 2) / 255, bias, None

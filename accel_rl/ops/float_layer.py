@@ -22,25 +22,34 @@ def has_float_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding:
     return module is not None and bool(module.has_first_layer())
 
 
-def float_layer(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
+def float_layer(
+    x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, out: Tensor | None = None, known: bool = False
+) -> Tensor:
     """relu(conv2d(x, weight, bias, stride, padding)).
 
     x [N, C, H, W], weight [D, C, k, k], bias [D], all float32 -> [N, D, rows, columns], channels-last in memory.
+    out [N, rows, columns, D]: where it goes, or, `known`, lies already.
     """
-    out: Tensor = _FloatLayer.apply(x.contiguous(memory_format=torch.channels_last), weight, bias, stride, padding)
-    return out
+    x = x.contiguous(memory_format=torch.channels_last)
+    result: Tensor = _FloatLayer.apply(x, weight, bias, stride, padding, (out, known))
+    return result
 
 
 class _FloatLayer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, place: tuple[Tensor | None, bool]
+    ) -> Tensor:
+        out, known = place
         N, C, H, W = x.shape
         D, _, k, _ = weight.shape
         ctx.geometry = C, H, W, D, k, s, p
-        out = torch.empty(N, (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1, D)
+        if out is None:
+            out = torch.empty(N, (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1, D)
         weight, bias = weight.contiguous(), bias.contiguous()
-        addresses = x.data_ptr(), weight.data_ptr(), bias.data_ptr(), out.data_ptr()
-        compiled().float_layer(N, ctx.geometry, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+        if not known:
+            addresses = x.data_ptr(), weight.data_ptr(), bias.data_ptr(), out.data_ptr()
+            compiled().float_layer(N, ctx.geometry, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         ctx.save_for_backward(x, weight, out)
         return out.permute(0, 3, 1, 2)
 
@@ -57,4 +66,4 @@ class _FloatLayer(torch.autograd.Function):
         compiled().float_layer_back(  # type: ignore[union-attr]
             len(x), ctx.geometry, *read, *written, torch.get_num_threads()
         )
-        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None
+        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None

@@ -3,6 +3,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 namespace accel {
 
@@ -17,16 +20,33 @@ inline Team& team() {
     return the;
 }
 
+// How the thread rounds and whether it flushes denormals. A helper keeps what its maker had when it was made: without
+// the caller's, a sum would follow who added it.
+inline unsigned float_mode() {
+#ifdef __SSE__
+    return _mm_getcsr() & ~0x3fu;  // without the flags that arithmetic leaves
+#else
+    return 0;
+#endif
+}
+inline void set_float_mode([[maybe_unused]] unsigned mode) {
+#ifdef __SSE__
+    if (float_mode() != mode) _mm_setcsr(mode);
+#endif
+}
+
 // part(from, to) for all of [0, N), `chunk` at a time, on so many threads; on the caller's alone where torch has none.
 inline void share(i64 N, int threads, const std::function<void(i64, i64)>& part, i64 chunk = 4) {
     struct Work {
         const std::function<void(i64, i64)>& part;
         const i64 end, chunk;
+        const unsigned mode;
         std::atomic<i64> next{0};
-    } work{part, N, chunk};
+    } work{part, N, chunk, float_mode()};
     if (threads < 2 || N <= chunk || !team()) return part(0, N);
     const auto take = [](void* argument) {
         Work& w = *static_cast<Work*>(argument);
+        set_float_mode(w.mode);
         for (i64 i; (i = w.next.fetch_add(w.chunk)) < w.end;) w.part(i, std::min(i + w.chunk, w.end));
     };
     team()(take, &work, unsigned(threads), 0);  // always so many: a team of another size begins with new threads

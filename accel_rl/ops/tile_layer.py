@@ -31,28 +31,36 @@ def has_tile_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: 
     return module is not None and bool(module.has_tiles())
 
 
-def tile_layer(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
+def tile_layer(
+    x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, out: Tensor | None = None, known: bool = False
+) -> Tensor:
     """relu(conv2d(x, weight, bias, stride, padding)); of bytes, x / 255.
 
     x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
     bfloat16, channels-last in memory. Products are of bfloat16 numbers, sums and the weight's gradient float32.
+    out [N, rows, columns, D]: where it goes, or, `known`, lies already.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
-    out: Tensor = _TileLayer.apply(x, weight, bias, stride, padding)
-    return out
+    result: Tensor = _TileLayer.apply(x, weight, bias, stride, padding, (out, known))
+    return result
 
 
 class _TileLayer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, place: tuple[Tensor | None, bool]
+    ) -> Tensor:
+        out, known = place
         N, C, H, W = x.shape
         D, k = weight.shape[0], weight.shape[2]
         ctx.geometry, ctx.bytes = (C, H, W, D, k, s, p), x.dtype == torch.uint8
         rows, columns = (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1
-        out = torch.empty(N, rows, columns, D, dtype=torch.bfloat16)
+        if out is None:
+            out = torch.empty(N, rows, columns, D, dtype=torch.bfloat16)
         (numbers, tiles), b = _packed(weight, s, ctx.bytes), bias.contiguous()
-        addresses = x.data_ptr(), x.stride(0), tiles.data_ptr(), b.data_ptr(), out.data_ptr()
-        compiled().tile_layer(N, ctx.geometry, ctx.bytes, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+        if not known:
+            addresses = x.data_ptr(), x.stride(0), tiles.data_ptr(), b.data_ptr(), out.data_ptr()
+            compiled().tile_layer(N, ctx.geometry, ctx.bytes, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         ctx.save_for_backward(x, out, numbers)
         return out.permute(0, 3, 1, 2)
 
@@ -75,7 +83,7 @@ class _TileLayer(torch.autograd.Function):
         d_weight = d_tiles[order.gradient].view(D, C, k, k)
         if ctx.bytes:
             d_weight.div_(255)
-        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None
+        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
 
 
 _last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # by a weight's address

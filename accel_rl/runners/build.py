@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from accel_rl import hardware
-from accel_rl.config import TrainConfig
+from accel_rl.config import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.games import unclean_reset
 from accel_rl.envs.make import EnvConfig
@@ -127,6 +127,7 @@ def build_sampler(
         act_threads=placement.act_threads,
         act_cores=act_cores,
         precision=config.precision if training else "float32",
+        keep=training and find_algorithm(config.algorithm).on_policy,
         window=config.log.window,
         partial_starts=decorrelation > 0,
     )

@@ -1,10 +1,12 @@
 """Turns a group's newest frames into actions, one batch at a time."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 
 from accel_rl.agents.base import Agent
+from accel_rl.data.kept import KeptOutputs
 from accel_rl.data.memory import Memory
 from accel_rl.data.rollout import Rollout
 from accel_rl.hardware import pin
@@ -28,11 +30,15 @@ class ActionServer:
         threads: int = 1,
         cores: tuple[int, ...] = (),
         precision: Precision = "float32",
+        keep: bool = False,
     ):
         self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
         self.host, self.device = host, torch.device(device)
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
+        self._kept = KeptOutputs() if keep and self.device.type == "cpu" else None
+        for rollout in self.rollouts:
+            rollout.kept = self._kept  # of the newest of them
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> bool:
@@ -43,6 +49,8 @@ class ActionServer:
         """
         self._uniform, self._chosen = uniform, not agent.observes and not agent.state_size
         rollout = self.rollouts[buffer]
+        if self._kept is not None:
+            self._kept.begin(rollout.action)
         if agent.state_size and self.state is None:
             self.state = torch.zeros(rollout.B, agent.state_size, device=self.device)
         rollout.state = None if self.state is None else self.state.clone()
@@ -70,7 +78,8 @@ class ActionServer:
             self._turn = (self._turn + 1) % len(self._cores)
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
         obs: Any = rollout.observations(t, b=b) if agent.observes else None  # a memory alone may choose
-        with multiplying_in(self._precision, self.device):
+        keeping = nullcontext() if self._kept is None else self._kept.writing(t * rollout.B + b.start)
+        with multiplying_in(self._precision, self.device), keeping:
             action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
@@ -101,5 +110,5 @@ class ActionServer:
 
 
 def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
-    names = [n for n in Rollout.__slots__ if n not in ("stack", "recorded", "state", "next_state")]
+    names = [n for n in Rollout.__slots__ if n not in ("stack", "recorded", "state", "next_state", "kept")]
     return Rollout(**{n: torch.zeros_like(getattr(rollout, n), device=device) for n in names}, stack=rollout.stack)  # type: ignore[arg-type]

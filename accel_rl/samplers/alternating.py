@@ -52,6 +52,7 @@ class Sampler:
         act_threads: int = 1,
         act_cores: tuple[int, ...] = (),
         precision: Precision = "float32",
+        keep: bool = False,
         window: int = 100,
         partial_starts: bool = False,
     ):
@@ -60,7 +61,7 @@ class Sampler:
         for arrays in engine.buffers:
             arrays.fill_sentinels()
         self.server = ActionServer(
-            [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision
+            [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision, keep
         )
         self.episodes = EpisodeTracker(self.B, window, partial_starts)
         self.finished: list[Episode] = []  # by the last rollout
