@@ -31,6 +31,12 @@ def first_layer(obs: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = 
     return result
 
 
+def in_tiles(stack: int) -> bool:
+    """Whether tile registers (AMX) multiply: float32 numbers as sums of three of bfloat16, exactly."""
+    module = compiled()
+    return module is not None and stack == 4 and bool(module.has_tiles())
+
+
 class _FirstLayer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor, place: tuple[Tensor | None, bool]) -> Tensor:
@@ -43,10 +49,9 @@ class _FirstLayer(torch.autograd.Function):
         ctx.save_for_backward(obs, out)
         if known:
             return out.permute(0, 3, 1, 2)
-        scaled = (weight / 255).permute(1, 2, 3, 0).contiguous()  # 1/255 is the weights', which are few
-        b = bias.contiguous()
-        addresses = obs.data_ptr(), obs.stride(0), scaled.data_ptr(), b.data_ptr(), out.data_ptr()
-        compiled().first_layer(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+        weight, bias = weight.contiguous(), bias.contiguous()
+        addresses = obs.data_ptr(), obs.stride(0), weight.data_ptr(), bias.data_ptr(), out.data_ptr()
+        compiled().first_layer(*ctx.size, in_tiles(stack), *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -57,5 +62,5 @@ class _FirstLayer(torch.autograd.Function):
         grad = grad.permute(0, 2, 3, 1).contiguous()  # as it comes, if the next layer works on channels-last
         weight, bias = grad.new_empty(stack, 8, 8, channels), grad.new_empty(channels)
         addresses = obs.data_ptr(), obs.stride(0), grad.data_ptr(), out.data_ptr(), weight.data_ptr(), bias.data_ptr()
-        compiled().first_layer_back(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+        compiled().first_layer_back(*ctx.size, in_tiles(stack), *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         return None, weight.permute(3, 0, 1, 2) / 255, bias, None

@@ -34,12 +34,21 @@ struct Places {
             }
     }
     void in_order(const float* weight, float* out) const {
-        for (const i64 from : first)
-            for (const i64 at : then) out[from + at] = *weight++;
+        each([=](i64 place, i64 number) { out[place] = weight[number]; });
     }
     void as_they_were(const float* in, float* weight) const {
-        for (const i64 from : first)
-            for (const i64 at : then) *weight++ = in[from + at];
+        each([=](i64 place, i64 number) { weight[number] = in[place]; });
+    }
+
+   private:
+    // Eight numbers of each channel, then the next eight: neighbouring channels' places share their lines of the cache, and
+    // it has room for twelve that lie powers of two apart. A channel after the other took ten times as long.
+    template <class Move>
+    void each(Move move) const {
+        const i64 D = i64(first.size()), all = i64(then.size());
+        for (i64 line = 0; line < all; line += 8)
+            for (i64 d = 0; d < D; d++)
+                for (i64 i = line; i < line + 8; i++) move(first[size_t(d)] + then[size_t(i)], d * all + i);
     }
 };
 

@@ -1,5 +1,7 @@
 """Stacks of frames by index arithmetic over a sequence in which each frame is stored once."""
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -29,11 +31,15 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
     """
     if stack == 1:
         return frames[t : t + T, b].flatten(0, 1)
-    rows = torch.arange(t, t + T, device=frames.device)
-    columns = torch.arange(*b.indices(frames.shape[1]), device=frames.device)
-    n = len(columns)
-    cells = rows.repeat_interleave(n), columns.repeat(T)
+    cells = _cells(t, T, *b.indices(frames.shape[1]), frames.device)
     return gather_stacks(frames, *cells, age[t : t + T, b].flatten(), stack)
+
+
+@functools.lru_cache(1024)  # the same ones in each rollout; to put them together takes as long as copying a few stacks
+def _cells(t: int, T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(t, b) [T * n] each."""
+    rows, columns = torch.arange(t, t + T, device=device), torch.arange(start, stop, step, device=device)
+    return rows.repeat_interleave(len(columns)), columns.repeat(T)
 
 
 def _forget(obs: Tensor, age: Tensor) -> Tensor:

@@ -20,17 +20,17 @@ inline TileLayer tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[
 #if ACCEL_HAS_TILES
 
 // This thread's, kept: most of its zeros are never written.
-inline TileScratch& scratch_of(const Geometry& geometry, i64 pictures) {
+inline TileScratch& scratch_of(const Geometry& geometry, i64 pictures, i64 terms = 1) {
     struct Kept {
         Geometry geometry;
-        i64 pictures;
+        i64 pictures, terms;
         TileScratch scratch;
     };
     thread_local std::list<Kept> all;
     for (Kept& kept : all)
-        if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
+        if (kept.geometry == geometry && kept.pictures == pictures && kept.terms == terms) return kept.scratch;
     if (all.size() == 16) all.pop_back();  // of networks that are no more
-    all.push_front({geometry, pictures, TileScratch(tile_layer_of(geometry), pictures)});
+    all.push_front({geometry, pictures, terms, TileScratch(tile_layer_of(geometry), pictures, terms)});
     return all.front().scratch;
 }
 
@@ -42,7 +42,7 @@ void relu_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
         TileScratch& scratch = scratch_of(geometry, 0);
         const TileRegisters registers;
         for (i64 i = from; i < to; i++) {
-            relu_convolution(layer, input + i * stride, at<const bf16>(weight), at<const float>(bias),
+            relu_convolution(layer, input + i * stride, at<const bf16>(weight), 1, at<const float>(bias),
                              at<bf16>(out) + i * layer.out(), scratch);
         }
     };
@@ -54,7 +54,7 @@ template <class Number>
 void relu_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
     const TileLayer layer = tile_layer_of(geometry);
-    const i64 tiles = layer.taps() * ((layer.Co + 31) / 32) * (layer.C() / 32) * 1024, size = tiles + layer.Co;
+    const i64 tiles = gradient_size(layer), size = tiles + layer.Co;
     const i64 parts = std::clamp(N / 8, i64(1), i64(16)), together = std::clamp(448 / layer.outputs(), i64(1), i64(8));
     std::vector<float> sums(size_t(parts * size), 0.0f);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {

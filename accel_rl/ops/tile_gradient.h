@@ -20,7 +20,7 @@ ACCEL_TILES inline void before_relu(const TileLayer& l, const bf16* grad, const 
                 const __m256i o = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(out + from + i));
                 const __m256i g = _mm256_maskz_loadu_epi16(_mm256_cmpgt_epi16_mask(o, _mm256_setzero_si256()), grad + from + i);
                 _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), g);
-                sum = _mm512_add_ps(sum, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(g), 16)));
+                sum = _mm512_add_ps(sum, widened(g));
             }
         }
         _mm512_storeu_ps(bias + c, sum);
@@ -90,8 +90,12 @@ ACCEL_TILES inline void pair_cells(const TileLayer& l, const bf16* cells, bf16* 
     }
 }
 
-// Of `n` pictures whose pairs and gradients are ready; weight: sums [taps][Co / 32][C / 32][2][2][16 co][16 c] that are added to.
-ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, float* weight, TileScratch& s) {
+// Numbers of the sums that weight_gradient adds to.
+inline i64 gradient_size(const TileLayer& l) { return l.taps() * ((l.Co + 31) / 32) * (l.C() / 32) * 1024; }
+
+// Of `n` pictures whose pairs and gradients (so many terms of them) are ready; weight: sums [taps][Co / 32][C / 32][2][2]
+// [16 co][16 c] that are added to.
+ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, i64 terms, float* weight, TileScratch& s) {
     const i64 parts = l.outputs() / 32;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
     a_steps.clear(), b_steps.clear();
@@ -105,7 +109,7 @@ ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, float* weight
             for (i64 c = 0; c < l.C(); c += 32, weight += 1024) {
                 load_tiles(weight);
                 add_products({s.across.data() + co * l.outputs(), 16 * l.outputs(), l.outputs(), a_steps.data(), pairs + 2 * c, 32,
-                              2 * l.C(), b_steps.data(), i64(a_steps.size())},
+                              2 * l.C(), b_steps.data(), i64(a_steps.size()), terms, s.turned, 0},
                              co + 16 < l.Co, true);
                 store_tiles(weight);
             }
@@ -125,7 +129,7 @@ ACCEL_TILES void relu_convolution_back(const TileLayer& l, i64 pictures, const N
         fill_cells(l, input[i], s);
         pair_cells(l, s.cells.data(), s.pairs.data() + i * TileScratch::pairs_of(l));
     }
-    weight_gradient(l, pictures, d_weight, s);
+    weight_gradient(l, pictures, 1, d_weight, s);
 }
 
 #endif

@@ -9,6 +9,8 @@
 // is: no patch is ever copied. The K - 1 outputs more in each row are nobody's; their gradient is 0.
 //
 //     output[q] = relu(bias + sum over taps of cells[q + tap] weight[tap])          rows of a: cells
+//
+// A factor may come as several numbers that add up to it, its terms, one after the other in memory.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -55,14 +57,18 @@ public:
 // What one picture needs on its way; a thread's own. All of it is zero where nothing is written.
 struct TileScratch {
     Lines cells, pairs, grad, across;
+    const i64 grads, turned;  // numbers of a term's
     std::vector<i64> inputs, outs, steps[2];  // where a cell's s x s places lie in the input, an output q in `out`; -1: nowhere
     alignas(64) float sums[1024];
 
-    explicit TileScratch(const TileLayer& l, i64 pictures)
+    // terms: of an output's gradient
+    TileScratch(const TileLayer& l, i64 pictures, i64 terms)
         : cells((l.outputs() + l.reach() + 32) * l.C()),
           pairs(pictures * pairs_of(l)),
-          grad((l.outputs() + 2 * l.reach() + 32) * l.Co),
-          across(pictures * l.outputs() * l.Co) {
+          grad(terms * (l.outputs() + 2 * l.reach() + 32) * l.Co),
+          across(terms * pictures * l.outputs() * l.Co),
+          grads((l.outputs() + 2 * l.reach() + 32) * l.Co),
+          turned(pictures * l.outputs() * l.Co) {
         for (i64 cell = 0; cell < l.cells(); cell++) {
             for (i64 place = 0; place < l.s * l.s; place++) {
                 const i64 i = cell / l.width() * l.s + place / l.s - l.p, j = cell % l.width() * l.s + place % l.s - l.p;
@@ -118,10 +124,10 @@ ACCEL_TILES inline void fill_cells(const TileLayer& l, const bf16* input, TileSc
     }
 }
 
-// weight: tiles b [taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co]
-template <class Number>
-ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const bf16* weight, const float* bias, bf16* out,
-                                  TileScratch& s) {
+// weight: tiles b [terms][taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co]
+template <class Number, class Out>
+ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const bf16* weight, i64 terms, const float* bias,
+                                  Out* out, TileScratch& s) {
     fill_cells(l, input, s);
     const i64 parts = l.C() / 32, channels = l.Co / 16;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
@@ -135,7 +141,7 @@ ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const
             const bool two = c + 1 < channels;
             zero_tiles();
             add_products({s.cells.data() + q * l.C(), 16 * l.C(), l.C(), a_steps.data(), weight + c * 512, 512, 32,
-                          b_steps.data(), i64(a_steps.size())},
+                          b_steps.data(), i64(a_steps.size()), terms, 0, l.taps() * l.C() * l.Co},
                          true, two);
             store_tiles(s.sums);
             for (i64 n = 0; n <= i64(two); n++) {
@@ -144,8 +150,7 @@ ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const
                     const i64 place = s.outs[size_t(q + m)];
                     if (place < 0) continue;
                     const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
-                    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + place + (c + n) * 16),
-                                        rounded(_mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(sum, b))));  // NaN stays
+                    put(_mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(sum, b)), out + place + (c + n) * 16);  // NaN stays
                 }
             }
         }

@@ -14,6 +14,15 @@ if host.compiled() is None or not host.compiled().has_first_layer():
     pytest.skip("no compiler built the extension, or this CPU has no AVX-512", allow_module_level=True)
 
 
+@pytest.fixture(params=["tiles", "registers"], autouse=True)
+def way(request, monkeypatch):
+    """With AMX, and without."""
+    if request.param == "registers":
+        monkeypatch.setattr(first, "in_tiles", lambda stack: False)
+    elif not host.compiled().has_tiles():
+        pytest.skip("needs AMX")
+
+
 def made(N, S, H, W, channels, seed=0):
     g = torch.Generator().manual_seed(seed)
     obs = torch.randint(0, 256, (N, S, H, W), dtype=torch.uint8, generator=g)
@@ -30,7 +39,9 @@ def gradients(function, obs, weight, bias):
 
 
 # of Stooke & Abbeel, of Mnih et al., the smallest, odd ones
-@pytest.mark.parametrize("size", [(4, 104, 80), (4, 84, 84), (1, 8, 8), (3, 21, 50), (2, 12, 180)])
+@pytest.mark.parametrize(
+    "size", [(4, 104, 80), (4, 84, 84), (4, 8, 8), (1, 8, 8), (4, 21, 50), (3, 21, 50), (2, 12, 180)]
+)
 @pytest.mark.parametrize("channels", [16, 32])
 @pytest.mark.parametrize("N", [1, 3, 33])
 def test_it_is_the_convolution(N, channels, size):
@@ -48,6 +59,22 @@ def test_it_is_the_convolution(N, channels, size):
         terms = 1 if b is want[0] else want[0].numel() / channels
         torch.testing.assert_close(a.double(), b, rtol=1e-5, atol=1e-5 + 1e-6 * terms)  # float32 adds them up
     assert got[0].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_it_is_as_exact_as_the_library():
+    """Weights and gradients of all sizes, whose last bits count."""
+    obs, weight, bias = made(16, 4, 84, 84, 32)
+    weight *= torch.rand(weight.shape) ** 8
+    bias += 3  # nearly all of it passes the ReLU
+
+    def library(obs, weight, bias):
+        return torch.relu(F.conv2d(obs.to(weight.dtype) / 255, weight, bias, 4))
+
+    exact = gradients(library, obs, weight.double(), bias.double())
+    worst = [[(a - b).abs().max() for a, b in zip(gradients(way, obs, weight, bias), exact, strict=True)]
+             for way in (first_layer, library)]  # fmt: skip
+    for ours, others in zip(*worst, strict=True):
+        assert ours < 8 * others
 
 
 def test_the_bits_do_not_depend_on_the_threads_or_on_who_is_beside():
