@@ -6,5 +6,5 @@ import torch
 
 @pytest.fixture(autouse=True)
 def same_numbers():
-    """A network that begins elsewhere each time has, once in many times, a ReLU so near 0 that two ways to add up differ."""
+    """Networks that begin elsewhere each time have, once in a while, a ReLU so near 0 that ways to add up differ."""
     torch.manual_seed(0)

@@ -63,6 +63,8 @@ def test_it_is_the_convolution(N, channels, size):
 
 def test_it_is_as_exact_as_the_library():
     """Weights and gradients of all sizes, whose last bits count."""
+    if not first.in_tiles(4):
+        pytest.skip("about 4,000 numbers in one sum, where the library has several")
     obs, weight, bias = made(16, 4, 84, 84, 32)
     weight *= torch.rand(weight.shape) ** 8
     bias += 3  # nearly all of it passes the ReLU
@@ -74,7 +76,7 @@ def test_it_is_as_exact_as_the_library():
     worst = [[(a - b).abs().max() for a, b in zip(gradients(way, obs, weight, bias), exact, strict=True)]
              for way in (first_layer, library)]  # fmt: skip
     for ours, others in zip(*worst, strict=True):
-        assert ours < 8 * others
+        assert ours < 2 * others
 
 
 def test_the_bits_do_not_depend_on_the_threads_or_on_who_is_beside():
