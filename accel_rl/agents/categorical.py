@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.memory import Memory
-from accel_rl.ops.policy_gradient import sample_categorical
+from accel_rl.ops.policy_gradient import choose, log_prob
 
 
 class CategoricalPolicyAgent:
@@ -32,9 +32,12 @@ class CategoricalPolicyAgent:
         logits, value, states = self.forward(obs, memory)
         if memory is not None and states is not None:
             memory.state.copy_(states[-1])
-        action = logits.argmax(-1) if self.greedy else sample_categorical(logits, uniform)
-        log_prob = torch.log_softmax(logits, -1).gather(-1, action.unsqueeze(-1)).squeeze(-1)
-        return action, {"value": value, "log_prob": log_prob}
+        if self.greedy:
+            action = logits.argmax(-1)
+            chosen = log_prob(logits, action)
+        else:
+            action, chosen = choose(logits, uniform)
+        return action, {"value": value, "log_prob": chosen}
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: Memory | None = None) -> Tensor:

@@ -9,7 +9,6 @@ from torch.autograd.function import once_differentiable
 
 from accel_rl.data.kept import Place, place
 
-
 FEW = range(8, 48)
 """Rows for which a library takes longer, by up to two thirds, for x W' than for W x' on a CPU."""
 

@@ -1,11 +1,12 @@
 // What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (float_batch.h)
-// and bfloat16 (tile_batch.h), copies past the cache (stream.h), sums (sum.h).
+// and bfloat16 (tile_batch.h), copies past the cache (stream.h), sums (sum.h), actions (choose.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <vector>
 
 #include "address.h"
+#include "choose.h"
 #include "float_batch.h"
 #include "pictures.h"
 #include "ring.h"
@@ -33,11 +34,18 @@ double sum_of(const std::vector<address>& parts, const std::vector<float>& weigh
     return accel::weighted_sum(from.data(), weights.data(), from.size(), at<float>(out), size_t(n));
 }
 
+double squares(address x, i64 n, int threads) {
+    py::gil_scoped_release nogil;
+    return accel::sum_of_squares(at<const float>(x), n, threads);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_host, m) {
     m.def("use_team", [](address parallel) { accel::team() = reinterpret_cast<accel::Team>(parallel); });
     m.def("weighted_sum", &sum_of);
+    m.def("sum_of_squares", &squares);
+    m.def("choose", &accel::choose);
     m.def("gather_stacks", &gather_stacks);
     m.def("channels_last", &channels_last);
     m.def("has_first_layer", &accel::has_first_layer);

@@ -4,6 +4,7 @@ pictures in order; copies past the cache."""
 import ctypes
 import functools
 import importlib
+import math
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -103,6 +104,25 @@ def stream(pairs: list[tuple[Tensor, Tensor]]) -> Callable[[slice], None]:
 def _alike(out: Tensor, source: Tensor) -> bool:
     same = (out.device.type, out.dtype, out.shape) == ("cpu", source.dtype, source.shape)
     return same and source.device.type == "cpu" and out.is_contiguous() and source.is_contiguous()
+
+
+def choose(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor] | None:
+    """See ops/policy_gradient.py. None where it is not compiled, or for numbers that are not float32 on the host."""
+    plain = logits.device.type == "cpu" and logits.dtype == uniform.dtype == torch.float32
+    module = compiled() if plain and logits.dim() == 2 else None
+    if module is None:
+        return None
+    logits, uniform = logits.contiguous(), uniform.contiguous()
+    action, log_prob = uniform.new_empty(len(uniform), dtype=torch.int64), torch.empty_like(uniform)
+    module.choose(*logits.shape, logits.data_ptr(), uniform.data_ptr(), action.data_ptr(), log_prob.data_ptr())
+    return action, log_prob
+
+
+def l2_norm(x: Tensor) -> float | None:
+    """Of x [n] float32 on the host, by all threads, the same bits however many; None where it is not compiled."""
+    plain = x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
+    module = compiled() if plain else None
+    return None if module is None else math.sqrt(module.sum_of_squares(x.data_ptr(), len(x), torch.get_num_threads()))
 
 
 def weighted_sum(parts: list[Tensor], weights: list[float], out: Tensor) -> float:

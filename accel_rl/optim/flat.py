@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from accel_rl.ops.host import l2_norm
+
 
 class FlatParameters:
     """Moves a model's parameters and gradients into two flat vectors [P] that the model's own tensors are views of.
@@ -67,7 +69,8 @@ class FlatParameters:
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None) -> Tensor:
     """Scale grad [P] in place to an L2 norm of at most max_norm; returns the norm before. No synchronisation."""
-    norm = torch.linalg.vector_norm(grad)
-    if max_norm is not None:
+    known = l2_norm(grad)
+    norm = torch.linalg.vector_norm(grad) if known is None else torch.tensor(known, dtype=grad.dtype)
+    if max_norm is not None and not (known is not None and known < max_norm):  # most often there is nothing to scale
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

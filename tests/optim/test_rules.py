@@ -156,6 +156,18 @@ def test_clip(size):
     torch.testing.assert_close(grad, want.grad)
 
 
+@pytest.mark.parametrize("n", [1, 1000, 200_001])
+def test_the_norm_is_the_same_for_any_number_of_threads(n):
+    grad, threads, found = torch.randn(n), torch.get_num_threads(), set()
+    try:
+        for t in (1, 2, 3):
+            torch.set_num_threads(t)
+            found.add(clip_by_norm_(grad, None).item())
+    finally:
+        torch.set_num_threads(threads)
+    assert len(found) == 1 and found.pop() == pytest.approx(grad.double().norm().item(), rel=1e-6)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_a_gradient_that_is_not_finite_never_enters_the_parameters(bad):
     net = model()
