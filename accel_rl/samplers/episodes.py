@@ -35,21 +35,24 @@ class EpisodeTracker:
 
     def add(self, rollout: RolloutArrays) -> list[Episode]:
         """Take in T steps; returns the episodes that ended, in the order of (t, b)."""
-        finished = []
-        for t in range(rollout.reward.shape[0]):
-            valid = rollout.valid[t]
-            self.score += np.where(valid, rollout.reward[t], 0.0)
-            self.length += valid
-            ended = rollout.ended[t] & valid
-            if ended.any():
-                for b in np.flatnonzero(ended & ~self.partial):
-                    finished.append(Episode(float(self.score[b]), int(self.length[b]), int(b)))
-                self.score[ended] = 0.0
-                self.length[ended] = 0
-                self.partial[ended] = False
+        finished, begin = [], 0
+        reward, ended = np.where(rollout.valid, rollout.reward, 0.0), rollout.ended & rollout.valid
+        for t in np.flatnonzero(ended.any(1)):
+            self._count(reward, rollout.valid, slice(begin, t + 1))
+            begin = t + 1
+            for b in np.flatnonzero(ended[t] & ~self.partial):
+                finished.append(Episode(float(self.score[b]), int(self.length[b]), int(b)))
+            self.score[ended[t]] = 0.0
+            self.length[ended[t]] = 0
+            self.partial[ended[t]] = False
+        self._count(reward, rollout.valid, slice(begin, None))
         self.recent.extend((e.score, e.length) for e in finished)
         self.count += len(finished)
         return finished
+
+    def _count(self, reward: np.ndarray, valid: np.ndarray, steps: slice) -> None:
+        self.score += reward[steps].sum(0, dtype=np.float64)
+        self.length += valid[steps].sum(0)
 
     def forget(self, b: slice) -> None:
         """These environments start anew: what they were playing has no end."""
