@@ -80,7 +80,7 @@ class Ours:
         self.spec: EnvSpec = make_spec(setting.env(), training=True)
         self.sampler: Sampler = build_sampler(
             setting.env(), self.spec, setting.config(), self.placement, self.grouping,
-            T=setting.horizon, seed=0, training=True, log=log,
+            T=setting.horizon, seed=0, training=True, keep=False, log=log,
         )  # fmt: skip
         self.busy = 0.0  # share of the workers' time that environments took, in the last measurement
         self.steps = 0  # env steps of the measurements since `reset_clocks`, and the CPU time they took

@@ -84,11 +84,13 @@ def build_sampler(
     seed: int,
     training: bool,
     first_index: int = 0,
+    keep: bool = True,
     log: Callable[[str], None] = stderr_log,
 ) -> Sampler:
     """A sampler over worker processes (or in this process, as configured). Training and evaluation alike.
 
-    first_index: of its environments among those of all ranks.
+    first_index: of its environments among those of all ranks. keep: what acting computes, where the algorithm's update
+    can use it.
     """
     s = config.sampler
     reset = s.reset if training else "immediate"
@@ -127,7 +129,7 @@ def build_sampler(
         act_threads=placement.act_threads,
         act_cores=act_cores,
         precision=config.precision if training else "float32",
-        keep=training and find_algorithm(config.algorithm).on_policy,
+        keep=keep and training and find_algorithm(config.algorithm).on_policy,
         window=config.log.window,
         partial_starts=decorrelation > 0,
     )
