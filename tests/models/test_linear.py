@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from accel_rl.models.linear import Linear
+from accel_rl.models.linear import Linear, linear
 from accel_rl.optim.flat import FlatParameters
 
 
@@ -67,3 +67,12 @@ def test_no_gradient_no_trace_and_copies_are_plain():
     assert not hasattr(twin.wide.weight, "flat_grad")
     twin(torch.randn(4, 5)).backward()
     assert twin.wide.uses == 0
+
+
+@pytest.mark.parametrize("n", [1, 3, 16, 33, 47, 48])
+def test_any_number_of_rows(n):
+    x, weight, bias, out = torch.randn(n, 40), torch.randn(24, 40), torch.randn(24), torch.empty(n, 24)
+    want = nn.functional.linear(x, weight, bias)
+    torch.testing.assert_close(linear(x, weight, bias), want, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(linear(x, weight, bias, out), want, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(out, want, rtol=1e-5, atol=1e-5)
