@@ -3,14 +3,8 @@
 // A byte is a bfloat16 number, and a float32 number the sum of three; their products are exact in float32, in which they are
 // added up. So three products of tiles are one of float32 numbers.
 #pragma once
-#include <algorithm>
-#include <functional>
-#include <vector>
-
 #include "address.h"
 #include "first_layer.h"
-#include "lines.h"
-#include "threads.h"
 #include "tile_batch.h"
 
 namespace accel {
@@ -86,16 +80,9 @@ ACCEL_TILES inline void before_relu(const TileLayer& l, const float* grad, const
 ACCEL_TILES inline void first_tiles(const FirstLayer& first, i64 N, const std::uint8_t* pictures, i64 stride, const float* weight,
                                     const float* bias, float* out, int threads) {
     const Geometry geometry = geometry_of(first);
-    const TileLayer layer = tile_layer_of(geometry);
     Lines tiles(TERMS * first.weights());
-    in_tiles(layer, weight, tiles.data());
-    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-        TileScratch& scratch = scratch_of(geometry, 0);
-        const TileRegisters registers;
-        for (i64 i = from; i < to; i++)
-            relu_convolution(layer, pictures + i * stride, tiles.data(), TERMS, bias, out + i * layer.out(), scratch);
-    };
-    share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
+    in_tiles(tile_layer_of(geometry), weight, tiles.data());
+    relu_convolutions(N, geometry, pictures, stride, tiles.data(), TERMS, bias, out, threads);
 }
 
 // Adds the gradients of pictures [from, to) to sums [taps ..][channels].

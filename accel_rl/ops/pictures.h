@@ -86,9 +86,9 @@ inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, bool tile
                              address out, address d_weight, address d_bias, int threads) {
     py::gil_scoped_release nogil;
     const FirstLayer layer{S, H, W, channels};
-    const TileLayer in_tiles = tile_layer_of(geometry_of(layer));
+    const TileLayer cells = tile_layer_of(geometry_of(layer));
     const auto one = channels == 16 ? backward<1> : backward<2>;
-    const i64 weights = tiles ? gradient_size(in_tiles) : layer.weights(), size = weights + channels;
+    const i64 weights = tiles ? gradient_size(cells) : layer.weights(), size = weights + channels;
     const i64 parts = std::clamp(N / 8, i64(1), i64(32));
     std::vector<Line> kept = lines(parts * size);
     float* const sums = kept.data()->number;
@@ -110,7 +110,7 @@ inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 channels, bool tile
     share(parts, threads, part, 1);
     add_up(sums, parts, size, threads);
     if (tiles)
-        from_tiles(in_tiles, sums, at<float>(d_weight));
+        from_tiles(cells, sums, at<float>(d_weight));
     else
         std::copy_n(sums, weights, at<float>(d_weight));
     std::copy_n(sums + weights, channels, at<float>(d_bias));

@@ -34,17 +34,15 @@ inline TileScratch& scratch_of(const Geometry& geometry, i64 pictures, i64 terms
     return all.front().scratch;
 }
 
-template <class Number>
-void relu_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, address weight, address bias,
-                       address out, int threads) {
+template <class Number, class Out>
+void relu_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, const bf16* weight, i64 terms,
+                       const float* bias, Out* out, int threads) {
     const TileLayer layer = tile_layer_of(geometry);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         TileScratch& scratch = scratch_of(geometry, 0);
         const TileRegisters registers;
-        for (i64 i = from; i < to; i++) {
-            relu_convolution(layer, input + i * stride, at<const bf16>(weight), 1, at<const float>(bias),
-                             at<bf16>(out) + i * layer.out(), scratch);
-        }
+        for (i64 i = from; i < to; i++)
+            relu_convolution(layer, input + i * stride, weight, terms, bias, out + i * layer.out(), scratch);
     };
     share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
@@ -92,10 +90,10 @@ void relu_convolutions_back(const Any&...) {}
 inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
                        address out, int threads) {
     py::gil_scoped_release nogil;
-    if (bytes)
-        relu_convolutions(N, geometry, at<const std::uint8_t>(input), stride, weight, bias, out, threads);
-    else
-        relu_convolutions(N, geometry, at<const bf16>(input), stride, weight, bias, out, threads);
+    const auto all = [&](const auto* numbers) {
+        relu_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), 1, at<const float>(bias), at<bf16>(out), threads);
+    };
+    bytes ? all(at<const std::uint8_t>(input)) : all(at<const bf16>(input));
 }
 
 // -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0.

@@ -56,19 +56,19 @@ public:
 
 // What one picture needs on its way; a thread's own. All of it is zero where nothing is written.
 struct TileScratch {
+    const i64 grads, turned;  // numbers of one term in `grad` and in `across`
     Lines cells, pairs, grad, across;
-    const i64 grads, turned;  // numbers of a term's
     std::vector<i64> inputs, outs, steps[2];  // where a cell's s x s places lie in the input, an output q in `out`; -1: nowhere
     alignas(64) float sums[1024];
 
     // terms: of an output's gradient
     TileScratch(const TileLayer& l, i64 pictures, i64 terms)
-        : cells((l.outputs() + l.reach() + 32) * l.C()),
+        : grads((l.outputs() + 2 * l.reach() + 32) * l.Co),
+          turned(pictures * l.outputs() * l.Co),
+          cells((l.outputs() + l.reach() + 32) * l.C()),
           pairs(pictures * pairs_of(l)),
-          grad(terms * (l.outputs() + 2 * l.reach() + 32) * l.Co),
-          across(terms * pictures * l.outputs() * l.Co),
-          grads((l.outputs() + 2 * l.reach() + 32) * l.Co),
-          turned(pictures * l.outputs() * l.Co) {
+          grad(terms * grads),
+          across(terms * turned) {
         for (i64 cell = 0; cell < l.cells(); cell++) {
             for (i64 place = 0; place < l.s * l.s; place++) {
                 const i64 i = cell / l.width() * l.s + place / l.s - l.p, j = cell % l.width() * l.s + place % l.s - l.p;
