@@ -52,7 +52,9 @@ public:
             }
         };
         const size_t moved = size_t(N) * bytes * size_t(windowed() ? S + 1 : 2 * S);
-        share(N, moved < ALONE ? 1 : threads, part);
+        // a small batch in as many parts as threads: each writes where it wrote the last batch, which its cache still holds
+        const i64 chunk = std::clamp(N / std::max(threads, 1), i64(4), i64(32));
+        share(N, moved < ALONE ? 1 : threads, part, chunk);
     }
 
     bool windowed() const { return n == 1 && S > 1; }
@@ -132,11 +134,12 @@ public:
         i64* cells = at<i64>(cells_);
         float* weights = at<float>(weights_);
         const double total = sums.empty() ? sum(weight) : sum(sums.back());
-        std::vector<double> w(static_cast<size_t>(N));
+        std::vector<double> mass(static_cast<size_t>(N)), w(mass.size());
+        for (i64 i = 0; i < N; i++) mass[size_t(i)] = (double(i) + u[i]) * (total / double(N));
+        find(mass, cells);
         double largest = 0;
         for (i64 i = 0; i < N; i++) {
-            const i64 leaf = find((double(i) + u[i]) * (total / double(N)));
-            const i64 behind = (newest - leaf) % ring.size;
+            const i64 leaf = cells[i], behind = (newest - leaf) % ring.size;
             cells[i] = newest - (behind < 0 ? behind + ring.size : behind);
             w[size_t(i)] = std::pow(double(offered) * (double(weight[leaf]) / total), -beta);
             largest = std::max(largest, w[size_t(i)]);
@@ -144,10 +147,11 @@ public:
         for (i64 i = 0; i < N; i++) weights[i] = float(w[size_t(i)] / largest);
     }
 
-    // New weights |error|^alpha of the cells that can still be drawn; returns the highest so far.
-    float update(i64 N, address cells_, address errors_, i64 low, i64 high, float alpha, float epsilon, float highest) {
+    // New weights |error|^alpha of the cells that can still be drawn, and in `highest` the highest so far.
+    void update(i64 N, address cells_, address errors_, i64 low, i64 high, float alpha, float epsilon, address highest_) {
         const i64* cells = at<const i64>(cells_);
         const float* errors = at<const float>(errors_);
+        float& highest = *at<float>(highest_);
         const float before = highest;
         for (i64 i = 0; i < N; i++) {
             if (!ring.sampleable(cells[i], low, high)) continue;
@@ -156,14 +160,17 @@ public:
             highest = std::max(highest, w);
             weight[cells[i] % ring.size] = w;
         }
-        for (i64 i = 0; i < N; i++) {  // overwritten ones, too: their sums do not change
-            i64 node = cells[i] % ring.size;
-            for (size_t k = 0; k < sums.size(); k++) {
+        std::vector<i64> nodes(static_cast<size_t>(N));  // overwritten ones, too: their sums do not change
+        for (i64 i = 0; i < N; i++) nodes[size_t(i)] = cells[i] % ring.size;
+        for (size_t k = 0; k < sums.size(); k++) {
+            i64 done = -1;
+            for (i64& node : nodes) {
                 node /= FANOUT;
+                if (node == done) continue;  // cells were drawn in their order: most of a node's follow one another
                 sums[k][node] = k ? sum(sums[k - 1] + node * FANOUT) : sum(weight + node * FANOUT);
+                done = node;
             }
         }
-        return highest;
     }
 
 private:
@@ -190,10 +197,24 @@ private:
         return found;
     }
 
-    i64 find(double mass) const {
-        i64 node = 0;
-        for (size_t k = sums.size(); k-- > 0;) node = node * FANOUT + child(sums[k] + node * FANOUT, mass);
-        return node * FANOUT + child(weight + node * FANOUT, mass);
+    // mass [N] -> the places [N] at which the running sum passes it. All go down a level before any goes on: what the
+    // next level reads is on its way meanwhile.
+    void find(std::vector<double>& mass, i64* nodes) const {
+        std::fill_n(nodes, mass.size(), 0);
+        for (size_t k = sums.size(); k-- > 0;) {
+            for (size_t i = 0; i < mass.size(); i++) {
+                nodes[i] = nodes[i] * FANOUT + child(sums[k] + nodes[i] * FANOUT, mass[i]);
+                k ? fetch(sums[k - 1] + nodes[i] * FANOUT) : fetch(weight + nodes[i] * FANOUT);
+            }
+        }
+        for (size_t i = 0; i < mass.size(); i++) {
+            nodes[i] = nodes[i] * FANOUT + child(weight + nodes[i] * FANOUT, mass[i]);
+        }
+    }
+
+    template <class T>
+    static void fetch(const T* x) {
+        for (i64 k = 0; k < FANOUT; k += 64 / i64(sizeof(T))) __builtin_prefetch(x + k);
     }
 
     const HostRing& ring;

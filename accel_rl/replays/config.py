@@ -78,7 +78,7 @@ class ReplayConfig:
         self.check_memory(spec, learner)
         try:
             ring = FrameRing(spec, B, self.size, returns, self.where(learner))
-        except (MemoryError, torch.cuda.OutOfMemoryError) as e:
+        except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as e:
             raise ConfigError(f"--replay.size {self.size}: the memory could not be taken ({e})") from e
         return self.over(ring, learner, seed, owner=True)
 

@@ -87,12 +87,10 @@ class Prioritized:
     def update(self, cell: Tensor, error: Tensor) -> None:
         """New priorities |error| [N] for cells [N]; those that were overwritten meanwhile are left alone."""
         if self._host is not None:
-            cell, error = cell.contiguous(), error.detach().to(torch.float32).contiguous()
-            self.highest.fill_(
-                self._host.update(
-                    len(cell), cell.data_ptr(), error.data_ptr(), *self.ring.eligible, self.alpha, self.epsilon,
-                    self.highest.item(),
-                )
+            cell, error = cell.contiguous(), error.to(torch.float32).contiguous()
+            self._host.update(
+                len(cell), cell.data_ptr(), error.data_ptr(), *self.ring.eligible, self.alpha, self.epsilon,
+                self.highest.data_ptr(),
             )  # fmt: skip
             return
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha

@@ -55,9 +55,7 @@ class Replay:
         """N transitions. ValueError where there are too few."""
         if not len(self.ring):
             raise ValueError("the replay holds no whole transition yet")
-        cells, weight = self.selection.draw(N)
-        batch = self.ring.batch(cells)
-        batch.weight = weight
+        batch = self.ring.batch(*self.selection.draw(N))
         return batch if self.device == self.ring.device else _moved(batch, self.device)
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:

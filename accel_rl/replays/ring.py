@@ -18,6 +18,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.ops import host
 from accel_rl.replays.final_frames import NONE, FinalFrames
+from accel_rl.replays.memory import zeros
 from accel_rl.replays.returns import NStep
 
 TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # bits of `flags`
@@ -38,7 +39,7 @@ class FrameRing:
         if returns.n + spec.stack + 1 > self.L:
             raise ValueError(f"a replay of {size} transitions of {B} environments is too small to hold one of them")
         n, dtype = self.L * B, getattr(torch, spec.frame_dtype)
-        self.frames = torch.zeros(n, *spec.frame_shape, dtype=dtype, device=self.device)
+        self.frames = zeros((n, *spec.frame_shape), dtype, self.device)
         self.age = torch.zeros(n, dtype=torch.uint8, device=self.device)
         self.action = torch.zeros(n, dtype=torch.uint8 if spec.n_actions <= 256 else torch.int16, device=self.device)
         self.reward = torch.zeros(n, device=self.device)
@@ -49,7 +50,6 @@ class FrameRing:
         self.refused = 0  # eligible cells that cannot be drawn: no step there, or one of the n steps is missing
         self._refused = torch.zeros(self.L, dtype=torch.int64)  # how many of each row
         self._lags = torch.arange(spec.stack - 1, -1, -1, device=self.device)  # oldest frame of a stack first
-        self.frames.fill_(0)  # takes the pages now, not in the middle of the run
         self.host: Any = self._compiled() if self.device.type == "cpu" else None
 
     def _compiled(self) -> Any | None:
@@ -159,10 +159,13 @@ class FrameRing:
 
     # -- reading ------------------------------------------------------------
 
-    def batch(self, cell: Tensor) -> ReplayBatch:
-        """The transitions that begin at cells [N], which are sampleable. No synchronisation on a GPU."""
+    def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
+        """The transitions that begin at cells [N], which are sampleable, with their weights [N] in the loss (1, where
+        none are given). No synchronisation on a GPU.
+        """
+        weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         if self.host is not None:
-            return self._gathered(cell)
+            return self._gathered(cell, weight)
         r_t, discount, goes_on = self._step(cell)
         last = cell  # the step after which the transition ends
         for k in range(1, self.returns.n):
@@ -175,9 +178,9 @@ class FrameRing:
             goes_on = goes_on & then_goes_on
         obs_tm1, obs_t = self._observations(cell, last)
         action = self.action[self.at(cell)].long()
-        return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, torch.ones_like(r_t), cell)
+        return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, weight, cell)
 
-    def _gathered(self, cell: Tensor) -> ReplayBatch:
+    def _gathered(self, cell: Tensor, weight: Tensor) -> ReplayBatch:
         """`batch` by the extension."""
         N, S, frame = len(cell), self.spec.stack, self.frames.shape[1:]
         dtype, cell = self.frames.dtype, cell.contiguous()
@@ -193,7 +196,7 @@ class FrameRing:
             N, cell.data_ptr(), self.finals.frames.data_ptr(), obs_tm1.data_ptr(), obs_t.data_ptr(),
             action.data_ptr(), r_t.data_ptr(), discount.data_ptr(), torch.get_num_threads(),
         )  # fmt: skip
-        return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, torch.ones(N), cell)
+        return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, weight, cell)
 
     def _step(self, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of single steps [N]: the reward as learned from, gamma or 0, and whether the return goes on after it."""
