@@ -20,10 +20,12 @@ namespace accel {
 
 // C and D: multiples of 16. Pictures [H, W, C], outputs [rows, columns, D].
 struct FloatLayer {
-    std::int64_t C, H, W, D, k, s, p;
+    const std::int64_t C, H, W, D, k, s, p;
 
-    std::int64_t rows() const { return (H + 2 * p - k) / s + 1; }
-    std::int64_t columns() const { return (W + 2 * p - k) / s + 1; }
+    FloatLayer(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p)
+        : C(C), H(H), W(W), D(D), k(k), s(s), p(p), down((H + 2 * p - k) / s + 1), right((W + 2 * p - k) / s + 1) {}
+    std::int64_t rows() const { return down; }
+    std::int64_t columns() const { return right; }
     std::int64_t positions() const { return rows() * columns(); }
     std::int64_t input() const { return H * W * C; }
     std::int64_t output() const { return positions() * D; }
@@ -45,6 +47,9 @@ struct FloatLayer {
     static std::int64_t widest(std::int64_t n, std::int64_t most) {
         return n % 64 == 0 && most >= 64 ? 64 : n % 32 == 0 && most >= 32 ? 32 : 16;
     }
+
+private:
+    const std::int64_t down, right;  // kept: innermost loops ask for the output's size, and a division takes longer than their work
 };
 
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -24,20 +24,26 @@ namespace accel {
 
 // Ci: of a picture of bytes with stride 4, 4 planes of [H, W]; else channels of [H, W, Ci]. Co and Ci are multiples of 16, C of 32.
 struct TileLayer {
-    i64 Ci, H, W, Co, k, s, p;
+    const i64 Ci, H, W, Co, k, s, p;
 
-    i64 K() const { return k / s; }
+    TileLayer(i64 Ci, i64 H, i64 W, i64 Co, i64 k, i64 s, i64 p)
+        : Ci(Ci), H(H), W(W), Co(Co), k(k), s(s), p(p),
+          side(k / s), down((H + 2 * p - k) / s + 1), right((W + 2 * p - k) / s + 1) {}
+    i64 K() const { return side; }
     i64 taps() const { return K() * K(); }
     i64 C() const { return s * s * Ci; }
-    i64 rows() const { return (H + 2 * p - k) / s + 1; }
-    i64 columns() const { return (W + 2 * p - k) / s + 1; }
+    i64 rows() const { return down; }
+    i64 columns() const { return right; }
     i64 width() const { return columns() + K() - 1; }
     i64 cells() const { return (rows() + K() - 1) * width(); }
     i64 tap(i64 i) const { return i / K() * width() + i % K(); }
-    i64 reach() const { return tap(taps() - 1); }
+    i64 reach() const { return (K() - 1) * (width() + 1); }  // the last tap
     i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }  // of them rows() * columns() are somebody's
     i64 in() const { return H * W * Ci; }
     i64 out() const { return rows() * columns() * Co; }
+
+private:
+    const i64 side, down, right;  // kept: innermost loops ask for what follows from them, and a division takes longer than their work
 };
 
 // Zeros that begin where a cache line does: a tile's row is one line, and takes several times as long where it is two.
