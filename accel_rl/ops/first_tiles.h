@@ -5,6 +5,7 @@
 #pragma once
 #include "address.h"
 #include "first_layer.h"
+#include "prepared.h"
 #include "tile_batch.h"
 
 namespace accel {
@@ -80,9 +81,11 @@ ACCEL_TILES inline void before_relu(const TileLayer& l, const float* grad, const
 ACCEL_TILES inline void first_tiles(const FirstLayer& first, i64 N, const std::uint8_t* pictures, i64 stride, const float* weight,
                                     const float* bias, float* out, int threads) {
     const Geometry geometry = geometry_of(first);
-    Lines tiles(TERMS * first.weights());
-    in_tiles(tile_layer_of(geometry), weight, tiles.data());
-    relu_convolutions(N, geometry, pictures, stride, tiles.data(), TERMS, bias, out, threads);
+    const i64 n = first.weights();
+    const float* const tiles = prepared(geometry, weight, n, (TERMS * n + 1) / 2, [&](float* numbers) {
+        in_tiles(tile_layer_of(geometry), weight, reinterpret_cast<bf16*>(numbers));
+    });
+    relu_convolutions(N, geometry, pictures, stride, reinterpret_cast<const bf16*>(tiles), TERMS, bias, out, threads);
 }
 
 // Adds the gradients of pictures [from, to) to sums [taps ..][channels].

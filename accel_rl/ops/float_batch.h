@@ -9,6 +9,7 @@
 #include "address.h"
 #include "float_layer.h"
 #include "lines.h"
+#include "prepared.h"
 #include "threads.h"
 
 namespace accel {
@@ -59,9 +60,9 @@ inline void float_layer(i64 N, const Geometry& geometry, address input, address 
     const FloatLayer layer = float_layer_of(geometry);
     const auto one = layer.block() == 64 ? float_outputs<4> : layer.block() == 32 ? float_outputs<2> : float_outputs<1>;
     const std::vector<i64> begins = layer.begins();
-    std::vector<Line> kept = lines(layer.weights());
-    float* const ordered = kept.data()->number;
-    Places(layer, true).in_order(at<const float>(weight), ordered);
+    const float* const ordered =
+        prepared(geometry, at<const float>(weight), layer.weights(), layer.weights(),
+                 [&](float* numbers) { Places(layer, true).in_order(at<const float>(weight), numbers); });
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         float* const scratch = scratch_of(layer.padded());
         for (i64 i = from; i < to; i++) {
