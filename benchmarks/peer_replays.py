@@ -3,6 +3,7 @@
 Pictures of 84x84 in stacks of four, from `B` simulators; every peer holds frames as densely as it can.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +11,12 @@ import numpy as np
 
 H, W, STACK = 84, 84, 4
 EPISODE = 500  # steps
+
+
+@functools.cache
+def priorities(N: int) -> np.ndarray:
+    """What is written back for N transitions [N], drawn beforehand: drawing numbers is not what is measured."""
+    return np.random.default_rng(0).random(N)
 
 
 class PeerReplay(Protocol):
@@ -86,7 +93,7 @@ class Tianshou:
 
     def sample_and_update(self, N: int) -> None:
         _, at = self.sample(N)
-        self.buffer.update_weight(at, np.random.rand(N))
+        self.buffer.update_weight(at, priorities(N))
 
 
 class CPPRB:
@@ -130,7 +137,7 @@ class CPPRB:
         return self.buffer.sample(N, **self._beta)
 
     def sample_and_update(self, N: int) -> None:
-        self.buffer.update_priorities(self.sample(N)["indexes"], np.random.rand(N))
+        self.buffer.update_priorities(self.sample(N)["indexes"], priorities(N))
 
 
 class TorchRL:
@@ -171,7 +178,7 @@ class TorchRL:
 
     def sample_and_update(self, N: int) -> None:
         batch = self.sample(N)
-        batch["td_error"] = self._torch.rand(N)
+        batch["td_error"] = self._torch.from_numpy(priorities(N))
         self.buffer.update_tensordict_priority(batch)
 
 

@@ -10,6 +10,7 @@ one in host memory, for pictures and for vectors of 27 floats, per batch size (w
 """
 
 import contextlib
+import functools
 import importlib.util
 import sys
 import time
@@ -35,7 +36,7 @@ from accel_rl.optim.flat import FlatParameters  # noqa: E402
 from accel_rl.replays.config import ReplayConfig  # noqa: E402
 from accel_rl.replays.returns import NStep  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
-from benchmarks.peer_replays import EPISODE, PEERS, STACK, H, PeerReplay, W  # noqa: E402
+from benchmarks.peer_replays import EPISODE, PEERS, STACK, H, PeerReplay, W, priorities  # noqa: E402
 from benchmarks.program import program  # noqa: E402
 
 PICTURES = EnvSpec("pictures", (H, W), "uint8", 6, STACK)
@@ -90,8 +91,12 @@ class Ours:
         return self.replay.sample(N)
 
     def sample_and_update(self, N: int) -> None:
-        batch = self.sample(N)
-        self.replay.update(batch, torch.rand(N, device=batch.r_t.device))
+        self.replay.update(self.sample(N), errors(N, self.replay.device))
+
+
+@functools.cache
+def errors(N: int, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(priorities(N)).float().to(device)
 
 
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
