@@ -59,14 +59,13 @@ inline void float_layer(i64 N, const Geometry& geometry, address input, address 
     py::gil_scoped_release nogil;
     const FloatLayer layer = float_layer_of(geometry);
     const auto one = layer.block() == 64 ? float_outputs<4> : layer.block() == 32 ? float_outputs<2> : float_outputs<1>;
-    const std::vector<i64> begins = layer.begins();
     const float* const ordered =
         prepared(geometry, at<const float>(weight), layer.weights(), layer.weights(),
                  [&](float* numbers) { Places(layer, true).in_order(at<const float>(weight), numbers); });
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         float* const scratch = scratch_of(layer.padded());
         for (i64 i = from; i < to; i++) {
-            one(layer, begins.data(), at<const float>(input) + i * layer.input(), ordered, at<const float>(bias),
+            one(layer, at<const float>(input) + i * layer.input(), ordered, at<const float>(bias),
                 at<float>(out) + i * layer.output(), scratch);
         }
     };
@@ -85,7 +84,6 @@ inline void float_layer_back(i64 N, const Geometry& geometry, address input, add
     const auto to_input = layer.chunk() == 64   ? float_inputs<4>
                           : layer.chunk() == 32 ? float_inputs<2>
                                                 : float_inputs<1>;
-    const std::vector<i64> begins = layer.begins();
     const i64 parts = std::clamp(N / 8, i64(1), i64(16)), size = layer.weights() + layer.D;
     std::vector<Line> kept = lines(parts * size), turned = lines(d_input ? layer.weights() : 0);
     float* const sums = kept.data()->number;
@@ -96,13 +94,12 @@ inline void float_layer_back(i64 N, const Geometry& geometry, address input, add
         float* const d_padded = passed + layer.output();
         through_relu(layer, at<const float>(grad) + i * layer.output(), at<const float>(out) + i * layer.output(), passed,
                      sum + layer.weights());
-        const float* const in = with_border(layer, at<const float>(input) + i * layer.input(), padded);
-        to_weight(layer, begins.data(), in, passed, sum);
+        to_weight(layer, with_border(layer, at<const float>(input) + i * layer.input(), padded), passed, sum);
         if (!d_input) return;
         float* const to = at<float>(d_input) + i * layer.input();
         float* const all = layer.p ? d_padded : to;
         std::fill_n(all, layer.padded(), 0.0f);
-        to_input(layer, begins.data(), passed, turned.data()->number, all);
+        to_input(layer, passed, turned.data()->number, all);
         if (layer.p) without_border(layer, all, to);
     };
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {

@@ -23,7 +23,10 @@ struct FloatLayer {
     const std::int64_t C, H, W, D, k, s, p;
 
     FloatLayer(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p)
-        : C(C), H(H), W(W), D(D), k(k), s(s), p(p), down((H + 2 * p - k) / s + 1), right((W + 2 * p - k) / s + 1) {}
+        : C(C), H(H), W(W), D(D), k(k), s(s), p(p), down((H + 2 * p - k) / s + 1), right((W + 2 * p - k) / s + 1) {
+        for (std::int64_t y = 0; y < rows(); y++)
+            for (std::int64_t x = 0; x < columns(); x++) begins.push_back(y * s * line() + x * s * C);
+    }
     std::int64_t rows() const { return down; }
     std::int64_t columns() const { return right; }
     std::int64_t positions() const { return rows() * columns(); }
@@ -36,13 +39,7 @@ struct FloatLayer {
     // Channels at a time; numbers of a kernel's row at a time: positions are s C apart, so no two add to the same number.
     std::int64_t block() const { return widest(D, D); }
     std::int64_t chunk() const { return widest(row(), s * C); }
-    // Where each position's numbers begin in the padded picture.
-    std::vector<std::int64_t> begins() const {
-        std::vector<std::int64_t> all;
-        for (std::int64_t y = 0; y < rows(); y++)
-            for (std::int64_t x = 0; x < columns(); x++) all.push_back(y * s * line() + x * s * C);
-        return all;
-    }
+    std::vector<std::int64_t> begins;  // where each position's numbers begin in the padded picture
 
     static std::int64_t widest(std::int64_t n, std::int64_t most) {
         return n % 64 == 0 && most >= 64 ? 64 : n % 32 == 0 && most >= 32 ? 32 : 16;
@@ -123,11 +120,10 @@ ACCEL_AVX512 void some_inputs(const FloatLayer& l, const float* grad, const floa
         for (int n = 0; n < N; n++) _mm512_storeu_ps(to[p] + 16 * n, sums.s[p][n]);
 }
 
-// P neighbouring numbers of a kernel's row, 16 N channels: sum over the picture's positions, which begin at `begins`, added to
-// weight [P, 16 N]. One loop for them all: at the end of each row of a picture it would be left unforeseen.
+// P neighbouring numbers of a kernel's row, 16 N channels: sum over the picture's positions, added to weight [P, 16 N]. One loop
+// for them all: at the end of each row of a picture it would be left unforeseen.
 template <int P, int N>
-ACCEL_AVX512 void some_weights(const FloatLayer& l, const std::int64_t* begins, const float* picture, const float* grad,
-                               float* weight) {
+ACCEL_AVX512 void some_weights(const FloatLayer& l, const float* picture, const float* grad, float* weight) {
     Sums<P, N> sums;
     const float* x[P];
 #pragma GCC unroll 12
@@ -136,7 +132,10 @@ ACCEL_AVX512 void some_weights(const FloatLayer& l, const std::int64_t* begins, 
 #pragma GCC unroll 4
         for (int n = 0; n < N; n++) sums.s[p][n] = _mm512_loadu_ps(weight + 16 * (p * N + n));
     }
-    for (std::int64_t at = 0; at < l.positions(); at++, grad += l.D) add<P, N>(sums, x, begins[at], grad);
+    for (const std::int64_t begin : l.begins) {
+        add<P, N>(sums, x, begin, grad);
+        grad += l.D;
+    }
 #pragma GCC unroll 12
     for (int p = 0; p < P; p++)
 #pragma GCC unroll 4
@@ -171,15 +170,15 @@ inline void without_border(const FloatLayer& l, const float* padded, float* pict
         std::memcpy(picture + y * l.W * l.C, padded + (y + l.p) * l.line() + l.p * l.C, size_t(l.W * l.C) * sizeof(float));
 }
 
-// picture [H, W, C], weight [D / 16 N, k, k, C, 16 N] -> out [rows, columns, D]; scratch [padded()]; begins: of positions.
+// picture [H, W, C], weight [D / 16 N, k, k, C, 16 N] -> out [rows, columns, D]; scratch [padded()].
 template <int N>
-void float_outputs(const FloatLayer& l, const std::int64_t* begins, const float* picture, const float* weight, const float* bias, float* out, float* scratch) {
+void float_outputs(const FloatLayer& l, const float* picture, const float* weight, const float* bias, float* out, float* scratch) {
     constexpr int MOST = together<N>();
     const float* const in = with_border(l, picture, scratch);
     for (std::int64_t d = 0; d < l.D; d += 16 * N) {
         for (std::int64_t at = 0, n; at < l.positions(); at += n) {
             const float* x[MOST];
-            for (n = 0; n < MOST && at + n < l.positions(); n++) x[n] = in + begins[at + n];
+            for (n = 0; n < MOST && at + n < l.positions(); n++) x[n] = in + l.begins[size_t(at + n)];
             some_outputs_of<MOST, N>(n, l, static_cast<const float* const*>(x), weight + d * l.k * l.row(), bias + d,
                                      out + at * l.D + d);
         }
@@ -188,13 +187,13 @@ void float_outputs(const FloatLayer& l, const std::int64_t* begins, const float*
 
 // grad [rows, columns, D], through the ReLU; weight [k, row() / 16 N, D, 16 N] -> added to the padded picture's gradient.
 template <int N>
-void float_inputs(const FloatLayer& l, const std::int64_t* begins, const float* grad, const float* weight, float* picture) {
+void float_inputs(const FloatLayer& l, const float* grad, const float* weight, float* picture) {
     constexpr int MOST = together<N>();
     for (std::int64_t y = 0; y < l.k; y++) {
         for (std::int64_t i = 0; i < l.row(); i += 16 * N, weight += l.D * 16 * N) {
             for (std::int64_t at = 0, n; at < l.positions(); at += n) {
                 float* to[MOST];
-                for (n = 0; n < MOST && at + n < l.positions(); n++) to[n] = picture + begins[at + n] + y * l.line() + i;
+                for (n = 0; n < MOST && at + n < l.positions(); n++) to[n] = picture + l.begins[size_t(at + n)] + y * l.line() + i;
                 some_inputs_of<MOST, N>(n, l, grad + at * l.D, weight, static_cast<float* const*>(to));
             }
         }
@@ -203,13 +202,13 @@ void float_inputs(const FloatLayer& l, const std::int64_t* begins, const float* 
 
 // in: the padded picture; grad as above -> added to weight [D / 16 N, k, k, C, 16 N].
 template <int N>
-void float_weights(const FloatLayer& l, const std::int64_t* begins, const float* in, const float* grad, float* weight) {
+void float_weights(const FloatLayer& l, const float* in, const float* grad, float* weight) {
     constexpr int MOST = together<N>();
     for (std::int64_t d = 0; d < l.D; d += 16 * N) {
         for (std::int64_t y = 0; y < l.k; y++) {
             for (std::int64_t i = 0, n; i < l.row(); i += n, weight += n * 16 * N) {
                 n = l.row() - i < MOST ? l.row() - i : MOST;
-                some_weights_of<MOST, N>(n, l, begins, in + y * l.line() + i, grad + d, weight);
+                some_weights_of<MOST, N>(n, l, in + y * l.line() + i, grad + d, weight);
             }
         }
     }
