@@ -95,7 +95,7 @@ def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("name", "env_steps"), [("rainbow", 18_000), ("dqn", 36_000)])
+@pytest.mark.parametrize(("name", "env_steps"), [("rainbow", 12_000), ("dqn", 36_000)])
 def test_killed_twenty_times(tmp_path, name, env_steps):
     """Whenever it happens: between checkpoints, while one is written, while a killed run is being resumed."""
     longer = ("--env-steps", env_steps, "--checkpoint.interval", 200, "--evaluation.interval", 4_000)
