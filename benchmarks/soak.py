@@ -4,9 +4,9 @@
 
 Every --kill-every seconds a worker is killed (SIGKILL; every fourth time stopped, SIGSTOP, so that it seems to hang).
 Checked: no rollout takes longer than --hang + --back seconds; each environment's part of a rollout is whole, or marked
-(valid False everywhere, nothing in it that could do harm); all environments are back, at --recovered of the rate
-before, within --back seconds; at the end as many processes and descriptors, and within 2 % as much memory, as after the
-first kill.
+(valid False everywhere, nothing in it that could do harm); all environments are back, at --recovered of the rate of
+the ten seconds before the kill, within --back seconds; at the end as many processes and descriptors, and within 2 % as
+much memory, as after the first kill.
 Prints a verdict; exit code 1 if anything failed, 2 for bad arguments.
 """
 
@@ -208,7 +208,7 @@ class Soak:
             rate, held = self.rate(10.0), None
             while held is None or time.monotonic() - begun < 60 * o.minutes:
                 next_kill = time.monotonic() + o.kill_every
-                self.until_back(rate, self.kill())
+                self.until_back(self.rate(10.0), self.kill())
                 self.sample_for(next_kill - time.monotonic(), progress, begun)
                 held = held or Holdings.now()  # the first kill's replacement is there, and everything was touched once
             after, rate_after = Holdings.now(), self.rate(10.0)

@@ -20,6 +20,7 @@ import os
 import select
 import socket
 import struct
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.data.shared_memory import Layout
-from accel_rl.patience import Patience
+from accel_rl.patience import SLICE_S, Patience
 
 _LINE = 8  # int64 per cache line: no two processes write to one line
 
@@ -65,6 +66,14 @@ class Bell:
 
 class Disconnected(Exception):
     """The peer is gone."""
+
+
+class Silent(Exception):
+    """Workers owe an answer and have given none for as long as one is waited for."""
+
+    def __init__(self, workers: list[int], timeout_s: float):
+        super().__init__(f"no answer from worker {', '.join(map(str, workers))} within {timeout_s:g} s")
+        self.workers = workers
 
 
 class Control:
@@ -179,6 +188,7 @@ class ServerSide:
         self._bell, self._spins = bell, spins
         self._bells: dict[int, Bell] = {}
         self._controls: dict[int, int] = {}  # file descriptor -> worker
+        self._quiet: dict[int, tuple[int, float]] = {}  # worker -> its answers so far, seconds waited since the last
         self._poll = select.poll()
         self._poll.register(bell.read_fd, select.POLLIN)
 
@@ -195,6 +205,7 @@ class ServerSide:
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
         self._bells.pop(worker, None)
+        self._quiet.pop(worker, None)
         self._controls.pop(control.fileno(), None)
         self._poll.unregister(control.fileno())
 
@@ -210,9 +221,6 @@ class ServerSide:
         cells = [g * _LINE for g in groups]
         return [w for w in range(self.workers) if any(self._answer[w][c] != self._request[w][c] for c in cells)]
 
-    def _answers(self, groups: Sequence[int]) -> int:
-        return sum(answer[g * _LINE] for answer in self._answer for g in groups)
-
     def ready(self, groups: Sequence[int]) -> int | None:
         """The first of the groups that nobody owes an answer for."""
         for g in groups:
@@ -224,23 +232,30 @@ class ServerSide:
     def wait(self, groups: Sequence[int], timeout_s: float) -> list[int]:
         """Block until one of the groups is ready ([]), or until workers have something to say or are gone.
 
-        Returns those workers. Raises TimeoutError after timeout_s of waiting without an answer, naming who is waited
-        for.
+        Returns those workers. Raises Silent for workers that were waited for timeout_s (a quarter more at most) without
+        an answer in any group, whoever else answers meanwhile.
         """
         for _ in range(self._spins):
             if self.ready(groups) is not None:
                 return []
             os.sched_yield()
-        patience, seen = None, -1
         while self.ready(groups) is None:
-            if patience is None or patience.over:
-                if (answers := self._answers(groups)) == seen:
-                    owing = ", ".join(map(str, self.owing(groups)))
-                    raise TimeoutError(f"no answer from worker {owing} within {timeout_s:g} s")
-                patience, seen = Patience(timeout_s), answers
-            if talking := patience.spend(self._listen):
+            began = time.monotonic()
+            talking = self._listen(min(timeout_s / 4, SLICE_S))
+            if talking:
                 return talking
+            if silent := self._silent(groups, timeout_s, time.monotonic() - began):
+                raise Silent(silent, timeout_s)
         return []
+
+    def _silent(self, groups: Sequence[int], timeout_s: float, waited_s: float) -> list[int]:
+        """Note another wait; the workers that have owed an answer, and given none, for timeout_s of waiting."""
+        for w in self.owing(groups):
+            answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
+            before, quiet_s = self._quiet.get(w, (-1, 0.0))
+            # as in Patience: somebody who was stopped himself did not wait
+            self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
+        return [w for w in self.owing(groups) if self._quiet[w][1] >= timeout_s]
 
     def check(self) -> list[int]:
         """The workers that have something to say or are gone, without waiting."""

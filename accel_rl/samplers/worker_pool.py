@@ -16,7 +16,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig
 from accel_rl.errors import RunError
 from accel_rl.patience import Patience
-from accel_rl.samplers.channel import Bell, Control, Disconnected, ServerSide, counters_layout
+from accel_rl.samplers.channel import Bell, Control, Disconnected, ServerSide, Silent, counters_layout
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.stepper import BUFFERS
 
@@ -229,8 +229,8 @@ class WorkerPool:
         while True:
             try:
                 talking = self._side.wait(groups, self.config.timeout_s)
-            except TimeoutError as e:
-                self._give_up_on(self._side.owing(groups), str(e))
+            except Silent as e:
+                self._give_up_on(e.workers, str(e))
                 continue
             if not talking and (ready := self._side.ready(groups)) is not None:
                 return ready

@@ -139,6 +139,22 @@ def slow_cartpole():
     return Slow(gymnasium.make("CartPole-v1"))
 
 
+def test_a_hung_worker_is_given_up_on_while_another_gets_on():
+    """Who answers does not lengthen the patience with who does not: 40 steps of 0.1 s beside a stopped worker."""
+    env, seen = EnvConfig(id="tests.samplers.test_worker_pool:slow_cartpole"), []
+    sampler = make_sampler(env, 2, 1, 2, T=40, timeout_s=0.8, log=lambda line: seen.append((time.monotonic(), line)))
+    try:
+        sampler.start()
+        begin = time.monotonic()
+        os.kill(sampler.engine.pids()[1], signal.SIGSTOP)
+        r = sampler.collect(RandomAgent(sampler.spec.n_actions))
+        assert time.monotonic() - begin >= 4 and r.valid[:, 0].all() and not r.valid[:, 1].any()
+        noticed, line = seen[0]
+        assert noticed - begin < 2.5 and "no answer from worker 1 within 0.8 s" in line
+    finally:
+        sampler.close()
+
+
 @pytest.mark.parametrize("fault", [None, signal.SIGKILL, signal.SIGSTOP])
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault):
     """20 steps of 0.1 s with a timeout of a second: a worker that gets on is no hung one."""
