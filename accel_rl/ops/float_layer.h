@@ -1,230 +1,197 @@
-// relu(convolution) of channels-last float32 pictures and its gradients, in registers of 16 numbers.
+// relu(convolution) of channels-last float32 pictures and its gradients, by Winograd's algorithms (winograd.h) in registers of 16
+// numbers. Every s x s pixels count as one of s s C channels: a kernel of k = r s places then has r x r taps and no stride.
 //
-//     position  x [k rows][k C]  ->  broadcast, times  weight [k k C][16 N]  ->  P x N sums of 16 channels in registers
+//     picture --to points--> [n n][tiles][s s C]  x  [n n][s s C][D]  =  [n n][tiles][D] --to values--> outputs, a tile m x m
+//     gradient of the outputs --to points--> [n n][tiles][D], which times the weights' points is the input's gradient's
+//                                                              and times the input's points the weights' gradient's
 //
-//     forward   P positions, all k k C numbers of each
-//     input     P positions' gradients [D], added to `chunk` neighbouring numbers of the input at each tap
-//     weight    P neighbouring numbers of the weight's rows, over all positions of a picture
-//
-// A sum's terms are added in one order whoever is beside it: the bits of a picture do not depend on its batch.
+// A third (F(4, 3)) or a half (F(3, 2)) of the multiplications that are due by definition. A sum's terms are added in one order
+// whoever is beside it: the bits of a picture do not depend on its batch.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
+#include "winograd.h"
 
 namespace accel {
 
-// C and D: multiples of 16. Pictures [H, W, C], outputs [rows, columns, D].
+// C and D: multiples of 16. Pictures [H, W, C], outputs [rows, columns, D]; r: k / s, 2 or 3.
 struct FloatLayer {
-    const std::int64_t C, H, W, D, k, s, p;
+    const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
+    const std::int64_t m, n;          // a tile's outputs and points, both ways
+    const std::int64_t down, across;  // tiles
+    const bool bare;                  // a picture has all that its tiles take, and no border
 
     FloatLayer(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p)
-        : C(C), H(H), W(W), D(D), k(k), s(s), p(p), down((H + 2 * p - k) / s + 1), right((W + 2 * p - k) / s + 1) {
-        for (std::int64_t y = 0; y < rows(); y++)
-            for (std::int64_t x = 0; x < columns(); x++) begins.push_back(y * s * line() + x * s * C);
-    }
-    std::int64_t rows() const { return down; }
-    std::int64_t columns() const { return right; }
-    std::int64_t positions() const { return rows() * columns(); }
+        : C(C), H(H), W(W), D(D), k(k), s(s), p(p), r(k / s), rows((H + 2 * p - k) / s + 1), columns((W + 2 * p - k) / s + 1),
+          m(r == 2 ? 3 : 4), n(m + r - 1), down((rows + m - 1) / m), across((columns + m - 1) / m),
+          bare(!p && (down * m + r - 1) * s <= H && (across * m + r - 1) * s <= W) {}
+
+    std::int64_t channels() const { return s * s * C; }
+    std::int64_t tiles() const { return down * across; }
+    std::int64_t points() const { return n * n; }
     std::int64_t input() const { return H * W * C; }
-    std::int64_t output() const { return positions() * D; }
-    std::int64_t line() const { return (W + 2 * p) * C; }  // of the padded picture
-    std::int64_t padded() const { return (H + 2 * p) * line(); }
-    std::int64_t row() const { return k * C; }  // of a kernel
-    std::int64_t weights() const { return k * row() * D; }
-    // Channels at a time; numbers of a kernel's row at a time: positions are s C apart, so no two add to the same number.
-    std::int64_t block() const { return widest(D, D); }
-    std::int64_t chunk() const { return widest(row(), s * C); }
-    std::vector<std::int64_t> begins;  // where each position's numbers begin in the padded picture
+    std::int64_t output() const { return rows * columns * D; }
+    std::int64_t height() const { return bare ? H : (down * m + r - 1) * s; }  // with what a border and the last tiles need
+    std::int64_t line() const { return (bare ? W : (across * m + r - 1) * s) * C; }
+    std::int64_t bordered() const { return bare ? 0 : height() * line(); }
+    std::int64_t weights() const { return channels() * D; }       // of a tap or a point
+    std::int64_t all_weights() const { return r * r * weights(); }
+    // Channels of the outputs, and of the input, at a time.
+    std::int64_t block() const { return widest(D); }
+    std::int64_t chunk() const { return widest(channels()); }
 
-    static std::int64_t widest(std::int64_t n, std::int64_t most) {
-        return n % 64 == 0 && most >= 64 ? 64 : n % 32 == 0 && most >= 32 ? 32 : 16;
-    }
-
-private:
-    const std::int64_t down, right;  // kept: innermost loops ask for the output's size, and a division takes longer than their work
+    static std::int64_t widest(std::int64_t n) { return n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16; }
 };
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
 #define ACCEL_AVX512 __attribute__((target("avx512f,avx512bw")))
 
-template <int N>
-constexpr int together() {  // positions, or numbers: their sums, their factors and a broadcast number fit 32 registers
-    return N == 4 ? 6 : 12;
-}
-
-template <int P, int N>
-struct Sums {
-    __m512 s[P][N];
-};
-
-// sums[p] += x[p] b
-template <int P, int N>
-ACCEL_AVX512 inline __attribute__((always_inline)) void add(Sums<P, N>& sums, const float* const (&x)[P], std::int64_t i,
-                                                            const float* b) {
-    __m512 w[N];
-#pragma GCC unroll 4
-    for (int n = 0; n < N; n++) w[n] = _mm512_loadu_ps(b + 16 * n);
-#pragma GCC unroll 12
-    for (int p = 0; p < P; p++) {
-        const __m512 number = _mm512_set1_ps(x[p][i]);
-#pragma GCC unroll 4
-        for (int n = 0; n < N; n++) sums.s[p][n] = _mm512_fmadd_ps(number, w[n], sums.s[p][n]);
-    }
-}
-
-// P neighbouring positions, 16 N channels: x [P] in the padded picture, weight [k k C, 16 N] -> out, D apart.
-template <int P, int N>
-ACCEL_AVX512 void some_outputs(const FloatLayer& l, const float* const* at, const float* weight, const float* bias, float* out) {
-    Sums<P, N> sums;
-    const float* x[P];
-#pragma GCC unroll 12
-    for (int p = 0; p < P; p++) {
-        x[p] = at[p];
-#pragma GCC unroll 4
-        for (int n = 0; n < N; n++) sums.s[p][n] = _mm512_loadu_ps(bias + 16 * n);
-    }
-    const std::int64_t row = l.row(), line = l.line();
-    for (std::int64_t y = 0; y < l.k; y++) {
-        for (std::int64_t i = 0; i < row; i++, weight += 16 * N) add<P, N>(sums, x, i, weight);
-#pragma GCC unroll 12
-        for (int p = 0; p < P; p++) x[p] += line;
-    }
-#pragma GCC unroll 12
-    for (int p = 0; p < P; p++)
-#pragma GCC unroll 4
-        for (int n = 0; n < N; n++)  // NaN stays
-            _mm512_storeu_ps(out + p * l.D + 16 * n, _mm512_max_ps(_mm512_setzero_ps(), sums.s[p][n]));
-}
-
-// P neighbouring positions' gradients [P, D], weight [D, 16 N] -> added to 16 N numbers of the picture at each.
-template <int P, int N>
-ACCEL_AVX512 void some_inputs(const FloatLayer& l, const float* grad, const float* weight, float* const* to) {
-    Sums<P, N> sums;
-    const float* x[P];
-#pragma GCC unroll 12
-    for (int p = 0; p < P; p++) {
-        x[p] = grad + p * l.D;
-#pragma GCC unroll 4
-        for (int n = 0; n < N; n++) sums.s[p][n] = _mm512_loadu_ps(to[p] + 16 * n);
-    }
-    for (std::int64_t d = 0; d < l.D; d++, weight += 16 * N) add<P, N>(sums, x, d, weight);
-#pragma GCC unroll 12
-    for (int p = 0; p < P; p++)
-#pragma GCC unroll 4
-        for (int n = 0; n < N; n++) _mm512_storeu_ps(to[p] + 16 * n, sums.s[p][n]);
-}
-
-// P neighbouring numbers of a kernel's row, 16 N channels: sum over the picture's positions, added to weight [P, 16 N]. One loop
-// for them all: at the end of each row of a picture it would be left unforeseen.
-template <int P, int N>
-ACCEL_AVX512 void some_weights(const FloatLayer& l, const float* picture, const float* grad, float* weight) {
-    Sums<P, N> sums;
-    const float* x[P];
-#pragma GCC unroll 12
-    for (int p = 0; p < P; p++) {
-        x[p] = picture + p;
-#pragma GCC unroll 4
-        for (int n = 0; n < N; n++) sums.s[p][n] = _mm512_loadu_ps(weight + 16 * (p * N + n));
-    }
-    for (const std::int64_t begin : l.begins) {
-        add<P, N>(sums, x, begin, grad);
-        grad += l.D;
-    }
-#pragma GCC unroll 12
-    for (int p = 0; p < P; p++)
-#pragma GCC unroll 4
-        for (int n = 0; n < N; n++) _mm512_storeu_ps(weight + 16 * (p * N + n), sums.s[p][n]);
-}
-
-// The function of p <= P: `some_outputs<p, N>` and the like.
-#define ACCEL_SOME(name)                                            \
-    template <int P, int N, class... Arguments>                     \
-    ACCEL_AVX512 void name##_of(std::int64_t p, Arguments... arguments) { \
-        if constexpr (P > 0) {                                      \
-            if (p == P) return name<P, N>(arguments...);            \
-            name##_of<P - 1, N>(p, arguments...);                   \
-        }                                                           \
-    }
-ACCEL_SOME(some_outputs)
-ACCEL_SOME(some_inputs)
-ACCEL_SOME(some_weights)
-#undef ACCEL_SOME
-
-// With a border of zeros, if there is one: scratch [padded()].
+// The picture where tiles find all they take: itself, or in `scratch` [bordered()], with zeros around it.
 inline const float* with_border(const FloatLayer& l, const float* picture, float* scratch) {
-    if (!l.p) return picture;
-    std::memset(scratch, 0, size_t(l.padded()) * sizeof(float));
-    for (std::int64_t y = 0; y < l.H; y++)
-        std::memcpy(scratch + (y + l.p) * l.line() + l.p * l.C, picture + y * l.W * l.C, size_t(l.W * l.C) * sizeof(float));
+    if (l.bare) return picture;
+    const std::int64_t high = std::min(l.H, l.height() - l.p), wide = std::min(l.W * l.C, l.line() - l.p * l.C);
+    std::memset(scratch, 0, size_t(l.bordered()) * sizeof(float));
+    for (std::int64_t y = 0; y < high; y++)
+        std::memcpy(scratch + (y + l.p) * l.line() + l.p * l.C, picture + y * l.W * l.C, size_t(wide) * sizeof(float));
     return scratch;
 }
 
-inline void without_border(const FloatLayer& l, const float* padded, float* picture) {
-    for (std::int64_t y = 0; y < l.H; y++)
-        std::memcpy(picture + y * l.W * l.C, padded + (y + l.p) * l.line() + l.p * l.C, size_t(l.W * l.C) * sizeof(float));
+inline void without_border(const FloatLayer& l, const float* bordered, float* picture) {
+    const std::int64_t high = std::min(l.H, l.height() - l.p), wide = std::min(l.W * l.C, l.line() - l.p * l.C);
+    if (high < l.H || wide < l.W * l.C) std::memset(picture, 0, size_t(l.input()) * sizeof(float));
+    for (std::int64_t y = 0; y < high; y++)
+        std::memcpy(picture + y * l.W * l.C, bordered + (y + l.p) * l.line() + l.p * l.C, size_t(wide) * sizeof(float));
 }
 
-// picture [H, W, C], weight [D / 16 N, k, k, C, 16 N] -> out [rows, columns, D]; scratch [padded()].
-template <int N>
-void float_outputs(const FloatLayer& l, const float* picture, const float* weight, const float* bias, float* out, float* scratch) {
-    constexpr int MOST = together<N>();
-    const float* const in = with_border(l, picture, scratch);
-    for (std::int64_t d = 0; d < l.D; d += 16 * N) {
-        for (std::int64_t at = 0, n; at < l.positions(); at += n) {
-            const float* x[MOST];
-            for (n = 0; n < MOST && at + n < l.positions(); n++) x[n] = in + l.begins[size_t(at + n)];
-            some_outputs_of<MOST, N>(n, l, static_cast<const float* const*>(x), weight + d * l.k * l.row(), bias + d,
-                                     out + at * l.D + d);
+// Tile t of a picture in its lines, from its first channel on: pixel (i, j) lies i s line + j s C further.
+inline std::int64_t tile_at(const FloatLayer& l, std::int64_t t) {
+    return t / l.across * l.m * l.s * l.line() + t % l.across * l.m * l.s * l.C;
+}
+
+// picture, with its border -> points [n n][plane], from the first tile's row on.
+template <int R>
+ACCEL_AVX512 void input_points(const FloatLayer& l, const float* picture, float* points, std::int64_t plane) {
+    constexpr int n = Winograd<R>::points;
+    const std::int64_t row = l.s * l.C, down = l.s * l.line();
+    for (std::int64_t t = 0; t < l.tiles(); t++) {
+        for (std::int64_t c = 0; c < l.channels(); c += 16, points += 16) {
+            const float* const from = picture + tile_at(l, t) + c / row * l.line() + c % row;
+            __m512 x[n][n], y[n][n];
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(from + i * down + j * row);
+            to_points_2d<Winograd<R>::input, n, n>(x, y);
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) _mm512_storeu_ps(points + (i * n + j) * plane, y[i][j]);
         }
     }
 }
 
-// grad [rows, columns, D], through the ReLU; weight [k, row() / 16 N, D, 16 N] -> added to the padded picture's gradient.
-template <int N>
-void float_inputs(const FloatLayer& l, const float* grad, const float* weight, float* picture) {
-    constexpr int MOST = together<N>();
-    for (std::int64_t y = 0; y < l.k; y++) {
-        for (std::int64_t i = 0; i < l.row(); i += 16 * N, weight += l.D * 16 * N) {
-            for (std::int64_t at = 0, n; at < l.positions(); at += n) {
-                float* to[MOST];
-                for (n = 0; n < MOST && at + n < l.positions(); n++) to[n] = picture + l.begins[size_t(at + n)] + y * l.line() + i;
-                some_inputs_of<MOST, N>(n, l, grad + at * l.D, weight, static_cast<float* const*>(to));
+// points as above -> added to the gradient of the picture with its border.
+template <int R>
+ACCEL_AVX512 void input_values(const FloatLayer& l, const float* points, std::int64_t plane, float* picture) {
+    constexpr int n = Winograd<R>::points;
+    const std::int64_t row = l.s * l.C, down = l.s * l.line();
+    for (std::int64_t t = 0; t < l.tiles(); t++) {
+        for (std::int64_t c = 0; c < l.channels(); c += 16, points += 16) {
+            float* const to = picture + tile_at(l, t) + c / row * l.line() + c % row;
+            __m512 x[n][n], y[n][n];
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(points + (i * n + j) * plane);
+            to_values_2d<Winograd<R>::input, n, n>(x, y);
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) {
+                    float* const number = to + i * down + j * row;
+                    _mm512_storeu_ps(number, _mm512_add_ps(_mm512_loadu_ps(number), y[i][j]));
+                }
+        }
+    }
+}
+
+// points [n n][plane] of the outputs' tiles -> out [rows, columns, D], through the ReLU.
+template <int R>
+ACCEL_AVX512 void output_values(const FloatLayer& l, const float* points, std::int64_t plane, const float* bias, float* out) {
+    constexpr int n = Winograd<R>::points, m = Winograd<R>::outputs;
+    for (std::int64_t top = 0; top < l.rows; top += m) {
+        for (std::int64_t left = 0; left < l.columns; left += m) {
+            const std::int64_t high = std::min<std::int64_t>(m, l.rows - top), wide = std::min<std::int64_t>(m, l.columns - left);
+            for (std::int64_t d = 0; d < l.D; d += 16, points += 16) {
+                __m512 x[n][n], y[m][m];
+                for (int i = 0; i < n; i++)
+                    for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(points + (i * n + j) * plane);
+                to_values_2d<Winograd<R>::output, n, m>(x, y);
+                const __m512 b = _mm512_loadu_ps(bias + d);
+                for (std::int64_t i = 0; i < high; i++)
+                    for (std::int64_t j = 0; j < wide; j++)  // NaN stays
+                        _mm512_storeu_ps(out + ((top + i) * l.columns + left + j) * l.D + d,
+                                         _mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(y[i][j], b)));
             }
         }
     }
 }
 
-// in: the padded picture; grad as above -> added to weight [D / 16 N, k, k, C, 16 N].
-template <int N>
-void float_weights(const FloatLayer& l, const float* in, const float* grad, float* weight) {
-    constexpr int MOST = together<N>();
-    for (std::int64_t d = 0; d < l.D; d += 16 * N) {
-        for (std::int64_t y = 0; y < l.k; y++) {
-            for (std::int64_t i = 0, n; i < l.row(); i += n, weight += n * 16 * N) {
-                n = l.row() - i < MOST ? l.row() - i : MOST;
-                some_weights_of<MOST, N>(n, l, in + y * l.line() + i, grad + d, weight);
+// The gradient of what the ReLU let through, 0 elsewhere -> its points; its sums over positions are added to bias [D].
+template <int R>
+ACCEL_AVX512 void output_points(const FloatLayer& l, const float* grad, const float* out, float* points, std::int64_t plane,
+                                float* bias) {
+    constexpr int n = Winograd<R>::points, m = Winograd<R>::outputs;
+    for (std::int64_t top = 0; top < l.rows; top += m) {
+        for (std::int64_t left = 0; left < l.columns; left += m) {
+            for (std::int64_t d = 0; d < l.D; d += 16, points += 16) {
+                __m512 x[m][m], y[n][n], sum = _mm512_loadu_ps(bias + d);
+                for (std::int64_t i = 0; i < m; i++)
+                    for (std::int64_t j = 0; j < m; j++) {
+                        x[i][j] = _mm512_setzero_ps();
+                        if (top + i >= l.rows || left + j >= l.columns) continue;
+                        const std::int64_t at = ((top + i) * l.columns + left + j) * l.D + d;
+                        const __mmask16 on = _mm512_cmp_ps_mask(_mm512_loadu_ps(out + at), _mm512_setzero_ps(), _CMP_GT_OQ);
+                        x[i][j] = _mm512_maskz_loadu_ps(on, grad + at);
+                        sum = _mm512_add_ps(sum, x[i][j]);
+                    }
+                _mm512_storeu_ps(bias + d, sum);
+                to_points_2d<Winograd<R>::output, n, m>(x, y);
+                for (int i = 0; i < n; i++)
+                    for (int j = 0; j < n; j++) _mm512_storeu_ps(points + (i * n + j) * plane, y[i][j]);
             }
         }
     }
 }
 
-// The gradient of what the ReLU let through, 0 elsewhere; its sums over positions are added to bias [D].
-ACCEL_AVX512 inline void through_relu(const FloatLayer& l, const float* grad, const float* out, float* passed, float* bias) {
-    for (std::int64_t d = 0; d < l.D; d += 16) {
-        __m512 sum = _mm512_setzero_ps();
-        for (std::int64_t at = d; at < l.output(); at += l.D) {
-            const __mmask16 on = _mm512_cmp_ps_mask(_mm512_loadu_ps(out + at), _mm512_setzero_ps(), _CMP_GT_OQ);
-            const __m512 g = _mm512_maskz_loadu_ps(on, grad + at);
-            _mm512_storeu_ps(passed + at, g);
-            sum = _mm512_add_ps(sum, g);
+// taps [r r][numbers] -> points [n n][numbers], numbers in blocks of `wide`, each of which lies at `places` for its row.
+template <int R>
+ACCEL_AVX512 void weight_points(const float* taps, std::int64_t inner, std::int64_t outer, std::int64_t wide, float* points) {
+    constexpr int n = Winograd<R>::points;
+    const std::int64_t all = inner * outer;
+    for (std::int64_t o = 0; o < outer; o++) {
+        for (std::int64_t i = 0; i < inner; i += 16, taps += 16) {
+            float* const to = points + (i / wide * outer + o) * wide + i % wide;
+            __m512 x[R][R], y[n][n];
+            for (int a = 0; a < R; a++)
+                for (int b = 0; b < R; b++) x[a][b] = _mm512_loadu_ps(taps + (a * R + b) * all);
+            to_points_2d<Winograd<R>::weight, n, R>(x, y);
+            for (int a = 0; a < n; a++)
+                for (int b = 0; b < n; b++) _mm512_storeu_ps(to + (a * n + b) * all, y[a][b]);
         }
-        _mm512_storeu_ps(bias + d, _mm512_add_ps(_mm512_loadu_ps(bias + d), sum));
+    }
+}
+
+// points [n n][inner / wide][outer][wide] -> taps [r r][outer][inner].
+template <int R>
+ACCEL_AVX512 void weight_values(const float* points, std::int64_t inner, std::int64_t outer, std::int64_t wide, float* taps) {
+    constexpr int n = Winograd<R>::points;
+    const std::int64_t all = inner * outer;
+    for (std::int64_t o = 0; o < outer; o++) {
+        for (std::int64_t i = 0; i < inner; i += 16, taps += 16) {
+            const float* const from = points + (i / wide * outer + o) * wide + i % wide;
+            __m512 x[n][n], y[R][R];
+            for (int a = 0; a < n; a++)
+                for (int b = 0; b < n; b++) x[a][b] = _mm512_loadu_ps(from + (a * n + b) * all);
+            to_values_2d<Winograd<R>::weight, n, R>(x, y);
+            for (int a = 0; a < R; a++)
+                for (int b = 0; b < R; b++) _mm512_storeu_ps(taps + (a * R + b) * all, y[a][b]);
+        }
     }
 }
 

@@ -25,8 +25,8 @@ def gradients(function, x, weight, bias):
     return [out.detach(), *(t.grad for t in leaves)]
 
 
-# of the networks' second and third layers; strides wider than the kernel, one place, wide borders, a large kernel
-KERNELS = [(4, 2, 0), (4, 2, 1), (3, 1, 0), (3, 1, 1), (2, 3, 0), (1, 1, 0), (5, 3, 2), (7, 1, 0)]
+# of the networks' second and third layers; a small kernel, wide borders, a large kernel
+KERNELS = [(4, 2, 0), (4, 2, 1), (3, 1, 0), (3, 1, 1), (2, 1, 0), (6, 2, 2), (6, 3, 2), (3, 1, 3)]
 # blocks of 64, 32 and 16 channels, and of what is no power of two
 SIZES = [(32, 64, 20, 20), (64, 64, 9, 9), (16, 32, 25, 19), (48, 16, 8, 11), (16, 96, 7, 13), (80, 128, 7, 7)]
 
@@ -103,6 +103,8 @@ def test_what_it_does_not_take_goes_to_the_library():
     assert not has_float_layer(x, weight[:60], (2, 2), (1, 1))
     assert not has_float_layer(x[:, :24], weight[:, :24], (2, 2), (1, 1))
     assert not has_float_layer(x, weight[..., :3], (2, 2), (1, 1))
+    for k, s in ((3, 3), (3, 2), (2, 3), (4, 1), (8, 2)):
+        assert not has_float_layer(x, torch.randn(64, 32, k, k), (s, s), (0, 0))
     assert not has_float_layer(x[..., :1, :], weight, (2, 2), (1, 1))
     with torch.autocast("cpu", torch.bfloat16):
         assert not has_float_layer(x, weight, (2, 2), (1, 1))
