@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "winograd.h"
 
@@ -22,11 +23,20 @@ struct FloatLayer {
     const std::int64_t m, n;          // a tile's outputs and points, both ways
     const std::int64_t down, across;  // tiles
     const bool bare;                  // a picture has all that its tiles take, and no border
+    // In a picture with its border, how far apart: a pixel's neighbours, a tile's beginning and the picture's, a pixel's
+    // channels, in sixteens, and its first. Kept: innermost loops ask for them, and a division takes longer than their work.
+    const std::int64_t below, beside;
+    std::vector<std::int64_t> begins, numbers;
 
     FloatLayer(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p)
         : C(C), H(H), W(W), D(D), k(k), s(s), p(p), r(k / s), rows((H + 2 * p - k) / s + 1), columns((W + 2 * p - k) / s + 1),
           m(r == 2 ? 3 : 4), n(m + r - 1), down((rows + m - 1) / m), across((columns + m - 1) / m),
-          bare(!p && (down * m + r - 1) * s <= H && (across * m + r - 1) * s <= W) {}
+          bare(!p && (down * m + r - 1) * s <= H && (across * m + r - 1) * s <= W), below(s * line()), beside(s * C) {
+        for (std::int64_t y = 0; y < down; y++)
+            for (std::int64_t x = 0; x < across; x++) begins.push_back(m * (y * below + x * beside));
+        for (std::int64_t y = 0; y < s; y++)
+            for (std::int64_t i = 0; i < beside; i += 16) numbers.push_back(y * line() + i);
+    }
 
     std::int64_t channels() const { return s * s * C; }
     std::int64_t tiles() const { return down * across; }
@@ -66,25 +76,20 @@ inline void without_border(const FloatLayer& l, const float* bordered, float* pi
         std::memcpy(picture + y * l.W * l.C, bordered + (y + l.p) * l.line() + l.p * l.C, size_t(wide) * sizeof(float));
 }
 
-// Tile t of a picture in its lines, from its first channel on: pixel (i, j) lies i s line + j s C further.
-inline std::int64_t tile_at(const FloatLayer& l, std::int64_t t) {
-    return t / l.across * l.m * l.s * l.line() + t % l.across * l.m * l.s * l.C;
-}
-
 // picture, with its border -> points [n n][plane], from the first tile's row on.
 template <int R>
 ACCEL_AVX512 void input_points(const FloatLayer& l, const float* picture, float* points, std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
-    const std::int64_t row = l.s * l.C, down = l.s * l.line();
     for (std::int64_t t = 0; t < l.tiles(); t++) {
-        for (std::int64_t c = 0; c < l.channels(); c += 16, points += 16) {
-            const float* const from = picture + tile_at(l, t) + c / row * l.line() + c % row;
+        for (const std::int64_t c : l.numbers) {
+            const float* const from = picture + l.begins[size_t(t)] + c;
             __m512 x[n][n], y[n][n];
             for (int i = 0; i < n; i++)
-                for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(from + i * down + j * row);
+                for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(from + i * l.below + j * l.beside);
             to_points_2d<Winograd<R>::input, n, n>(x, y);
             for (int i = 0; i < n; i++)
                 for (int j = 0; j < n; j++) _mm512_storeu_ps(points + (i * n + j) * plane, y[i][j]);
+            points += 16;
         }
     }
 }
@@ -93,19 +98,19 @@ ACCEL_AVX512 void input_points(const FloatLayer& l, const float* picture, float*
 template <int R>
 ACCEL_AVX512 void input_values(const FloatLayer& l, const float* points, std::int64_t plane, float* picture) {
     constexpr int n = Winograd<R>::points;
-    const std::int64_t row = l.s * l.C, down = l.s * l.line();
     for (std::int64_t t = 0; t < l.tiles(); t++) {
-        for (std::int64_t c = 0; c < l.channels(); c += 16, points += 16) {
-            float* const to = picture + tile_at(l, t) + c / row * l.line() + c % row;
+        for (const std::int64_t c : l.numbers) {
+            float* const to = picture + l.begins[size_t(t)] + c;
             __m512 x[n][n], y[n][n];
             for (int i = 0; i < n; i++)
                 for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(points + (i * n + j) * plane);
             to_values_2d<Winograd<R>::input, n, n>(x, y);
             for (int i = 0; i < n; i++)
                 for (int j = 0; j < n; j++) {
-                    float* const number = to + i * down + j * row;
+                    float* const number = to + i * l.below + j * l.beside;
                     _mm512_storeu_ps(number, _mm512_add_ps(_mm512_loadu_ps(number), y[i][j]));
                 }
+            points += 16;
         }
     }
 }
