@@ -118,7 +118,7 @@ inline void float_layer(i64 N, const Geometry& geometry, address input, address 
             n = std::min(block.most, to - from);
             for (i64 i = 0; i < n; i++) {
                 const float* const picture = with_border(layer, at<const float>(input) + (from + i) * layer.input(), bordered);
-                steps.input_points(layer, picture, x + i * tiles * layer.channels(), block.of_input);
+                steps.input_points(layer, picture, at<const float>(input) + (from + i + 1) * layer.input(), x + i * tiles * layer.channels(), block.of_input);
             }
             for (i64 p = 0; p < points; p++)
                 steps.to_output(x + p * block.of_input, n * tiles, layer.channels(), weights + p * layer.weights(), layer.D,
@@ -160,7 +160,7 @@ inline void float_layer_back(i64 N, const Geometry& geometry, address input, add
                 n = std::min(block.most, to - from);
                 for (i64 i = 0; i < n; i++) {
                     const float* const picture = with_border(layer, at<const float>(input) + (from + i) * layer.input(), bordered);
-                    steps.input_points(layer, picture, x + i * tiles * channels, block.of_input);
+                    steps.input_points(layer, picture, at<const float>(input) + (from + i + 1) * layer.input(), x + i * tiles * channels, block.of_input);
                     const i64 at_output = (from + i) * layer.output();
                     steps.output_points(layer, at<const float>(grad) + at_output, at<const float>(out) + at_output,
                                         y + i * tiles * D, block.of_output, sum + layer.all_weights());

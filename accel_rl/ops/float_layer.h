@@ -76,12 +76,14 @@ inline void without_border(const FloatLayer& l, const float* bordered, float* pi
         std::memcpy(picture + y * l.W * l.C, bordered + (y + l.p) * l.line() + l.p * l.C, size_t(wide) * sizeof(float));
 }
 
-// picture, with its border -> points [n n][plane], from the first tile's row on.
+// picture, with its border -> points [n n][plane], from the first tile's row on. The next picture is fetched meanwhile.
 template <int R>
-ACCEL_AVX512 void input_points(const FloatLayer& l, const float* picture, float* points, std::int64_t plane) {
+ACCEL_AVX512 void input_points(const FloatLayer& l, const float* picture, const float* next, float* points, std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
+    const std::int64_t share = l.input() / (l.tiles() * l.channels()) + 1;  // of its lines
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {
+            for (std::int64_t i = 0; i < share; i++, next += 16) _mm_prefetch(next, _MM_HINT_T1);
             const float* const from = picture + l.begins[size_t(t)] + c;
             __m512 x[n][n], y[n][n];
             for (int i = 0; i < n; i++)
