@@ -8,12 +8,10 @@ from torch.autograd.function import once_differentiable
 
 from accel_rl.ops.host import compiled, in_planes
 
-CHANNELS = (16, 32)
-
 
 def has_first_layer(obs: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
-    """Whether `first_layer` takes them: uint8 on a host with AVX-512, 8 x 8 with stride 4, 16 or 32 channels."""
-    shape = weight.shape[0] in CHANNELS and weight.shape[2:] == (8, 8) and (stride, padding) == ((4, 4), (0, 0))
+    """Whether `first_layer` takes them: uint8 on a host with AVX-512, 8 x 8 with stride 4, channels in sixteens."""
+    shape = weight.shape[0] % 16 == 0 and weight.shape[2:] == (8, 8) and (stride, padding) == ((4, 4), (0, 0))
     kind = (obs.dtype, weight.dtype) == (torch.uint8, torch.float32) and obs.device.type == weight.device.type == "cpu"
     if not (shape and kind) or min(obs.shape[2:]) < 8 or torch.is_autocast_enabled("cpu"):
         return False
@@ -31,12 +29,6 @@ def first_layer(obs: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = 
     return result
 
 
-def in_tiles(stack: int) -> bool:
-    """Whether tile registers (AMX) multiply: float32 numbers as sums of three of bfloat16, exactly."""
-    module = compiled()
-    return module is not None and stack == 4 and bool(module.has_tiles())
-
-
 class _FirstLayer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor, place: tuple[Tensor | None, bool]) -> Tensor:
@@ -51,7 +43,7 @@ class _FirstLayer(torch.autograd.Function):
             return out.permute(0, 3, 1, 2)
         weight, bias = weight.contiguous(), bias.contiguous()
         addresses = obs.data_ptr(), obs.stride(0), weight.data_ptr(), bias.data_ptr(), out.data_ptr()
-        compiled().first_layer(*ctx.size, in_tiles(stack), *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+        compiled().first_layer(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -60,7 +52,7 @@ class _FirstLayer(torch.autograd.Function):
         obs, out = ctx.saved_tensors
         _, stack, _, _, channels = ctx.size
         grad = grad.permute(0, 2, 3, 1).contiguous()  # as it comes, if the next layer works on channels-last
-        weight, bias = grad.new_empty(stack, 8, 8, channels), grad.new_empty(channels)
+        weight, bias = grad.new_empty(channels, stack, 8, 8), grad.new_empty(channels)
         addresses = obs.data_ptr(), obs.stride(0), grad.data_ptr(), out.data_ptr(), weight.data_ptr(), bias.data_ptr()
-        compiled().first_layer_back(*ctx.size, in_tiles(stack), *addresses, torch.get_num_threads())  # type: ignore[union-attr]
-        return None, weight.permute(3, 0, 1, 2) / 255, bias, None
+        compiled().first_layer_back(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+        return None, weight.div_(255), bias, None

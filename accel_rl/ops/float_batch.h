@@ -19,20 +19,22 @@ namespace py = pybind11;
 
 inline FloatLayer float_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if ACCEL_X86
 
 // Where the numbers of a weight [D, C, k, k] lie as taps [r r][s s C][D], or [r r][D][s s C] `by_output`: number i of channel d
-// at first[d] + then[i].
+// at first[d] + then[i]. The s s C channels are [s, s, C], or of `planes` [C, s, s].
 struct Places {
     std::vector<i64> first, then;
 
-    Places(const FloatLayer& l, bool by_output) : first(size_t(l.D)), then(size_t(l.C * l.k * l.k)) {
-        for (i64 d = 0; d < l.D; d++) first[size_t(d)] = by_output ? d * l.channels() : d;
-        for (i64 c = 0; c < l.C; c++)
-            for (i64 y = 0; y < l.k; y++)
-                for (i64 x = 0; x < l.k; x++) {
-                    const i64 tap = y / l.s * l.r + x / l.s, channel = (y % l.s * l.s + x % l.s) * l.C + c;
-                    then[size_t((c * l.k + y) * l.k + x)] = tap * l.weights() + channel * (by_output ? 1 : l.D);
+    Places(i64 C, i64 D, i64 k, i64 s, bool planes, bool by_output) : first(size_t(D)), then(size_t(C * k * k)) {
+        const i64 channels = s * s * C;
+        for (i64 d = 0; d < D; d++) first[size_t(d)] = by_output ? d * channels : d;
+        for (i64 c = 0; c < C; c++)
+            for (i64 y = 0; y < k; y++)
+                for (i64 x = 0; x < k; x++) {
+                    const i64 tap = y / s * (k / s) + x / s, place = y % s * s + x % s;
+                    const i64 channel = planes ? c * s * s + place : place * C + c;
+                    then[size_t((c * k + y) * k + x)] = tap * channels * D + channel * (by_output ? 1 : D);
                 }
     }
     void in_order(const float* weight, float* out) const {
@@ -54,117 +56,136 @@ struct Places {
     }
 };
 
-// What a layer is made of, with its number of taps and its block of channels known to the compiler.
+// A batch of [H, W, C].
+struct Pictures {
+    using Number = float;
+    const FloatLayer layer;
+    const float* const first;
+
+    i64 bytes() const { return layer.input() * 4; }
+    const char* at(i64 i) const { return reinterpret_cast<const char*>(first + i * layer.input()); }
+    const float* bordered(i64 i, float* scratch) const { return with_border(layer, first + i * layer.input(), scratch); }
+    Places places(bool by_output) const { return {layer.C, layer.D, layer.k, layer.s, false, by_output}; }
+};
+
+// What a layer is made of, with its taps and its blocks of channels known to the compiler.
+template <class Number>
 struct Steps {
-    decltype(&input_points<2>) input_points;
-    decltype(&input_values<2>) input_values;
-    decltype(&output_points<2>) output_points;
-    decltype(&output_values<2>) output_values;
-    decltype(&weight_points<2>) weight_points;
-    decltype(&weight_values<2>) weight_values;
+    decltype(&accel::input_points<2, Number>) input_points;
+    decltype(&accel::input_values<2>) input_values;
+    decltype(&accel::output_points<2>) output_points;
+    decltype(&accel::output_values<2>) output_values;
+    decltype(&accel::weight_points<2>) weight_points;
+    decltype(&accel::weight_values<2>) weight_values;
     decltype(&product<4>) to_output, to_input;
     decltype(&turned_product<4>) to_weight;
 
-    explicit Steps(const FloatLayer& l)
-        : Steps(l.r == 2 ? of<2>() : of<3>()) {
+    explicit Steps(const FloatLayer& l) {
+        l.r == 2 ? take<2>() : take<3>();
         to_output = l.block() == 64 ? product<4> : l.block() == 32 ? product<2> : product<1>;
         to_input = l.chunk() == 64 ? product<4> : l.chunk() == 32 ? product<2> : product<1>;
         to_weight = l.block() == 64 ? turned_product<4> : l.block() == 32 ? turned_product<2> : turned_product<1>;
     }
 
    private:
-    Steps() = default;
     template <int R>
-    static Steps of() {
-        Steps steps;
-        steps.input_points = accel::input_points<R>;
-        steps.input_values = accel::input_values<R>;
-        steps.output_points = accel::output_points<R>;
-        steps.output_values = accel::output_values<R>;
-        steps.weight_points = accel::weight_points<R>;
-        steps.weight_values = accel::weight_values<R>;
-        return steps;
+    void take() {
+        input_points = accel::input_points<R, Number>;
+        input_values = accel::input_values<R>;
+        output_points = accel::output_points<R>;
+        output_values = accel::output_values<R>;
+        weight_points = accel::weight_points<R>;
+        weight_values = accel::weight_values<R>;
     }
 };
 
 // Pictures whose points lie in the cache together.
 struct Block {
-    const i64 most, rows, of_input, of_output;  // pictures; tiles; floats of a point
+    const i64 most, rows, of_input, of_output;  // pictures; their tiles; floats of a point
 
-    explicit Block(const FloatLayer& l, i64 pictures)
+    Block(const FloatLayer& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
-          rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {}  // + 16: in other sets of the cache
+          rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {}  // 16: in other sets of the cache
 };
 
-// input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
-inline void float_layer(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
-                        int threads) {
-    py::gil_scoped_release nogil;
-    const FloatLayer layer = float_layer_of(geometry);
-    const Steps steps(layer);
+// The input's points of n pictures from `begin` on.
+template <class Input>
+void take_in(const Input& input, const Steps<typename Input::Number>& steps, i64 begin, i64 n, typename Input::Number* bordered,
+             float* points, i64 plane) {
+    const i64 next = input.layer.tiles() * input.layer.channels();
+    for (i64 i = begin; i < begin + n; i++, points += next)
+        steps.input_points(input.layer, input.bordered(i, bordered), input.at(i + 1), input.bytes(), points, plane);
+}
+
+// weight [D, C, k, k], divided by `divisor`, bias [D] -> out [N, rows, columns, D].
+template <class Input>
+void relu_convolutions(i64 N, const Geometry& geometry, const Input& input, const float* weight, float divisor, const float* bias,
+                       float* out, int threads) {
+    const FloatLayer& layer = input.layer;
+    const Steps<typename Input::Number> steps(layer);
     const i64 points = layer.points(), tiles = layer.tiles();
     const float* const weights =
-        prepared(geometry, at<const float>(weight), layer.all_weights(), points * layer.weights(), [&](float* numbers) {
-            std::vector<Line> taps = lines(layer.all_weights());
-            Places(layer, false).in_order(at<const float>(weight), taps.data()->number);
-            steps.weight_points(taps.data()->number, layer.D, layer.channels(), layer.block(), numbers);
+        prepared(geometry, weight, layer.all_weights(), points * layer.weights(), [&](float* numbers) {
+            std::vector<Line> kept = lines(layer.all_weights());
+            float* const taps = kept.data()->number;
+            input.places(false).in_order(weight, taps);
+            for (i64 i = 0; i < layer.all_weights(); i++) taps[i] /= divisor;
+            steps.weight_points(taps, layer.D, layer.channels(), layer.block(), numbers);
         });
     const Block block(layer, (N + threads - 1) / threads);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         float* const bordered = scratch_of(layer.bordered() + points * (block.of_input + block.of_output));
         float* const x = bordered + layer.bordered();
         float* const y = x + points * block.of_input;
+        std::fill_n(bordered, layer.bordered(), 0.0f);
         for (i64 n; from < to; from += n) {
             n = std::min(block.most, to - from);
-            for (i64 i = 0; i < n; i++) {
-                const float* const picture = with_border(layer, at<const float>(input) + (from + i) * layer.input(), bordered);
-                steps.input_points(layer, picture, at<const float>(input) + (from + i + 1) * layer.input(), x + i * tiles * layer.channels(), block.of_input);
-            }
+            take_in(input, steps, from, n, reinterpret_cast<typename Input::Number*>(bordered), x, block.of_input);
             for (i64 p = 0; p < points; p++)
                 steps.to_output(x + p * block.of_input, n * tiles, layer.channels(), weights + p * layer.weights(), layer.D,
                                 y + p * block.of_output);
             for (i64 i = 0; i < n; i++)
-                steps.output_values(layer, y + i * tiles * layer.D, block.of_output, at<const float>(bias),
-                                    at<float>(out) + (from + i) * layer.output());
+                steps.output_values(layer, y + i * tiles * layer.D, block.of_output, bias, out + (from + i) * layer.output());
         }
     };
     share(N, threads, part, block.most);
 }
 
-// grad, out [N, rows, columns, D], weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
+// grad, out [N, rows, columns, D], weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input as the input unless null.
 // The batch is summed up in parts that do not depend on the number of threads.
-inline void float_layer_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
-                             address d_input, address d_weight, address d_bias, int threads) {
-    py::gil_scoped_release nogil;
-    const FloatLayer layer = float_layer_of(geometry);
-    const Steps steps(layer);
+template <class Input>
+void relu_convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
+                            float* d_weight, float* d_bias, int threads) {
+    const FloatLayer& layer = input.layer;
+    const Steps<typename Input::Number> steps(layer);
     const i64 points = layer.points(), tiles = layer.tiles(), channels = layer.channels(), D = layer.D;
     const i64 parts = std::clamp(N / 8, i64(1), i64(16)), size = layer.all_weights() + D;
-    std::vector<Line> kept = lines(parts * size), taps = lines(layer.all_weights()), turned = lines(d_input ? points * layer.weights() : 0);
-    float* const sums = kept.data()->number;
-    float* const weights = turned.data() ? turned.data()->number : nullptr;
+    std::vector<Line> kept = lines(parts * size), turned;
+    float *const sums = kept.data()->number, *weights = nullptr;
     if (d_input) {
-        Places(layer, true).in_order(at<const float>(weight), taps.data()->number);
+        std::vector<Line> taps = lines(layer.all_weights());
+        turned = lines(points * layer.weights());
+        weights = turned.data()->number;
+        input.places(true).in_order(weight, taps.data()->number);
         steps.weight_points(taps.data()->number, channels, D, layer.chunk(), weights);
     }
     const Block block(layer, (N + parts - 1) / parts);
     const std::function<void(i64, i64)> part = [&](i64 first, i64 last) {
-        float* const bordered = scratch_of(layer.bordered() + points * (layer.weights() + block.of_input + block.of_output));
-        float* const d_points = bordered + layer.bordered();
+        float* const bordered = scratch_of(2 * layer.bordered() + points * (layer.weights() + block.of_input + block.of_output));
+        float* const d_bordered = bordered + layer.bordered();
+        float* const d_points = d_bordered + layer.bordered();
         float* const x = d_points + points * layer.weights();
         float* const y = x + points * block.of_input;
+        std::fill_n(bordered, layer.bordered(), 0.0f);
         for (i64 p = first; p < last; p++) {
             float* const sum = sums + p * size;
             std::fill_n(d_points, points * layer.weights(), 0.0f);
             for (i64 from = N * p / parts, to = N * (p + 1) / parts, n; from < to; from += n) {
                 n = std::min(block.most, to - from);
-                for (i64 i = 0; i < n; i++) {
-                    const float* const picture = with_border(layer, at<const float>(input) + (from + i) * layer.input(), bordered);
-                    steps.input_points(layer, picture, at<const float>(input) + (from + i + 1) * layer.input(), x + i * tiles * channels, block.of_input);
-                    const i64 at_output = (from + i) * layer.output();
-                    steps.output_points(layer, at<const float>(grad) + at_output, at<const float>(out) + at_output,
+                take_in(input, steps, from, n, reinterpret_cast<typename Input::Number*>(bordered), x, block.of_input);
+                for (i64 i = 0; i < n; i++)
+                    steps.output_points(layer, grad + (from + i) * layer.output(), out + (from + i) * layer.output(),
                                         y + i * tiles * D, block.of_output, sum + layer.all_weights());
-                }
                 for (i64 q = 0; q < points; q++) {
                     float* const of_x = x + q * block.of_input;
                     const float* const of_y = y + q * block.of_output;
@@ -172,8 +193,8 @@ inline void float_layer_back(i64 N, const Geometry& geometry, address input, add
                     if (d_input) steps.to_input(of_y, n * tiles, D, weights + q * layer.weights(), channels, of_x);
                 }
                 for (i64 i = 0; i < n && d_input; i++) {
-                    float* const d_picture = at<float>(d_input) + (from + i) * layer.input();
-                    float* const all = layer.bare ? d_picture : bordered;
+                    float* const d_picture = d_input + (from + i) * layer.input();
+                    float* const all = layer.bare ? d_picture : d_bordered;
                     std::fill_n(all, layer.height() * layer.line(), 0.0f);
                     steps.input_values(layer, x + i * tiles * channels, block.of_input, all);
                     if (!layer.bare) without_border(layer, all, d_picture);
@@ -184,16 +205,26 @@ inline void float_layer_back(i64 N, const Geometry& geometry, address input, add
     };
     share(parts, threads, part, 1);
     add_up(sums, parts, size, threads);
-    Places(layer, false).as_they_were(sums, at<float>(d_weight));
-    std::copy_n(sums + layer.all_weights(), D, at<float>(d_bias));
+    input.places(false).as_they_were(sums, d_weight);
+    std::copy_n(sums + layer.all_weights(), D, d_bias);
 }
 
-#else
+// input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
+inline void float_layer(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
+                        int threads) {
+    py::gil_scoped_release nogil;
+    relu_convolutions(N, geometry, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
+                      at<const float>(bias), at<float>(out), threads);
+}
 
-template <class... Any>
-void float_layer(const Any&...) {}
-template <class... Any>
-void float_layer_back(const Any&...) {}
+// -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
+inline void float_layer_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
+                             address d_input, address d_weight, address d_bias, int threads) {
+    py::gil_scoped_release nogil;
+    relu_convolutions_back(N, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(grad),
+                           at<const float>(out), at<const float>(weight), at<float>(d_input), at<float>(d_weight),
+                           at<float>(d_bias), threads);
+}
 
 #endif
 

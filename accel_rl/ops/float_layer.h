@@ -28,10 +28,11 @@ struct FloatLayer {
     const std::int64_t below, beside;
     std::vector<std::int64_t> begins, numbers;
 
-    FloatLayer(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p)
+    FloatLayer(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p,
+               bool as_it_is = true)
         : C(C), H(H), W(W), D(D), k(k), s(s), p(p), r(k / s), rows((H + 2 * p - k) / s + 1), columns((W + 2 * p - k) / s + 1),
           m(r == 2 ? 3 : 4), n(m + r - 1), down((rows + m - 1) / m), across((columns + m - 1) / m),
-          bare(!p && (down * m + r - 1) * s <= H && (across * m + r - 1) * s <= W), below(s * line()), beside(s * C) {
+          bare(as_it_is && !p && (down * m + r - 1) * s <= H && (across * m + r - 1) * s <= W), below(s * line()), beside(s * C) {
         for (std::int64_t y = 0; y < down; y++)
             for (std::int64_t x = 0; x < across; x++) begins.push_back(m * (y * below + x * beside));
         for (std::int64_t y = 0; y < s; y++)
@@ -55,15 +56,12 @@ struct FloatLayer {
     static std::int64_t widest(std::int64_t n) { return n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16; }
 };
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if ACCEL_X86
 
-#define ACCEL_AVX512 __attribute__((target("avx512f,avx512bw")))
-
-// The picture where tiles find all they take: itself, or in `scratch` [bordered()], with zeros around it.
+// The picture where tiles find all they take: itself, or in `scratch` [bordered()], whose zeros around it stay.
 inline const float* with_border(const FloatLayer& l, const float* picture, float* scratch) {
     if (l.bare) return picture;
     const std::int64_t high = std::min(l.H, l.height() - l.p), wide = std::min(l.W * l.C, l.line() - l.p * l.C);
-    std::memset(scratch, 0, size_t(l.bordered()) * sizeof(float));
     for (std::int64_t y = 0; y < high; y++)
         std::memcpy(scratch + (y + l.p) * l.line() + l.p * l.C, picture + y * l.W * l.C, size_t(wide) * sizeof(float));
     return scratch;
@@ -76,18 +74,25 @@ inline void without_border(const FloatLayer& l, const float* bordered, float* pi
         std::memcpy(picture + y * l.W * l.C, bordered + (y + l.p) * l.line() + l.p * l.C, size_t(wide) * sizeof(float));
 }
 
-// picture, with its border -> points [n n][plane], from the first tile's row on. The next picture is fetched meanwhile.
-template <int R>
-ACCEL_AVX512 void input_points(const FloatLayer& l, const float* picture, const float* next, float* points, std::int64_t plane) {
+ACCEL_AVX512 inline __m512 sixteen(const float* from) { return _mm512_loadu_ps(from); }
+ACCEL_AVX512 inline __m512 sixteen(const std::uint8_t* from) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+
+// picture, with its border -> points [n n][plane], from the first tile's row on. The next picture, of so many bytes, is fetched
+// meanwhile.
+template <int R, class Number>
+ACCEL_AVX512 void input_points(const FloatLayer& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
+                               std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
-    const std::int64_t share = l.input() / (l.tiles() * l.channels()) + 1;  // of its lines
+    const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;  // of its lines
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {
-            for (std::int64_t i = 0; i < share; i++, next += 16) _mm_prefetch(next, _MM_HINT_T1);
-            const float* const from = picture + l.begins[size_t(t)] + c;
+            for (std::int64_t i = 0; i < share; i++, next += 64) _mm_prefetch(next, _MM_HINT_T1);
+            const Number* const from = picture + l.begins[size_t(t)] + c;
             __m512 x[n][n], y[n][n];
             for (int i = 0; i < n; i++)
-                for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(from + i * l.below + j * l.beside);
+                for (int j = 0; j < n; j++) x[i][j] = sixteen(from + i * l.below + j * l.beside);
             to_points_2d<Winograd<R>::input, n, n>(x, y);
             for (int i = 0; i < n; i++)
                 for (int j = 0; j < n; j++) _mm512_storeu_ps(points + (i * n + j) * plane, y[i][j]);
@@ -201,8 +206,6 @@ ACCEL_AVX512 void weight_values(const float* points, std::int64_t inner, std::in
         }
     }
 }
-
-#undef ACCEL_AVX512
 
 #endif
 

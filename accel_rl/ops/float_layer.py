@@ -1,4 +1,4 @@
-"""relu(convolution) in float32, compiled for AVX-512: by Winograd's algorithms, with a third to a half of its products."""
+"""relu(convolution) in float32, compiled for AVX-512, by Winograd's algorithms: half its products or fewer."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from accel_rl.ops.host import compiled
 
 
 def has_float_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
-    """Whether `float_layer` takes them: float32 on a host with AVX-512, a square kernel of two or three strides, channels
-    in sixteens."""
+    """Whether `float_layer` takes them: float32 on a host with AVX-512, a square kernel of two or three strides,
+    channels in sixteens."""
     if isinstance(padding, str) or torch.is_autocast_enabled("cpu"):
         return False
     out, channels, k, wide = weight.shape

@@ -1,5 +1,5 @@
-// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (float_batch.h)
-// and bfloat16 (tile_batch.h), copies past the cache (stream.h), sums (sum.h), actions (choose.h).
+// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (first_layer.h,
+// float_batch.h) and bfloat16 (tile_batch.h), copies past the cache (stream.h), sums (sum.h), actions (choose.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -7,7 +7,7 @@
 
 #include "address.h"
 #include "choose.h"
-#include "float_batch.h"
+#include "first_layer.h"
 #include "pictures.h"
 #include "ring.h"
 #include "stream.h"
@@ -49,10 +49,12 @@ PYBIND11_MODULE(_host, m) {
     m.def("gather_stacks", &gather_stacks);
     m.def("channels_last", &channels_last);
     m.def("has_first_layer", &accel::has_first_layer);
+#if ACCEL_X86
     m.def("first_layer", &first_layer);
     m.def("first_layer_back", &first_layer_back);
     m.def("float_layer", &float_layer);
     m.def("float_layer_back", &float_layer_back);
+#endif
     m.def("has_tiles", &accel::has_tiles);
     m.def("tile_layer", &tile_layer);
     m.def("tile_layer_back", &tile_layer_back);

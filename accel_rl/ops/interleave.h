@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
+#include "x86.h"
 
 namespace accel {
 
@@ -30,7 +28,7 @@ void interleave_plainly(const std::uint8_t* planes, std::int64_t S, std::int64_t
     }
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if ACCEL_X86
 
 __attribute__((target("avx2"))) inline void put8(__m128i low, __m128i high, float* to) {
     _mm256_storeu_ps(to, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(low)));

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
+#include "x86.h"
+
+#if ACCEL_X86
 
 namespace accel {
-
-#define ACCEL_AVX512 __attribute__((target("avx512f,avx512bw")))
 
 template <int N>
 constexpr int together() {  // rows: their sums, a row of the other factor and a broadcast number fit 32 registers
@@ -65,8 +64,6 @@ ACCEL_AVX512 void some_columns(const float* x, std::int64_t K, const float* y, s
 #pragma GCC unroll 4
         for (int n = 0; n < N; n++) _mm512_storeu_ps(sum + 16 * (p * N + n), sums.s[p][n]);
 }
-
-#undef ACCEL_AVX512
 
 // The function of p <= P: `some_rows<p, N>` and the like.
 #define ACCEL_SOME(name)                              \

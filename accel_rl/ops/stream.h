@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
+#include "x86.h"
 
 namespace accel {
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if ACCEL_X86
 
 // Everything is visible to others before whatever is stored after the call.
 __attribute__((target("avx2"))) inline void stream_avx2(char* to, const char* from, std::size_t bytes) {

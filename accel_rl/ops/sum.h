@@ -7,7 +7,7 @@
 
 #include "threads.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if ACCEL_X86
 #define ACCEL_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define ACCEL_WIDE

@@ -3,9 +3,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#ifdef __SSE__
-#include <xmmintrin.h>
-#endif
+
+#include "x86.h"
 
 namespace accel {
 
@@ -23,14 +22,14 @@ inline Team& team() {
 // How the thread rounds and whether it flushes denormals. A helper keeps what its maker had when it was made: without
 // the caller's, a sum would follow who added it.
 inline unsigned float_mode() {
-#ifdef __SSE__
+#if ACCEL_X86
     return _mm_getcsr() & ~0x3fu;  // without the flags that arithmetic leaves
 #else
     return 0;
 #endif
 }
 inline void set_float_mode([[maybe_unused]] unsigned mode) {
-#ifdef __SSE__
+#if ACCEL_X86
     if (float_mode() != mode) _mm_setcsr(mode);
 #endif
 }

@@ -20,36 +20,36 @@ inline TileLayer tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[
 #if ACCEL_HAS_TILES
 
 // This thread's, kept: most of its zeros are never written.
-inline TileScratch& scratch_of(const Geometry& geometry, i64 pictures, i64 terms = 1) {
+inline TileScratch& scratch_of(const Geometry& geometry, i64 pictures) {
     struct Kept {
         Geometry geometry;
-        i64 pictures, terms;
+        i64 pictures;
         TileScratch scratch;
     };
     thread_local std::list<Kept> all;
     for (Kept& kept : all)
-        if (kept.geometry == geometry && kept.pictures == pictures && kept.terms == terms) return kept.scratch;
+        if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
     if (all.size() == 16) all.pop_back();  // of networks that are no more
-    all.push_front({geometry, pictures, terms, TileScratch(tile_layer_of(geometry), pictures, terms)});
+    all.push_front({geometry, pictures, TileScratch(tile_layer_of(geometry), pictures)});
     return all.front().scratch;
 }
 
-template <class Number, class Out>
-void relu_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, const bf16* weight, i64 terms,
-                       const float* bias, Out* out, int threads) {
+template <class Number>
+void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, const bf16* weight, const float* bias,
+                       bf16* out, int threads) {
     const TileLayer layer = tile_layer_of(geometry);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         TileScratch& scratch = scratch_of(geometry, 0);
         const TileRegisters registers;
         for (i64 i = from; i < to; i++)
-            relu_convolution(layer, input + i * stride, weight, terms, bias, out + i * layer.out(), scratch);
+            relu_convolution(layer, input + i * stride, weight, bias, out + i * layer.out(), scratch);
     };
     share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
 
 // The batch is summed up in parts that do not depend on the number of threads: the same bits however many there are.
 template <class Number>
-void relu_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
+void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
     const TileLayer layer = tile_layer_of(geometry);
     const i64 tiles = gradient_size(layer), size = tiles + layer.Co;
@@ -80,9 +80,9 @@ void relu_convolutions_back(i64 N, const Geometry& geometry, const Number* input
 #else
 
 template <class... Any>
-void relu_convolutions(const Any&...) {}
+void tile_convolutions(const Any&...) {}
 template <class... Any>
-void relu_convolutions_back(const Any&...) {}
+void tile_convolutions_back(const Any&...) {}
 
 #endif
 
@@ -91,7 +91,7 @@ inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, address inpu
                        address out, int threads) {
     py::gil_scoped_release nogil;
     const auto all = [&](const auto* numbers) {
-        relu_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), 1, at<const float>(bias), at<bf16>(out), threads);
+        tile_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), at<const float>(bias), at<bf16>(out), threads);
     };
     bytes ? all(at<const std::uint8_t>(input)) : all(at<const bf16>(input));
 }
@@ -101,10 +101,10 @@ inline void tile_layer_back(i64 N, const Geometry& geometry, bool bytes, address
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
     py::gil_scoped_release nogil;
     if (bytes)
-        relu_convolutions_back(N, geometry, at<const std::uint8_t>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
+        tile_convolutions_back(N, geometry, at<const std::uint8_t>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
                                threads);
     else
-        relu_convolutions_back(N, geometry, at<const bf16>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
+        tile_convolutions_back(N, geometry, at<const bf16>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
                                threads);
 }
 

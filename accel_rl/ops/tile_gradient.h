@@ -93,9 +93,9 @@ ACCEL_TILES inline void pair_cells(const TileLayer& l, const bf16* cells, bf16* 
 // Numbers of the sums that weight_gradient adds to.
 inline i64 gradient_size(const TileLayer& l) { return l.taps() * ((l.Co + 31) / 32) * (l.C() / 32) * 1024; }
 
-// Of `n` pictures whose pairs and gradients (so many terms of them) are ready; weight: sums [taps][Co / 32][C / 32][2][2]
+// Of `n` pictures whose pairs and gradients are ready; weight: sums [taps][Co / 32][C / 32][2][2]
 // [16 co][16 c] that are added to.
-ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, i64 terms, float* weight, TileScratch& s) {
+ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, float* weight, TileScratch& s) {
     const i64 parts = l.outputs() / 32;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
     a_steps.clear(), b_steps.clear();
@@ -109,7 +109,7 @@ ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, i64 terms, fl
             for (i64 c = 0; c < l.C(); c += 32, weight += 1024) {
                 load_tiles(weight);
                 add_products({s.across.data() + co * l.outputs(), 16 * l.outputs(), l.outputs(), a_steps.data(), pairs + 2 * c, 32,
-                              2 * l.C(), b_steps.data(), i64(a_steps.size()), terms, s.turned, 0},
+                              2 * l.C(), b_steps.data(), i64(a_steps.size())},
                              co + 16 < l.Co, true);
                 store_tiles(weight);
             }
@@ -129,7 +129,7 @@ ACCEL_TILES void relu_convolution_back(const TileLayer& l, i64 pictures, const N
         fill_cells(l, input[i], s);
         pair_cells(l, s.cells.data(), s.pairs.data() + i * TileScratch::pairs_of(l));
     }
-    weight_gradient(l, pictures, 1, d_weight, s);
+    weight_gradient(l, pictures, d_weight, s);
 }
 
 #endif

@@ -10,7 +10,6 @@
 //
 //     output[q] = relu(bias + sum over taps of cells[q + tap] weight[tap])          rows of a: cells
 //
-// A factor may come as several numbers that add up to it, its terms, one after the other in memory.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -62,19 +61,15 @@ public:
 
 // What one picture needs on its way; a thread's own. All of it is zero where nothing is written.
 struct TileScratch {
-    const i64 grads, turned;  // numbers of one term in `grad` and in `across`
     Lines cells, pairs, grad, across;
     std::vector<i64> inputs, outs, steps[2];  // where a cell's s x s places lie in the input, an output q in `out`; -1: nowhere
     alignas(64) float sums[1024];
 
-    // terms: of an output's gradient
-    TileScratch(const TileLayer& l, i64 pictures, i64 terms)
-        : grads((l.outputs() + 2 * l.reach() + 32) * l.Co),
-          turned(pictures * l.outputs() * l.Co),
-          cells((l.outputs() + l.reach() + 32) * l.C()),
+    TileScratch(const TileLayer& l, i64 pictures)
+        : cells((l.outputs() + l.reach() + 32) * l.C()),
           pairs(pictures * pairs_of(l)),
-          grad(terms * grads),
-          across(terms * turned) {
+          grad((l.outputs() + 2 * l.reach() + 32) * l.Co),
+          across(pictures * l.outputs() * l.Co) {
         for (i64 cell = 0; cell < l.cells(); cell++) {
             for (i64 place = 0; place < l.s * l.s; place++) {
                 const i64 i = cell / l.width() * l.s + place / l.s - l.p, j = cell % l.width() * l.s + place % l.s - l.p;
@@ -130,10 +125,10 @@ ACCEL_TILES inline void fill_cells(const TileLayer& l, const bf16* input, TileSc
     }
 }
 
-// weight: tiles b [terms][taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co]
-template <class Number, class Out>
-ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const bf16* weight, i64 terms, const float* bias,
-                                  Out* out, TileScratch& s) {
+// weight: tiles b [taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co]
+template <class Number>
+ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const bf16* weight, const float* bias, bf16* out,
+                                  TileScratch& s) {
     fill_cells(l, input, s);
     const i64 parts = l.C() / 32, channels = l.Co / 16;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
@@ -147,7 +142,7 @@ ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const
             const bool two = c + 1 < channels;
             zero_tiles();
             add_products({s.cells.data() + q * l.C(), 16 * l.C(), l.C(), a_steps.data(), weight + c * 512, 512, 32,
-                          b_steps.data(), i64(a_steps.size()), terms, 0, l.taps() * l.C() * l.Co},
+                          b_steps.data(), i64(a_steps.size())},
                          true, two);
             store_tiles(s.sums);
             for (i64 n = 0; n <= i64(two); n++) {

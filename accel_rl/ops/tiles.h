@@ -7,10 +7,11 @@
 #pragma once
 #include <cstdint>
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#include "x86.h"
+
+#if ACCEL_X86 && defined(__linux__)
 #define ACCEL_HAS_TILES 1
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,8 +58,7 @@ struct TileRegisters {
     ACCEL_TILES ~TileRegisters() { _tile_release(); }
 };
 
-// Where the operands of a sum of products lie: step i's are at `a_steps[i]` and `b_steps[i]` numbers from the first's. Of one of
-// them there may be `terms`, as many numbers apart as its `_term` says, that add up to a factor.
+// Where the operands of a sum of products lie: step i's are at `a_steps[i]` and `b_steps[i]` numbers from the first's.
 struct Operands {
     const bf16* a;
     i64 a_tile, a_row;  // numbers from one tile of rows to the next, from one row to the next
@@ -67,7 +67,6 @@ struct Operands {
     i64 b_tile, b_row;
     const i64* b_steps;
     i64 steps;
-    i64 terms = 1, a_term = 0, b_term = 0;
 };
 
 ACCEL_TILES inline void zero_tiles() {
@@ -84,20 +83,17 @@ ACCEL_TILES void add_products(const Operands& o) {
     const i64 a_row = o.a_row * 2, b_row = o.b_row * 2;
     for (i64 i = 0; i < o.steps; i++) {
         const bf16 *a = o.a + o.a_steps[i], *b = o.b + o.b_steps[i];
-        for (i64 term = 0; term < o.terms; term++, a += o.a_term, b += o.b_term) {
-            const bool next_a = !term || o.a_term, next_b = !term || o.b_term;
-            if (next_a) _tile_loadd(4, a, a_row);
-            if (next_b) _tile_loadd(6, b, b_row);
-            _tile_dpbf16ps(0, 4, 6);
-            if constexpr (N == 2) {
-                if (next_b) _tile_loadd(7, b + o.b_tile, b_row);
-                _tile_dpbf16ps(1, 4, 7);
-            }
-            if constexpr (M == 2) {
-                if (next_a) _tile_loadd(5, a + o.a_tile, a_row);
-                _tile_dpbf16ps(2, 5, 6);
-                if constexpr (N == 2) _tile_dpbf16ps(3, 5, 7);
-            }
+        _tile_loadd(4, a, a_row);
+        _tile_loadd(6, b, b_row);
+        _tile_dpbf16ps(0, 4, 6);
+        if constexpr (N == 2) {
+            _tile_loadd(7, b + o.b_tile, b_row);
+            _tile_dpbf16ps(1, 4, 7);
+        }
+        if constexpr (M == 2) {
+            _tile_loadd(5, a + o.a_tile, a_row);
+            _tile_dpbf16ps(2, 5, 6);
+            if constexpr (N == 2) _tile_dpbf16ps(3, 5, 7);
         }
     }
 }
@@ -172,17 +168,6 @@ ACCEL_TILES inline __m512 widened(__m256i numbers) {
 
 ACCEL_TILES inline void put(__m512 numbers, bf16* to) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded(numbers));
-}
-
-ACCEL_TILES inline void put(__m512 numbers, float* to) { _mm512_storeu_ps(to, numbers); }
-
-// Numbers of 24 bits as three of eight that add up to them.
-ACCEL_TILES inline void split(__m512 numbers, __m256i (&terms)[3]) {
-#pragma GCC unroll 3
-    for (int i = 0; i < 3; i++) {
-        terms[i] = rounded(numbers);
-        numbers = _mm512_sub_ps(numbers, widened(terms[i]));
-    }
 }
 
 #endif

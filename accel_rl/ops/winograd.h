@@ -6,10 +6,7 @@
 // convolutional neural networks", equations 4 to 8. A product is the product of two polynomials' values at a point. What is
 // bilinear turns round: the gradients of d and g are B [(G g) * (A y)] and G' [(B' d) * (A y)].
 #pragma once
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
+#include "x86.h"
 
 namespace accel {
 
@@ -53,9 +50,9 @@ struct Winograd<3> {  // F(4, 3) at 0, 2/3, -2/3, 3/2, -3/2 and infinity: half t
                                              {0, 0, 1}}};
 };
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if ACCEL_X86
 
-#define ACCEL_INLINE __attribute__((target("avx512f,avx512bw"), always_inline)) inline
+#define ACCEL_INLINE ACCEL_AVX512 __attribute__((always_inline)) inline
 
 // Adds c x to a sum that may have nothing yet; c is known to the compiler, and most are 1, -1 or 0.
 struct Terms {

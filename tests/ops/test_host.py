@@ -1,6 +1,10 @@
 """The extension against the same said in torch, which is checked against lists of transitions elsewhere."""
 
+import shutil
+import subprocess
+import sysconfig
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -144,3 +148,16 @@ def test_weighted_sums_and_their_squares(n, parts):
     vectors[0][0] = torch.nan
     assert host.weighted_sum(vectors, weights, out) != squares
     assert out[0].isnan()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_it_compiles_for_a_cpu_that_is_no_x86():
+    pybind11 = pytest.importorskip("pybind11")
+    source = Path(host.__file__).with_name("host.cpp")
+    includes = [f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
+    done = subprocess.run(
+        ["g++", "-std=c++17", "-DACCEL_PLAIN", "-fsyntax-only", "-Wall", *includes, source],
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode and not done.stderr, done.stderr
