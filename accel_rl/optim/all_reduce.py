@@ -3,6 +3,7 @@
 import hashlib
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from accel_rl.optim.process_group import leave
 from accel_rl.optim.rules import Rule
 from accel_rl.optim.watch import Watch
 
+WIDE = 1 << 16  # numbers of a layer for whose sum nobody should wait
 SETTLE_S = 3.0  # all whom a failure leaves have noticed it
 
 
@@ -47,6 +49,17 @@ class Collective:
         with _Named(self, "a list"):
             dist.all_gather_object(found, x)
         return found
+
+    def begin_sum(self, x: Tensor) -> Callable[[], None]:
+        """sum_ in the background; the result is there when what is returned has been called."""
+        with _Named(self, f"{x.numel()} numbers"):
+            work = dist.all_reduce(x, async_op=True)
+
+        def finish() -> None:
+            with _Named(self, f"{x.numel()} numbers"):
+                work.wait()
+
+        return finish
 
     def _reduce(self, x: Tensor, op: Any) -> Tensor:
         with _Named(self, f"{x.numel()} numbers"):
@@ -91,7 +104,11 @@ class AllReduce(Local):
     numbers, so that parameters stay identical: a hash is compared now and then.
 
     Ranks whose batches hold other numbers of valid samples count by them. Gradient, samples and loss go in one
-    collective, and a number that is not finite is seen by all ranks at once.
+    collective, and a number that is not finite is seen by all ranks at once. On CPUs a layer that holds most parameters
+    goes ahead, while the gradients of the layers before it are still computed:
+
+        backward  | heads | wide layer | convolutions ....... |
+        sockets                        | wide layer ..... | the rest |
     """
 
     def __init__(
@@ -102,6 +119,28 @@ class AllReduce(Local):
         self.peers, self.check_interval = peers, check_interval
         self._updates = 0
         self.times = {"exchange_s": 0.0}
+        self._ahead = _wide(flat)
+        self._samples: Tensor | float | None = None  # of the gradient that is being computed
+        self._finish: Callable[[], None] | None = None
+        if self._ahead is not None:
+            dict(flat.named)[self._ahead].register_post_accumulate_grad_hook(self._send_ahead)
+
+    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
+        self._samples = samples
+        super().backward(loss)
+        self._samples = None
+
+    def _send_ahead(self, p: Tensor) -> None:
+        """The wide layer's gradient is there."""
+        if self._samples is None:
+            return
+        view: Tensor = p.flat_grad  # type: ignore[attr-defined]
+        assert p.grad is not None
+        if p.grad.data_ptr() != view.data_ptr():
+            view.copy_(p.grad)
+            p.grad = view
+        view.mul_(self._samples)
+        self._finish = self.peers.begin_sum(view)
 
     def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         began = time.monotonic()
@@ -117,9 +156,16 @@ class AllReduce(Local):
         """The gradient and the loss [] become the means of all ranks -> (norm before clipping [], loss []). Nothing
         here waits for the device."""
         message = self.flat.message
-        self.flat.grad.mul_(samples)
-        message[-2], message[-1] = samples, loss * samples
-        self.peers.sum_(message)
+        message[-2], message[-1] = 1.0, loss
+        if self._finish is None:
+            self.peers.sum_(message.mul_(samples))
+        else:
+            part = self.flat.slices[self._ahead]  # type: ignore[index]
+            rest = torch.cat([message[: part.start], message[part.stop :]])
+            self.peers.sum_(rest.mul_(samples))
+            message[: part.start], message[part.stop :] = rest[: part.start], rest[part.start :]
+            self._finish()
+            self._finish = None
         self.flat.grad.div_(message[-2])
         return clip_by_norm_(self.flat.grad, self.max_norm), message[-1] / message[-2]
 
@@ -130,6 +176,14 @@ class AllReduce(Local):
             most = max(set(digests), key=digests.count)
             wrong = [r for r, d in enumerate(digests) if d != most]
             raise RunError(f"after {self._updates} updates the parameters of rank {wrong} differ from the others'")
+
+
+def _wide(flat: FlatParameters) -> str | None:
+    """The parameters, if there are such, that are most of all. Not on a GPU: a collective there is part of the update's
+    graph, and takes no core's time."""
+    name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
+    n = len(flat.data[flat.slices[name]])
+    return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None
 
 
 def digest(data: Tensor) -> str:

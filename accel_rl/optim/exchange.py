@@ -22,6 +22,9 @@ class Exchange(Protocol):
     def prepare(self) -> None:
         """Before a gradient is computed that is not on-policy, and before parameters are shown to somebody."""
 
+    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
+        """The gradient of a loss [] into `flat.grad`, for the `apply` that follows with the same samples []."""
+
     def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         """One update (loss []: what it minimised; samples []: of how many it is the mean); returns the gradient's norm
         before clipping, []."""
@@ -41,6 +44,9 @@ class Local:
 
     def prepare(self) -> None:
         """What is here is all there is."""
+
+    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
+        self.flat.backward(loss)
 
     def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         norm = clip_by_norm_(self.flat.grad, self.max_norm)

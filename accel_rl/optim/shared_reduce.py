@@ -19,6 +19,7 @@ from accel_rl.errors import RunError
 from accel_rl.ops.host import weighted_sum
 from accel_rl.optim.all_reduce import AllReduce, Collective
 from accel_rl.optim.central import chunks
+from accel_rl.optim.exchange import Local
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.rules import Rule
 from accel_rl.optim.watch import Watch
@@ -58,6 +59,9 @@ class SharedReduce(AllReduce):
         shares = chunks(n - 2, R)
         self._share = shares[peers.rank] if peers.rank < len(shares) else slice(0, 0)
         flat.place_gradient(self._parts[peers.rank])
+
+    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
+        Local.backward(self, loss, samples)  # nothing is copied that could go ahead
 
     def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         parts, share, total = self._parts, self._share, self._sum[:-2]

@@ -32,7 +32,7 @@ class Learner:
             self.exchange.prepare()
         with multiplying_in(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
-        self.flat.backward(loss.total)
+        self.exchange.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None
         grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach(), loss.samples)
         self.algo.after_update(batch, loss)

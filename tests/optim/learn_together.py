@@ -1,5 +1,6 @@
 """One of several ranks that learn from their parts of the same fixed data: `python -m tests.optim.learn_together RANK
-SIZE STORE OUT [FD ...]`; FD: files for the gradients of each algorithm. A single rank learns from all of it."""
+SIZE STORE OUT [FD ...]`; FD: files for the gradients of each algorithm. A single rank learns from all of it. Of four,
+the widest layer's gradient goes ahead."""
 
 import sys
 from dataclasses import replace
@@ -8,6 +9,7 @@ import torch
 
 from accel_rl.config import default_config
 from accel_rl.data.rollout import Rollout
+from accel_rl.optim import all_reduce
 from accel_rl.optim.all_reduce import digest
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.membership import SINGLE
@@ -101,6 +103,7 @@ def learn(of_algorithm):
         assert learner.updates == UPDATES and not learner.exchange.skipped, (name, learner.updates)
         found[name], found[f"{name}/hash"] = learner.flat.data, digest(learner.flat.data)
         found[f"{name}/rate"] = learner.algo.learning_rate
+        found[f"{name}/ahead"] = getattr(learner.exchange, "_ahead", None)
     return {**found, "priorities": priorities(learner)}
 
 
@@ -113,6 +116,8 @@ def main() -> None:
         return
     import torch.distributed as dist
 
+    if size == 4:
+        all_reduce.WIDE = 1
     config = default_config("a2c")
     config = replace(config, group=replace(config.group, hash_interval=10, answer_s=60.0))
     store = dist.FileStore(path, size)

@@ -55,6 +55,12 @@ def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
     torch.testing.assert_close(ranks[group][0][name], one[name], atol=1e-5, rtol=1e-4)
 
 
+def test_a_wide_layer_goes_ahead(ranks):
+    """Of four ranks those above were of both kinds of networks."""
+    ahead = {name: ranks["four over gloo"][0][f"{name}/ahead"] for name in ALGORITHMS}
+    assert ahead["dqn"] and ahead["c51"] and not ranks["two over gloo"][0]["dqn/ahead"], ahead
+
+
 @pytest.mark.parametrize("shared", [False, True], ids=["gloo", "shared"])
 def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
     """Also by those who wait for somebody else just then, and within seconds."""
