@@ -67,10 +67,16 @@ class FlatParameters:
         yield from self.slices.items()
 
 
-def clip_by_norm_(grad: Tensor, max_norm: float | None) -> Tensor:
-    """Scale grad [P] in place to an L2 norm of at most max_norm; returns the norm before. No synchronisation."""
+def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
+    """Scale grad [P] in place to an L2 norm of at most max_norm; returns the norm before. No synchronisation.
+
+    count []: grad is a sum, of so many, and its mean is wanted, all in one pass.
+    """
     known = l2_norm(grad)
     norm = torch.linalg.vector_norm(grad) if known is None else torch.tensor(known, dtype=grad.dtype)
-    if max_norm is not None and not (known is not None and known < max_norm):  # most often there is nothing to scale
+    if count is not None:
+        norm = norm / count
+        grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
+    elif max_norm is not None and not (known is not None and known < max_norm):  # most often there is nothing to scale
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm
