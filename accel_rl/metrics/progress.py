@@ -64,7 +64,7 @@ class ProgressDisplay:
                 score=human_score(score),
             )
         else:
-            left = (self.total - done) * (now - self._started) / max(done - self._begun_at, 1)
+            left = max(self.total - done, 0) * (now - self._started) / max(done - self._begun_at, 1)
             self.say(
                 f"{self.label}  {done:,}/{self.total:,} ({done / self.total:.0%})  {self.steps_per_s:,.0f} steps/s  "
                 f"score {human_score(score)}  {human_time(left)} left"

@@ -50,6 +50,14 @@ def test_plain_lines_where_nobody_watches(clock, capsys):
     display.close()
 
 
+def test_no_time_is_left_past_the_end(clock, capsys):
+    display = ProgressDisplay(total=100, done=0, label="x")
+    clock.now += 10
+    display.update(104, 1.0)
+    assert capsys.readouterr().err.endswith("0:00 left\n")
+    display.close()
+
+
 def test_a_pause_does_not_count_in_the_rate(clock, capsys):
     display = ProgressDisplay(total=10_000, done=0, label="x")
     clock.now += 10
