@@ -30,6 +30,7 @@ class Collective:
         """store: what the ranks have met through."""
         self.rank, self.size, self.store = dist.get_rank(), dist.get_world_size(), store
         self.watch = Watch({})  # of the others' processes, as far as they can be seen from here
+        self._works: list[Any] = []  # in the background; who holds one holds the group's connections open
 
     def sum_(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.SUM)
@@ -55,22 +56,26 @@ class Collective:
         """sum_ of so little that it is quicker from each rank to each: no thread has to wake for another."""
         if self.size > FEW_RANKS:
             return self.sum_(x)
+        with _Named(self, f"{x.numel()} numbers"):
+            parts = self._everybodys(x)
+        return x.copy_(sum(parts[1:], parts[0]))  # in one order: the same bits everywhere
+
+    def _everybodys(self, x: Tensor) -> list[Tensor]:
         parts = [x if r == self.rank else torch.empty_like(x) for r in range(self.size)]
         others = [r for r in range(self.size) if r != self.rank]
-        with _Named(self, f"{x.numel()} numbers"):
-            works = [dist.isend(x, r) for r in others] + [dist.irecv(parts[r], r) for r in others]
-            for work in works:
-                work.wait()  # type: ignore[union-attr]
-        return x.copy_(sum(parts[1:], parts[0]))  # in one order: the same bits everywhere
+        works = [dist.isend(x, r) for r in others] + [dist.irecv(parts[r], r) for r in others]
+        for work in works:
+            work.wait()  # type: ignore[union-attr]
+        return parts
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
         """sum_ in the background; the result is there when what is returned has been called."""
         with _Named(self, f"{x.numel()} numbers"):
-            work = dist.all_reduce(x, async_op=True)
+            self._works.append(dist.all_reduce(x, async_op=True))
 
         def finish() -> None:
             with _Named(self, f"{x.numel()} numbers"):
-                work.wait()
+                self._works.pop(0).wait()
 
         return finish
 
@@ -86,6 +91,7 @@ class Collective:
 
     def _missing(self) -> str:
         others = [r for r in range(self.size) if r != self.rank]
+        self._works.clear()
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")

@@ -29,8 +29,10 @@ def main() -> None:
     config = default_config("a2c")
     config = replace(config, group=replace(config.group, answer_s=60.0))
     with met(config, dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
-        exchange = group.exchange(FlatParameters(torch.nn.Linear(10_000, 1)), Plain())
+        model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
+        exchange = group.exchange(FlatParameters(model), Plain())
         for i in range(10**9):
+            exchange.backward(model(x).sum())
             exchange.apply(1e-3, torch.zeros(()))
             group.stops(False)
             if i == 10:
