@@ -21,7 +21,7 @@ RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 # Where processes and collectives may be touched at all.
 CONFINED = {
     "multiprocessing": ("data/", "samplers/", "optim/locked_chunk", "runners/ranks"),
-    "torch.distributed": ("optim/all_reduce", "optim/process_group"),
+    "torch.distributed": ("optim/collective", "optim/process_group"),
 }
 # What a worker process loads before its environments; torch would cost each of them a second and 200 MB.
 WORKER_SIDE = (

@@ -17,8 +17,9 @@ from torch import Tensor
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.errors import RunError
 from accel_rl.ops.host import weighted_sum
-from accel_rl.optim.all_reduce import AllReduce, Collective
+from accel_rl.optim.all_reduce import AllReduce
 from accel_rl.optim.central import chunks
+from accel_rl.optim.collective import Collective
 from accel_rl.optim.exchange import Local
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.rules import Rule

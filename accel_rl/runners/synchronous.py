@@ -11,7 +11,8 @@ from accel_rl import hardware
 from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig
 from accel_rl.errors import RunError
-from accel_rl.optim.all_reduce import AllReduce, Collective
+from accel_rl.optim.all_reduce import AllReduce
+from accel_rl.optim.collective import Collective
 from accel_rl.optim.exchange import Exchange
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.process_group import backend, process_group

@@ -27,7 +27,7 @@ def updated(exchange, net, x):
 
 
 def test_all_reduce_of_one_rank_is_captured_with_the_update():
-    from accel_rl.optim.all_reduce import Collective
+    from accel_rl.optim.collective import Collective
 
     fd = os.memfd_create("store")
     name = backend("cuda:0", torch.cuda.device_count(), 1)
