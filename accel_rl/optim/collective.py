@@ -13,7 +13,7 @@ from accel_rl.errors import RunError
 from accel_rl.optim.process_group import leave
 from accel_rl.optim.watch import Watch
 
-FEW_RANKS = 8
+FEW_RANKS = 8  # who send to each other; more take turns, as a collective has them
 SETTLE_S = 3.0  # all whom a failure leaves have noticed it
 
 

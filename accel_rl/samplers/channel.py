@@ -250,12 +250,13 @@ class ServerSide:
 
     def _silent(self, groups: Sequence[int], timeout_s: float, waited_s: float) -> list[int]:
         """Note another wait; the workers that have owed an answer, and given none, for timeout_s of waiting."""
-        for w in self.owing(groups):
+        owing = self.owing(groups)
+        for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
             # as in Patience: somebody who was stopped himself did not wait
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
-        return [w for w in self.owing(groups) if self._quiet[w][1] >= timeout_s]
+        return [w for w in owing if self._quiet[w][1] >= timeout_s]
 
     def check(self) -> list[int]:
         """The workers that have something to say or are gone, without waiting."""
