@@ -78,7 +78,7 @@ class AllReduce(Local):
         else:
             part = self.flat.slices[self._ahead]  # type: ignore[index]
             rest = torch.cat([message[: part.start], message[part.stop :]])
-            self.peers.sum_few_(rest)
+            self.peers.sum_(rest)
             message[: part.start], message[part.stop :] = rest[: part.start], rest[part.start :]
             self._finish()
             self._finish = None

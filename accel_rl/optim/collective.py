@@ -13,7 +13,6 @@ from accel_rl.errors import RunError
 from accel_rl.optim.process_group import leave
 from accel_rl.optim.watch import Watch
 
-FEW_RANKS = 8  # who send to each other; more take turns, as a collective has them
 SETTLE_S = 3.0  # all whom a failure leaves have noticed it
 
 
@@ -46,22 +45,6 @@ class Collective:
         with _Named(self, "a list"):
             dist.all_gather_object(found, x)
         return found
-
-    def sum_few_(self, x: Tensor) -> Tensor:
-        """sum_ of so little that it is quicker from each rank to each: no thread has to wake for another."""
-        if self.size > FEW_RANKS:
-            return self.sum_(x)
-        with _Named(self, f"{x.numel()} numbers"):
-            parts = self._everybodys(x)
-        return x.copy_(sum(parts[1:], parts[0]))  # in one order: the same bits everywhere
-
-    def _everybodys(self, x: Tensor) -> list[Tensor]:
-        parts = [x if r == self.rank else torch.empty_like(x) for r in range(self.size)]
-        others = [r for r in range(self.size) if r != self.rank]
-        works = [dist.isend(x, r) for r in others] + [dist.irecv(parts[r], r) for r in others]
-        for work in works:
-            work.wait()  # type: ignore[union-attr]
-        return parts
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
         """sum_ in the background; the result is there when what is returned has been called."""
