@@ -95,8 +95,10 @@ class Ours:
         pool, n = self.sampler.engine, 0
         assert isinstance(pool, WorkerPool)
         before, cpu, begin = sum(pool.env_seconds()), CpuTime.now(pool.pids()), time.perf_counter()
-        while (took := time.perf_counter() - begin) < seconds:
-            n += int(self.sampler.collect(agent).valid.sum())
+        for rollout in self.sampler.rollouts(agent):
+            n += int(rollout.valid.sum())
+            if (took := time.perf_counter() - begin) >= seconds:
+                break
         self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
         self.cpu = CpuTime.now(pool.pids()).since(cpu).plus(self.cpu)
         self.steps += n

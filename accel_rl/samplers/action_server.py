@@ -1,7 +1,7 @@
 """Turns a group's newest frames into actions, one batch at a time."""
 
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -12,6 +12,11 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.hardware import pin
 from accel_rl.models.precision import Precision, multiplying_in
 from accel_rl.samplers.grouping import Grouping
+
+
+def chosen(agent: Agent) -> bool:
+    """Whether its actions depend on nothing that happens: they can be chosen at any time."""
+    return not agent.observes and not agent.state_size
 
 
 class ActionServer:
@@ -40,14 +45,22 @@ class ActionServer:
         for rollout in self.rollouts:
             rollout.kept = self._kept  # of the newest of them
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
+        self._unseen = [False] * len(host)  # by buffer: all actions were chosen at once, nothing was fetched
 
-    def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> bool:
-        """Take over the frames, and what the agent remembers, from before the rollout's first step.
+    def choose(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
+        """All actions of a rollout, by an agent whose actions are `chosen`. uniform [T, B]: what they are drawn by."""
+        rollout, unseen = self.rollouts[buffer], cast(Any, None)
+        if self._kept is not None:
+            self._kept.void()
+        rollout.state = None if self.state is None else self.state.clone()
+        action, recorded = agent.act(unseen, uniform.flatten(), None)
+        self.host[buffer].action.copy_(action.view_as(uniform))
+        rollout.recorded.update({name: x.view_as(uniform) for name, x in recorded.items()})
+        self._unseen[buffer] = True
 
-        uniform [T, B]: what actions are drawn by. An agent that looks at nothing chooses all of them now; whether it
-        has: nothing is left to serve then.
-        """
-        self._uniform, self._chosen = uniform, not agent.observes and not agent.state_size
+    def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
+        """Take over the frames, and what the agent remembers, from before the rollout's first step. uniform [T, B]."""
+        self._uniform = uniform
         rollout = self.rollouts[buffer]
         if self._kept is not None:
             self._kept.begin(rollout.action)
@@ -57,16 +70,7 @@ class ActionServer:
         # While workers step beside it, an operation that waits for threads on every core waits for workers, too.
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
-        if self._chosen:
-            unseen: Any = None
-            action, recorded = agent.act(unseen, uniform.flatten(), None)
-            self.host[buffer].action.copy_(action.view_as(uniform))
-            rollout.recorded.update({name: x.view_as(uniform) for name, x in recorded.items()})
-        if self.device.type != "cpu":
-            S = rollout.stack
-            rollout.frames[:S].copy_(self.host[buffer].frames[:S], non_blocking=True)
-            rollout.age[0].copy_(self.host[buffer].age[0], non_blocking=True)
-        return self._chosen
+        self._fetch_first(buffer)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int) -> None:
         """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded."""
@@ -89,17 +93,28 @@ class ActionServer:
 
     def finish(self, buffer: int) -> Rollout:
         """The rollout on the device, after its last step."""
-        if self._cores:
-            pin(self._cores)
-        torch.set_num_threads(self._learner_threads)
-        self.rollouts[buffer].next_state = None if self.state is None else self.state.clone()
+        rollout, host = self.rollouts[buffer], self.host[buffer]
+        rollout.next_state = None if self.state is None else self.state.clone()
+        unseen, self._unseen[buffer] = self._unseen[buffer], False
+        if unseen:
+            self._fetch_first(buffer)
+        else:
+            if self._cores:
+                pin(self._cores)
+            torch.set_num_threads(self._learner_threads)
         if self.device.type != "cpu":
-            rollout, host = self.rollouts[buffer], self.host[buffer]
-            for t in range(1 if self._chosen else rollout.T, rollout.T + 1):
+            for t in range(1 if unseen else rollout.T, rollout.T + 1):
                 self._fetch(buffer, t, slice(None))
             for name in ("final_frames", "action", "reward", "terminated", "truncated", "ended", "valid"):
                 getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
-        return self.rollouts[buffer]
+        return rollout
+
+    def _fetch_first(self, buffer: int) -> None:
+        """What the first observation consists of."""
+        if self.device.type != "cpu":
+            rollout, host = self.rollouts[buffer], self.host[buffer]
+            rollout.frames[: rollout.stack].copy_(host.frames[: rollout.stack], non_blocking=True)
+            rollout.age[0].copy_(host.age[0], non_blocking=True)
 
     def _fetch(self, buffer: int, t: int, b: slice) -> None:
         if self.device.type != "cpu":

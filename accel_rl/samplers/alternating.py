@@ -5,13 +5,14 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import Precision
-from accel_rl.samplers.action_server import ActionServer
+from accel_rl.samplers.action_server import ActionServer, chosen
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.stepper import BUFFERS
@@ -28,7 +29,7 @@ class Engine(Protocol):
     def absent(self) -> list[slice]: ...
     def check(self) -> None: ...
     def release(self, group: int, slot: int, n: int = 1, workers: list[int] | None = None) -> None: ...
-    def wait(self, groups: Sequence[int]) -> int: ...
+    def wait(self, groups: Sequence[int], ahead: int = 0) -> int: ...
     def late_resets(self) -> int: ...
     def get_state(self) -> list[bytes]: ...
     def set_state(self, states: list[bytes]) -> None: ...
@@ -82,27 +83,71 @@ class Sampler:
     def collect(self, agent: Agent) -> Rollout:
         """Play T steps in each environment. Cells of a worker that died are not valid."""
         self.start()
-        engine, buffer = self.engine, self._buffer
+        buffer = self._buffer
         self._open(buffer)
-        uniform = torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
-        if self.server.begin(agent, buffer, uniform):  # all actions are chosen: nobody waits for anybody
-            self._spare(engine.buffers[buffer].action)
-            for g in range(self.grouping.groups):
-                engine.release(g, buffer * self.T, self.T)
+        if chosen(agent):
+            self._release_all(agent, buffer)
         else:
+            self.server.begin(agent, buffer, self._draw())
             for t, g in self._turns():
                 self.server.serve(agent, buffer, t, g)
-                self._spare(engine.buffers[buffer].action[t])
-                engine.release(g, buffer * self.T + t)
+                self._spare(self.engine.buffers[buffer].action[t])
+                self.engine.release(g, buffer * self.T + t)
+        return self._finish()
+
+    def rollouts(self, agent: Agent) -> Iterator[Rollout]:
+        """The rollouts that `collect` would give, each whole until the next is asked for. If it looks at nothing, the
+        workers begin the next before the slowest has ended this one, and none waits for another.
+
+        Whoever breaks off: the one that was begun is played to its end then, its episodes count, nobody sees it.
+        """
+        begun = False
+        while True:
+            if not chosen(agent) or self._reset_in_pause:  # each rollout depends on the one before, or on its pause
+                yield self.collect(agent)
+                continue
+            if not begun:
+                self.start()
+                self._open(self._buffer)
+                self._release_all(agent, self._buffer)
+            begun = not self.engine.absent()  # else somebody may join before the next
+            if begun:
+                self._release_all(agent, self._following)
+            rollout = self._finish(ahead=self.T if begun else 0)
+            try:
+                yield rollout
+            except BaseException:
+                if begun:
+                    self._finish()
+                raise
+
+    def _draw(self) -> Tensor:
+        """[T, B], what the next rollout's actions are drawn by."""
+        return torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
+
+    def _release_all(self, agent: Agent, buffer: int) -> None:
+        """All actions are chosen now: nobody waits for anybody."""
+        self.server.choose(agent, buffer, self._draw())
+        self._spare(self.engine.buffers[buffer].action)
         for g in range(self.grouping.groups):
-            engine.wait((g,))
-        arrays = engine.buffers[buffer]
-        for b in engine.absent():
+            self.engine.release(g, buffer * self.T, self.T)
+
+    def _finish(self, ahead: int = 0) -> Rollout:
+        """The rollout that was begun, once its last step is done; so many steps of the next are on their way."""
+        buffer = self._buffer
+        for g in range(self.grouping.groups):
+            self.engine.wait((g,), ahead)
+        arrays = self.engine.buffers[buffer]
+        for b in self.engine.absent():
             self._drop(arrays, b)
         self.finished = self.episodes.add(arrays)
         rollout = self.server.finish(buffer)
         self._close_rollout(arrays)
         return rollout
+
+    @property
+    def _following(self) -> int:
+        return (self._buffer + 1) % BUFFERS
 
     def _spare(self, action: np.ndarray) -> None:
         """Nothing is done with environments that are to be left alone. action [..., B]."""
@@ -132,7 +177,7 @@ class Sampler:
             if self._pending_heads:
                 self.engine.wait((g,))
             if joined:
-                self.engine.release(g, BUFFERS * self.T + buffer, workers=joined)
+                self.engine.release(g, -1 - buffer, workers=joined)
         for g in range(self.grouping.groups) if joined else ():
             self.engine.wait((g,))
         self._pending_heads = False
@@ -145,13 +190,13 @@ class Sampler:
 
     def _close_rollout(self, arrays: RolloutArrays) -> None:
         """The last frames open the next rollout; who waits, or a used reserve, is reset while the learner works."""
-        self._buffer = (self._buffer + 1) % BUFFERS
+        self._buffer = self._following
         following, S = self.engine.buffers[self._buffer], self.spec.stack
         following.frames[:S] = arrays.frames[-S:]
         following.age[0] = arrays.age[-1]
         if self._reset_in_pause:
             for g in range(self.grouping.groups):
-                self.engine.release(g, BUFFERS * self.T + self._buffer)
+                self.engine.release(g, -1 - self._buffer)
             self._pending_heads = True
 
     def late_resets(self) -> int:

@@ -10,9 +10,10 @@ the other, and the quicker of the two hides behind the slower:
 
 A request is a number in shared memory that only the server raises, an answer one that only the worker raises; they are
 equal when nothing is due. Several successive slots can be asked for at once: a request then is ahead by as many, and
-nobody waits between them. A bell (eventfd) wakes a sleeper: it is rung after every change and drained before a sleeper
-looks again, so no wake-up is lost. Rare messages (set-up, states, errors) go over a socket a worker, as JSON with an
-optional blob; its end of file is the peer's death, whichever side dies.
+nobody waits between them. Those that follow can be asked for before these are done (`ahead`). A bell (eventfd) wakes a
+sleeper: it is rung after every change and drained before a sleeper looks again, so no wake-up is lost. Rare messages
+(set-up, states, errors) go over a socket a worker, as JSON with an optional blob; its end of file is the peer's death,
+whichever side dies.
 """
 
 import json
@@ -119,7 +120,7 @@ def counters_layout(workers: int, groups: int) -> Layout:
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        "slot": ("int64", cell),
+        "slot": ("int64", cell),  # [0]: slot minus answers so far; [1]: the number of answers to ring at, too
         "env_ns": ("int64", (workers, _LINE)),
     }
 
@@ -171,7 +172,7 @@ class WorkerSide:
         """The slot that `next` gave for the group is done."""
         at = group * _LINE
         self._answer[at] += 1
-        if self._answer[at] == self._request[at]:
+        if self._answer[at] in (self._request[at], self._slot[at + 1]):
             self._server.ring()
 
 
@@ -210,47 +211,53 @@ class ServerSide:
         self._poll.unregister(control.fileno())
 
     def release(self, worker: int, group: int, slot: int, n: int = 1) -> None:
-        """Ask a worker to carry out `slot` and the n - 1 after it for a group that owes nothing."""
-        at = group * _LINE
-        self._slot[worker][at] = slot - self._request[worker][at]  # the answers so far are as many
-        self._request[worker][at] += n
+        """Ask a worker to carry out `slot` and the n - 1 after it for a group that owes nothing.
+
+        If the group does owe, `slot` must be the one that follows what it owes: it goes on without waiting.
+        """
+        at, slots, request = group * _LINE, self._slot[worker], self._request[worker]
+        slots[at + 1] = request[at]  # before the request: who sees this one raised rings at the last one all the same
+        if self._answer[worker][at] == request[at]:
+            slots[at] = slot - request[at]  # the answers so far are as many
+        request[at] += n
         self._bells[worker].ring()
 
-    def owing(self, groups: Sequence[int]) -> list[int]:
-        """Workers that owe an answer for one of the groups."""
+    def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
+        """Workers that owe an answer for one of the groups; not counting the last `ahead` that were asked for."""
         cells = [g * _LINE for g in groups]
-        return [w for w in range(self.workers) if any(self._answer[w][c] != self._request[w][c] for c in cells)]
+        return [
+            w for w, (answer, request) in enumerate(self._cells) if any(answer[c] < request[c] - ahead for c in cells)
+        ]
 
-    def ready(self, groups: Sequence[int]) -> int | None:
-        """The first of the groups that nobody owes an answer for."""
+    def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
+        """The first of the groups that nobody owes an answer for, but for the last `ahead`."""
         for g in groups:
             at = g * _LINE
-            if all(answer[at] == request[at] for answer, request in self._cells):
+            if all(answer[at] >= request[at] - ahead for answer, request in self._cells):
                 return g
         return None
 
-    def wait(self, groups: Sequence[int], timeout_s: float) -> list[int]:
+    def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
         """Block until one of the groups is ready ([]), or until workers have something to say or are gone.
 
         Returns those workers. Raises Silent for workers that were waited for timeout_s (a quarter more at most) without
         an answer in any group, whoever else answers meanwhile.
         """
         for _ in range(self._spins):
-            if self.ready(groups) is not None:
+            if self.ready(groups, ahead) is not None:
                 return []
             os.sched_yield()
-        while self.ready(groups) is None:
+        while self.ready(groups, ahead) is None:
             began = time.monotonic()
             talking = self._listen(min(timeout_s / 4, SLICE_S))
             if talking:
                 return talking
-            if silent := self._silent(groups, timeout_s, time.monotonic() - began):
+            if silent := self._silent(self.owing(groups, ahead), timeout_s, time.monotonic() - began):
                 raise Silent(silent, timeout_s)
         return []
 
-    def _silent(self, groups: Sequence[int], timeout_s: float, waited_s: float) -> list[int]:
-        """Note another wait; the workers that have owed an answer, and given none, for timeout_s of waiting."""
-        owing = self.owing(groups)
+    def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
+        """Note another wait for those workers; the ones that have given no answer for timeout_s of waiting."""
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))

@@ -59,7 +59,7 @@ class InProcessEngine:
         for k in range(n):
             self._steppers[group].do(slot + k)
 
-    def wait(self, groups: Sequence[int]) -> int:
+    def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         return groups[0]
 
     def late_resets(self) -> int:

@@ -10,7 +10,8 @@ BUFFERS = 2  # rollouts alternate: the next one's first observation is written w
 
 
 class GroupStepper:
-    """Slots 0 .. 2T - 1 are steps (buffer * T + t); slot 2T + buffer writes that buffer's first observation.
+    """Slot buffer * T + t is a step, and so is any that is larger by a multiple of both buffers' 2T; slot -1 - buffer
+    writes that buffer's first observation.
 
     Every view is sliced once, here: a step allocates nothing.
     """
@@ -30,15 +31,16 @@ class GroupStepper:
         self._fresh = True
 
     def do(self, slot: int) -> None:
-        if slot < len(self._steps):
+        if slot >= 0:
+            slot %= len(self._steps)
             self.env.send(self._actions[slot])
             self.env.recv(self._steps[slot])
         elif self._fresh:
-            head = self._heads[slot - len(self._steps)]
+            head = self._heads[-1 - slot]
             head.frame[:], head.age[:] = self._first.frame, self._first.age
             self._fresh = False
         else:
-            self.env.reset_waiting(self._heads[slot - len(self._steps)])
+            self.env.reset_waiting(self._heads[-1 - slot])
 
     def set_state(self, states: list[bytes]) -> None:
         """Go on from a checkpoint; whoever restores it restores the current observation as well."""

@@ -224,15 +224,16 @@ class WorkerPool:
             if x is not None and x.joined and (workers is None or w in workers):
                 self._side.release(w, group, slot, n)
 
-    def wait(self, groups: Sequence[int]) -> int:
-        """Until every worker that takes part has done what one of the groups was asked -> that group."""
+    def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
+        """Until every worker that takes part has done what one of the groups was asked -> that group. The last `ahead`
+        slots may still be on their way."""
         while True:
             try:
-                talking = self._side.wait(groups, self.config.timeout_s)
+                talking = self._side.wait(groups, self.config.timeout_s, ahead)
             except Silent as e:
                 self._give_up_on(e.workers, str(e))
                 continue
-            if not talking and (ready := self._side.ready(groups)) is not None:
+            if not talking and (ready := self._side.ready(groups, ahead)) is not None:
                 return ready
             for w in talking:
                 self._hear(w)

@@ -56,10 +56,14 @@ def make_sampler(
 
 
 def digest(sampler, agent, rollouts):
+    """Of so many that are collected."""
+    return digest_of(sampler.collect(agent) for _ in range(rollouts))
+
+
+def digest_of(rollouts):
     """Everything in the rollouts; final frames where there are any."""
     h, ended = hashlib.sha256(), 0
-    for _ in range(rollouts):
-        r = sampler.collect(agent)
+    for r in rollouts:
         for name in ARRAYS:
             h.update(np.ascontiguousarray(getattr(r, name).numpy()))
         h.update(r.final_frames[r.ended].numpy())

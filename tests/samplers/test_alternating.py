@@ -2,6 +2,7 @@
 
 import os
 import time
+from itertools import islice
 
 import gymnasium
 import numpy as np
@@ -13,7 +14,7 @@ from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.hardware import allowed_cores
 from accel_rl.samplers.grouping import env_seed
-from tests.samplers.conftest import digest, make_agent, make_noisy_agent, make_sampler
+from tests.samplers.conftest import digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
 # short time limits, so that ends and resets are many
 GAMES = [
@@ -86,6 +87,31 @@ def test_actions_that_depend_on_nothing_are_played_alike(reset):
             sampler.close()
         assert ended > 10 and (valid == ~sampler.idle).all()
     assert len(set(got.values())) == 1, got
+
+
+@pytest.mark.parametrize("reset", ["immediate", "cached", "wait"])
+def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
+    """With a random agent they are; breaking off leaves the sampler where one more collect would have."""
+    agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
+    for agent in agents:
+        got = {}
+        for workers in (0, 1, 3):
+            sampler, other = (make_sampler(GAMES[0], 12, 1, workers, reset=reset) for _ in range(2))
+            try:
+                stream = sampler.rollouts(agent)
+                got[workers], ended = digest_of(islice(stream, 20))
+                stream.close()
+                begun = agent is agents[0] and reset != "wait"
+                assert digest(other, agent, 20)[0] == got[workers] and ended > 10
+                if begun:
+                    other.collect(agent)
+                assert list(sampler.episodes.recent) == list(other.episodes.recent)
+                assert sampler.state_dict()["envs"] == other.state_dict()["envs"]
+                assert digest(sampler, agents[1], 3) == digest(other, agents[1], 3)
+            finally:
+                sampler.close()
+                other.close()
+        assert len(set(got.values())) == 1, got
 
 
 class SlowOnOneCore(gymnasium.Wrapper):

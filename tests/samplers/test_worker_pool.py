@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from accel_rl.agents.random import RandomAgent
-from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import RunError
 from tests.samplers.conftest import make_agent, make_sampler
@@ -67,6 +67,31 @@ def test_a_worker_killed_in_the_middle_of_a_rollout():
         assert not r.valid[:, [0, 1, 4, 5]].any() and r.valid[:, [2, 3, 6, 7]].all()
     finally:
         sampler.close()
+
+
+def test_a_worker_killed_while_the_next_rollout_is_begun():
+    """Its part is missing in both; the others' are what they would have been."""
+    lines: list[str] = []
+    agent = RandomAgent(make_spec(ENV, training=True).n_actions)
+    sampler, calm = (make_sampler(ENV, 8, 2, 2, log=lines.append) for _ in range(2))
+    lost, kept, missing = [0, 1, 4, 5], [2, 3, 6, 7], 0
+    try:
+        stream, others = sampler.rollouts(agent), calm.rollouts(agent)
+        r, want = next(stream), next(others)
+        os.kill(sampler.engine.pids()[0], signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while missing == 0 or not r.valid.all():
+            assert time.monotonic() < deadline
+            r, want = next(stream), next(others)
+            for name in ("frames", "age", "action", "reward", "ended"):
+                assert (getattr(r, name)[:, kept] == getattr(want, name)[:, kept]).all()
+            assert r.valid[:, kept].all() and r.valid[:, lost].all() == r.valid[:, lost].any()
+            missing += int(not r.valid.all())
+        assert len(lines) == 1 and missing >= 1
+        assert next(stream).valid.all()
+    finally:
+        sampler.close()
+        calm.close()
 
 
 def test_all_workers_killed_at_once():
