@@ -34,8 +34,9 @@ class SamplerConfig:
     horizon: OptionalCount = None
     """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
     groups: OptionalCount = None
-    """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2). Default: 2; 1
-    where the emulator plays on the cores that infer, since both at once gain nothing there, and larger batches do."""
+    """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2). Default: 2. Where
+    the emulator plays on the cores that infer, alternating hides nothing: there each group has half of the workers and
+    a server thread on their cores, and below 16 environments each, or with an odd number of workers, there is one."""
     unsynchronized: bool = False
     """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
     section 4: what synchronized execution, --sampler.groups 1, is faster than)."""

@@ -12,7 +12,7 @@ from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.sequential import RESETS
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.hardware import Placement
-from accel_rl.runners.build import build_sampler, groups_of, placed, resolve_device, stderr_log
+from accel_rl.runners.build import build_sampler, grouping_of, placed, resolve_device, stderr_log
 from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.worker_pool import WorkerPool
@@ -42,8 +42,7 @@ class Setting:
         return placed(hardware.plan(workers=self.workers, device=resolve_device(self.device)), self.env())
 
     def grouping(self) -> Grouping:
-        placement, config = self.placement(), self.config()
-        return Grouping(config.sampler.envs, groups_of(config, placement), placement.workers)
+        return grouping_of(self.config(), self.placement())
 
     def config(self) -> TrainConfig:
         sampler = SamplerConfig(

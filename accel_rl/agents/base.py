@@ -17,6 +17,11 @@ class Agent(Protocol):
     def observes(self) -> bool:
         """False: it acts without looking, and its observations (`obs` is None then) are not even put together."""
 
+    @property
+    def reentrant(self) -> bool:
+        """Whether `act` may be called from several threads at once, for different environments: it changes nothing of
+        its own. Else one waits for the other."""
+
     state_size: int
     """Floats that the agent remembers per environment from step to step; 0: it has no memory."""
 

@@ -13,6 +13,7 @@ class CategoricalPolicyAgent:
     """Samples from softmax(logits); records the value and the log-probability of the action taken."""
 
     observes = True
+    reentrant = True
     state_size = 0
 
     def __init__(self, model: nn.Module, greedy: bool = False):

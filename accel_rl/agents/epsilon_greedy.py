@@ -25,6 +25,10 @@ class EpsilonGreedyAgent:
     def observes(self) -> bool:
         return isinstance(self.epsilon, Tensor) or self.epsilon < 1
 
+    @property
+    def reentrant(self) -> bool:
+        return not self.model.noisy  # the noise is the network's
+
     @torch.no_grad()
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)

@@ -11,6 +11,7 @@ class RandomAgent:
     """Uniform-random actions: the environments' own speed, and the lowest score."""
 
     observes = False
+    reentrant = True
     state_size = 0
 
     def __init__(self, n_actions: int):

@@ -28,6 +28,7 @@ class KeptOutputs:
         self._written: dict[nn.Module, int] = {}
         self._action: Tensor | None = None
         self._obs: tuple[Tensor, int] | None = None
+        self._counting = threading.Lock()  # several threads may act, for different cells
 
     def begin(self, action: Tensor) -> None:
         """The rollout whose actions [T, B] these will be follows; what was kept is void."""
@@ -65,10 +66,12 @@ class KeptOutputs:
             return Place(out, True) if out is not None and (out.shape, out.dtype) == (shape, dtype) else None
         if torch.is_grad_enabled():
             return None
-        whole, out = (cells, *shape[1:]), self._outputs.get(layer)
-        if out is None or (out.shape, out.dtype) != (whole, dtype):
-            out = self._outputs[layer] = torch.zeros(whole, dtype=dtype)
-        self._written[layer] = self._written.get(layer, 0) + shape[0]
+        whole = cells, *shape[1:]
+        with self._counting:
+            out = self._outputs.get(layer)
+            if out is None or (out.shape, out.dtype) != (whole, dtype):
+                out = self._outputs[layer] = torch.zeros(whole, dtype=dtype)
+            self._written[layer] = self._written.get(layer, 0) + shape[0]
         return Place(out[first : first + shape[0]], False)
 
 

@@ -8,14 +8,18 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from accel_rl.data.kept import Place, place
+from accel_rl.ops.wide_layer import wide_layer
 
 FEW = range(16, 48)
-"""Rows for which x W' takes a CPU's library up to half as long again as W x'. Fewer have the same bits from x W',
-however many they are and whatever the threads: small groups of any size play alike."""
+"""Where `wide_layer` is not compiled: rows for which x W' takes a CPU's library up to half as long again as W x'. Fewer
+have the same bits from x W', however many they are and whatever the threads."""
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None) -> Tensor:
     """x [N, F], weight [G, F], bias [G] -> [N, G], in `out` if given."""
+    result = wide_layer(x, weight, bias, out)
+    if result is not None:
+        return result
     if x.device.type == "cpu" and len(x) in FEW:
         return torch.add(torch.mm(weight, x.t()).t(), bias, out=out)
     return torch.addmm(bias, x, weight.t(), out=out)

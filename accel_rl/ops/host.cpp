@@ -1,5 +1,6 @@
 // What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (first_layer.h,
-// float_batch.h) and bfloat16 (tile_batch.h), copies past the cache (stream.h), sums (sum.h), actions (choose.h).
+// float_batch.h) and bfloat16 (tile_batch.h), wide layers of few rows (wide_layer.h), copies past the cache (stream.h), sums
+// (sum.h), actions (choose.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -14,6 +15,7 @@
 #include "sum.h"
 #include "threads.h"
 #include "tile_batch.h"
+#include "wide_layer.h"
 
 namespace py = pybind11;
 
@@ -53,6 +55,7 @@ PYBIND11_MODULE(_host, m) {
     m.def("first_layer", &first_layer);
     m.def("first_layer_back", &first_layer_back);
     m.def("float_layer", &float_layer);
+    m.def("wide_layer", &wide_layer);
     m.def("float_layer_back", &float_layer_back);
 #endif
     m.def("has_tiles", &accel::has_tiles);

@@ -16,11 +16,16 @@ from accel_rl.hardware import Placement
 from accel_rl.samplers.alternating import Engine, Sampler
 from accel_rl.samplers.grouping import Grouping, most_workers
 from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.server_threads import ServerThreads
 from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
 
 # Workers that share their cores with the action server give way to it: all of them wait for it. More than this gains
 # little, and other programs at nice 0 would leave the workers nothing.
 NICE_BESIDE_SERVER = 10
+
+
+# Environments of a group that is served beside another: for fewer, each thread would read a network's weights in vain.
+LEAST_BESIDE = 16
 
 
 def stderr_log(line: str) -> None:
@@ -51,9 +56,25 @@ def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
                 f"a multiple of {groups * placement.workers} (--sampler.envs) would use all"
             )
         placement = replace(placement, worker_cores=placement.worker_cores[:fitting])
+    return placement, grouping_of(config, placement)
+
+
+def grouping_of(config: TrainConfig, placement: Placement) -> Grouping:
+    """Of a training run's environments. Where the workers wait for actions on the cores that infer, and are many
+    enough, half of them are a group each."""
+    s, workers = config.sampler, placement.workers
     if s.unsynchronized:
-        return placement, Grouping(s.envs, placement.workers, placement.workers, own=True)
-    return placement, Grouping(s.envs, groups, placement.workers)
+        return Grouping(s.envs, workers, workers, own=True)
+    groups, apart = groups_of(config, placement), _serves_beside(config, placement)
+    if apart and s.groups is None and workers % 2 == 0 and s.envs >= 2 * LEAST_BESIDE:
+        groups = 2
+    return Grouping(s.envs, groups, workers, own=apart and groups > 1 and workers % groups == 0)
+
+
+def _serves_beside(config: TrainConfig, placement: Placement) -> bool:
+    """Whether groups with workers of their own are served by threads of their own: not beside a trainer, whose number
+    of threads the libraries that multiply would take for theirs."""
+    return _plays_by_emulator(placement, config.env) and config.schedule != "concurrent"
 
 
 def groups_of(config: TrainConfig, placement: Placement) -> int:
@@ -98,6 +119,7 @@ def build_sampler(
         hardware.say_once(f"--sampler.reset {reset}: {why}, so its episodes are not exactly those of immediate")
     decorrelation = s.decorrelation_steps if training else 0
     act_cores: tuple[int, ...] = ()
+    act_threads, beside = placement.act_threads, None
     engine: Engine
     if s.engine == "in-process":
         engine = InProcessEngine(
@@ -117,7 +139,13 @@ def build_sampler(
             spins=0 if shared else 200,
             first_index=first_index,
         )
-        if shared and placement.act_threads == 1 and len(placement.server_cores) > 1 and None not in pool.cores:
+        if grouping.own and shared and _serves_beside(config, placement):
+            act_threads = max(1, placement.torch_threads // grouping.groups)
+            each = [grouping.workers_of(g) for g in range(grouping.groups)]
+            beside = ServerThreads(
+                [sorted({c for w in own if (c := pool.cores[w]) is not None}) for own in each], act_threads
+            )
+        elif shared and act_threads == 1 and len(placement.server_cores) > 1 and None not in pool.cores:
             act_cores = placement.server_cores
         engine = WorkerPool(env, spec, grouping, T, seed, pool, log)
     return Sampler(
@@ -126,10 +154,11 @@ def build_sampler(
         seed if not first_index else int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0]),
         reset=reset,
         device=placement.device,
-        act_threads=placement.act_threads,
+        act_threads=act_threads,
         act_cores=act_cores,
         precision=config.precision if training else "float32",
         keep=keep and training and find_algorithm(config.algorithm).on_policy,
         window=config.log.window,
         partial_starts=decorrelation > 0,
+        threads=beside,
     )

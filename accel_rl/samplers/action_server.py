@@ -1,6 +1,7 @@
 """Turns a group's newest frames into actions, one batch at a time."""
 
 from contextlib import nullcontext
+from threading import Lock
 from typing import Any, cast
 
 import torch
@@ -45,6 +46,7 @@ class ActionServer:
         for rollout in self.rollouts:
             rollout.kept = self._kept  # of the newest of them
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
+        self._alone = Lock()
         self._unseen = [False] * len(host)  # by buffer: all actions were chosen at once, nothing was fetched
 
     def choose(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
@@ -73,7 +75,10 @@ class ActionServer:
         self._fetch_first(buffer)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int) -> None:
-        """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded."""
+        """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded.
+
+        For several groups at once, from a thread each.
+        """
         rollout, b = self.rollouts[buffer], self._groups[group]
         if t:
             self._fetch(buffer, t, b)
@@ -83,12 +88,14 @@ class ActionServer:
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
         obs: Any = rollout.observations(t, b=b) if agent.observes else None  # a memory alone may choose
         keeping = nullcontext() if self._kept is None else self._kept.writing(t * rollout.B + b.start)
-        with multiplying_in(self._precision, self.device), keeping:
+        alone = nullcontext() if agent.reentrant else self._alone
+        with multiplying_in(self._precision, self.device), keeping, alone:
             action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
         self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:
-                rollout.recorded[name] = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
+                whole = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
+                rollout.recorded.setdefault(name, whole)  # in one piece: another thread may come first
             rollout.recorded[name][t, b] = value
 
     def finish(self, buffer: int) -> Rollout:

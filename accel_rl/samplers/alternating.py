@@ -15,7 +15,9 @@ from accel_rl.models.precision import Precision
 from accel_rl.samplers.action_server import ActionServer, chosen
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.server_threads import ServerThreads, Stopped
 from accel_rl.samplers.stepper import BUFFERS
+from accel_rl.samplers.worker_pool import WorkerPool
 
 
 class Engine(Protocol):
@@ -56,7 +58,9 @@ class Sampler:
         keep: bool = False,
         window: int = 100,
         partial_starts: bool = False,
+        threads: ServerThreads | None = None,
     ):
+        """threads: that serve the groups beside one another, if each has workers of its own."""
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         self.T, self.B = engine.buffers[0].action.shape
         for arrays in engine.buffers:
@@ -70,6 +74,7 @@ class Sampler:
             None  # [B] bool: environments that are left alone (an evaluation's finished ones)
         )
         self._reset_in_pause = reset in ("wait", "swap")
+        self._threads = threads
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._started = self._pending_heads = False
@@ -89,11 +94,32 @@ class Sampler:
             self._release_all(agent, buffer)
         else:
             self.server.begin(agent, buffer, self._draw())
-            for t, g in self._turns():
-                self.server.serve(agent, buffer, t, g)
-                self._spare(self.engine.buffers[buffer].action[t])
-                self.engine.release(g, buffer * self.T + t)
+            if self._threads is not None:
+                self._serve_apart(agent, self._threads)
+            else:
+                for t, g in self._turns():
+                    self._serve(agent, t, g)
         return self._finish()
+
+    def _serve(self, agent: Agent, t: int, g: int) -> None:
+        buffer = self._buffer
+        self.server.serve(agent, buffer, t, g)
+        self._spare(self.engine.buffers[buffer].action[t])
+        self.engine.release(g, buffer * self.T + t)
+
+    def _serve_apart(self, agent: Agent, threads: ServerThreads) -> None:
+        """Each group by a thread, at its own pace."""
+        pool = self.engine
+        assert isinstance(pool, WorkerPool)
+
+        def play(g: int, stopped: Stopped) -> None:
+            for t in range(self.T):
+                if not pool.wait_alone(g, stopped):
+                    return
+                self._serve(agent, t, g)
+            pool.wait_alone(g, stopped)
+
+        threads.run(play, pool.oversee, pool.wake)
 
     def rollouts(self, agent: Agent) -> Iterator[Rollout]:
         """The rollouts that `collect` would give, each whole until the next is asked for. If it looks at nothing, the
@@ -235,4 +261,6 @@ class Sampler:
         self.engine.join()
 
     def close(self) -> None:
+        if self._threads is not None:
+            self._threads.close()
         self.engine.close()

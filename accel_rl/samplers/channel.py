@@ -22,7 +22,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -179,19 +179,22 @@ class WorkerSide:
 class ServerSide:
     """What the action server sees: the workers that still owe an answer for a group."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], bell: Bell, spins: int):
+    def __init__(self, arrays: dict[str, np.ndarray], bell: Bell, spins: int, group_bells: Sequence[Bell] = ()):
+        """group_bells: one for each group, if each has workers of its own, who ring that one."""
         self.workers, self.groups = arrays["request"].shape[:2]
         self._arrays = arrays
         self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
         self._slot = [_cells(arrays["slot"][w]) for w in range(self.workers)]
         self._cells = list(zip(self._answer, self._request, strict=True))
-        self._bell, self._spins = bell, spins
+        self._spins = spins
         self._bells: dict[int, Bell] = {}
         self._controls: dict[int, int] = {}  # file descriptor -> worker
         self._quiet: dict[int, tuple[int, float]] = {}  # worker -> its answers so far, seconds waited since the last
-        self._poll = select.poll()
-        self._poll.register(bell.read_fd, select.POLLIN)
+        self._all = {b.read_fd: b for b in (bell, *group_bells)}
+        # all that can be heard; the same without the groups' bells; each group's bell
+        self._poll, self._watching = _poll(self._all), _poll([bell.read_fd])
+        self._alone, self._group_bells = [_poll([b.read_fd]) for b in group_bells], group_bells
 
     def attach(self, worker: int, bell: Bell, control: Control) -> None:
         """A worker takes part from now on, with nothing due."""
@@ -199,7 +202,8 @@ class ServerSide:
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
         self._bells[worker] = bell
         self._controls[control.fileno()] = worker
-        self._poll.register(control.fileno(), select.POLLIN)
+        for poll in (self._poll, self._watching):
+            poll.register(control.fileno(), select.POLLIN)
 
     def detach(self, worker: int, control: Control) -> None:
         """A worker is gone: nothing is expected of it any more."""
@@ -208,7 +212,14 @@ class ServerSide:
         self._bells.pop(worker, None)
         self._quiet.pop(worker, None)
         self._controls.pop(control.fileno(), None)
-        self._poll.unregister(control.fileno())
+        for poll in (self._poll, self._watching):
+            poll.unregister(control.fileno())
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        for bell in self._all.values():
+            bell.ring()
 
     def release(self, worker: int, group: int, slot: int, n: int = 1) -> None:
         """Ask a worker to carry out `slot` and the n - 1 after it for a group that owes nothing.
@@ -248,12 +259,31 @@ class ServerSide:
                 return []
             os.sched_yield()
         while self.ready(groups, ahead) is None:
-            began = time.monotonic()
-            talking = self._listen(min(timeout_s / 4, SLICE_S))
-            if talking:
+            if talking := self._wait_once(self._poll, groups, timeout_s, ahead):
                 return talking
-            if silent := self._silent(self.owing(groups, ahead), timeout_s, time.monotonic() - began):
-                raise Silent(silent, timeout_s)
+        return []
+
+    def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
+        """Block until a group with a bell of its own is ready; False if `stopped` comes true before. From any thread,
+        one a group. Who is gone or silent is for the one that `watch`es."""
+        while self.ready((group,)) is None:
+            if stopped():
+                return False
+            self._alone[group].poll()
+            self._group_bells[group].drain()
+        return True
+
+    def watch(self, timeout_s: float) -> list[int]:
+        """While others `wait_alone`, for a second at most: the workers that have something to say or are gone. Raises
+        Silent as `wait` does."""
+        return self._wait_once(self._watching, range(self.groups), timeout_s)
+
+    def _wait_once(self, poll: "select.poll", groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
+        began = time.monotonic()
+        if talking := self._listen(min(timeout_s / 4, SLICE_S), poll):
+            return talking
+        if silent := self._silent(self.owing(groups, ahead), timeout_s, time.monotonic() - began):
+            raise Silent(silent, timeout_s)
         return []
 
     def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
@@ -267,21 +297,28 @@ class ServerSide:
 
     def check(self) -> list[int]:
         """The workers that have something to say or are gone, without waiting."""
-        return self._listen(0.0)
+        return self._listen(0.0, self._poll)
 
     def wait_control(self, timeout_s: float) -> list[int]:
         """Block until a worker has something to say or is gone; [] after timeout_s."""
         patience = Patience(timeout_s)
         while not patience.over:
-            if talking := patience.spend(self._listen):
+            if talking := patience.spend(lambda seconds: self._listen(seconds, self._poll)):
                 return talking
         return []
 
-    def _listen(self, timeout_s: float) -> list[int]:
+    def _listen(self, timeout_s: float, poll: "select.poll") -> list[int]:
         talking = []
-        for fd, _ in self._poll.poll(timeout_s * 1000):
-            if fd == self._bell.read_fd:
-                self._bell.drain()
+        for fd, _ in poll.poll(timeout_s * 1000):
+            if fd in self._all:
+                self._all[fd].drain()
             else:
                 talking.append(self._controls[fd])
         return talking
+
+
+def _poll(fds: Iterable[int]) -> "select.poll":
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return poll

@@ -11,7 +11,8 @@ from accel_rl.errors import ConfigError
 class Grouping:
     """B environments in `groups` x `workers` equal slices. Environment b is the same one whatever the worker count.
 
-    own: each worker is a group by itself, and they are served as they come.
+    own: each group has workers of its own, equally many, and they are served as they come; else every worker steps a
+    part of each group.
     """
 
     B: int
@@ -22,8 +23,8 @@ class Grouping:
     def __post_init__(self) -> None:
         if self.B < 1 or self.groups < 1 or self.workers < 1:
             raise ConfigError(f"B={self.B}, groups={self.groups}, workers={self.workers}: each must be at least 1")
-        assert not self.own or self.groups == self.workers
-        parts = self.groups * (1 if self.own else self.workers)
+        assert not self.own or self.workers % self.groups == 0
+        parts = self.workers * (1 if self.own else self.groups)
         if self.B % parts:
             use = max(1, round(self.B / parts)) * parts
             by = f"{self.workers} workers" if self.own else f"{self.groups} groups x {self.workers} workers"
@@ -32,14 +33,20 @@ class Grouping:
     @property
     def n(self) -> int:
         """Environments per worker and group."""
-        return self.B // (self.groups * (1 if self.own else self.workers))
+        return self.B // (self.workers * (1 if self.own else self.groups))
 
     def groups_of(self, worker: int) -> range:
         """The groups that a worker steps a part of."""
-        return range(worker, worker + 1) if self.own else range(self.groups)
+        if not self.own:
+            return range(self.groups)
+        group = worker * self.groups // self.workers
+        return range(group, group + 1)
 
     def workers_of(self, group: int) -> range:
-        return range(group, group + 1) if self.own else range(self.workers)
+        if not self.own:
+            return range(self.workers)
+        each = self.workers // self.groups
+        return range(group * each, (group + 1) * each)
 
     def group(self, g: int) -> slice:
         size = self.B // self.groups
@@ -50,8 +57,11 @@ class Grouping:
         return slice(start, start + self.n)
 
 
-def most_workers(B: int, groups: int, cores: int) -> int:
-    """The largest number of workers, at most one a core, that B environments in `groups` groups divide by."""
+def most_workers(B: int, groups: int, cores: int, own: bool = False) -> int:
+    """The largest number of workers, at most one a core, that B environments in `groups` groups divide by; 1 if there
+    is none, 0 if each group is to have its own."""
+    if own:
+        return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)
 
 

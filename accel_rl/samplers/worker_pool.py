@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -83,7 +84,9 @@ class WorkerPool:
         self._counters_layout = counters_layout(grouping.workers, grouping.groups)
         self._counters = SharedArrays.create(self._counters_layout)
         self._bell = Bell()
-        self._side = ServerSide(self._counters.arrays, self._bell, config.spins)
+        self._group_bells = [Bell() for _ in range(grouping.groups)] if grouping.own else []
+        self._side = ServerSide(self._counters.arrays, self._bell, config.spins, self._group_bells)
+        self._changing = threading.Lock()  # who takes part; groups are released from threads of their own
         self._workers: list[_Worker | None] = [None] * grouping.workers
         self._history = [_History() for _ in range(grouping.workers)]
 
@@ -98,7 +101,9 @@ class WorkerPool:
     def _launch(self, w: int, start: bool = True) -> None:
         ours, theirs = socket.socketpair()
         bell, control = Bell(), Control(ours)
-        fds = {theirs.fileno(), self._memory.fd, self._counters.fd, *bell.fds, *self._bell.fds}
+        groups = self.grouping.groups_of(w)
+        answers_to = self._group_bells[groups[0]] if self._group_bells else self._bell
+        fds = {theirs.fileno(), self._memory.fd, self._counters.fd, *bell.fds, *answers_to.fds}
         process = subprocess.Popen(
             [sys.executable, "-m", "accel_rl.samplers.worker", str(theirs.fileno())],
             pass_fds=sorted(fds),
@@ -108,7 +113,6 @@ class WorkerPool:
         self._workers[w] = _Worker(w, process, control, bell)
         self._side.attach(w, bell, control)
         generation = self._history[w].generation
-        groups = self.grouping.groups_of(w)
         slices = [self.grouping.part(w, g) for g in groups]
         first = self.config.first_index
         # A worker that died already is noticed by the one that listens next.
@@ -137,7 +141,7 @@ class WorkerPool:
                     "counters_layout": self._counters_layout,
                     "counters_fd": self._counters.fd,
                     "bell": bell.fds,
-                    "server_bell": self._bell.fds,
+                    "server_bell": answers_to.fds,
                 }
             )
         theirs.close()
@@ -174,7 +178,8 @@ class WorkerPool:
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         line = f"worker {w} (pid {worker.process.pid}) {how}"
         was_ready = worker.ready
-        self._discard(worker)
+        with self._changing:
+            self._discard(worker)
         if self.config.strict:
             raise RunError(line + "; --strict: stopping")
         if not was_ready:
@@ -182,7 +187,8 @@ class WorkerPool:
             if history.failed_starts >= MAX_FAILED_STARTS:
                 raise RunError(f"{line} before it was ready, {MAX_FAILED_STARTS} times in a row")
         history.generation += 1
-        self._launch(w)
+        with self._changing:
+            self._launch(w)
         replacement = self._workers[w]
         assert replacement is not None
         self._log(f"{line}: its part of the rollout is dropped, pid {replacement.process.pid} takes its place")
@@ -219,24 +225,39 @@ class WorkerPool:
         return [self.grouping.part(w, g) for w in gone for g in self.grouping.groups_of(w)]
 
     def release(self, group: int, slot: int, n: int = 1, workers: list[int] | None = None) -> None:
-        for w in self.grouping.workers_of(group):
-            x = self._workers[w]
-            if x is not None and x.joined and (workers is None or w in workers):
-                self._side.release(w, group, slot, n)
+        with self._changing:
+            for w in self.grouping.workers_of(group):
+                x = self._workers[w]
+                if x is not None and x.joined and (workers is None or w in workers):
+                    self._side.release(w, group, slot, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         """Until every worker that takes part has done what one of the groups was asked -> that group. The last `ahead`
         slots may still be on their way."""
         while True:
-            try:
-                talking = self._side.wait(groups, self.config.timeout_s, ahead)
-            except Silent as e:
-                self._give_up_on(e.workers, str(e))
-                continue
-            if not talking and (ready := self._side.ready(groups, ahead)) is not None:
+            self._attend(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
+            if (ready := self._side.ready(groups, ahead)) is not None:
                 return ready
-            for w in talking:
+
+    def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
+        """The same for a group with workers of its own, in a thread; False if `stopped` comes true before. Meanwhile
+        somebody has to `oversee`."""
+        return self._side.wait_alone(group, stopped)
+
+    def oversee(self, over: Callable[[], bool]) -> None:
+        """While threads wait for the groups: see to workers that die or hang, until `over` (after a `wake`)."""
+        while not over():
+            self._attend(lambda: self._side.watch(self.config.timeout_s))
+
+    def wake(self) -> None:
+        self._side.wake()
+
+    def _attend(self, wait: Callable[[], list[int]]) -> None:
+        try:
+            for w in wait():
                 self._hear(w)
+        except Silent as e:
+            self._give_up_on(e.workers, str(e))
 
     def _give_up_on(self, workers: list[int], why: str) -> None:
         """A hung worker is killed, and then it is like any dead one."""
@@ -309,7 +330,8 @@ class WorkerPool:
         for worker in workers:
             _reap(worker.process, max(0.0, deadline - time.monotonic()))
             self._discard(worker)
-        self._bell.close()
+        for bell in (self._bell, *self._group_bells):
+            bell.close()
         for memory in (self._memory, self._counters):
             memory.close()
 

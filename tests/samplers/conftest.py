@@ -13,6 +13,7 @@ from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.server_threads import ServerThreads
 from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
 
 ARRAYS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
@@ -37,10 +38,21 @@ def make_noisy_agent(env: EnvConfig):
 
 
 def make_sampler(
-    env, B, groups, workers, T=5, seed=1, reset="immediate", decorrelation_steps=0, log=None, own=False, **pool
+    env,
+    B,
+    groups,
+    workers,
+    T=5,
+    seed=1,
+    reset="immediate",
+    decorrelation_steps=0,
+    log=None,
+    own=False,
+    beside=False,
+    **pool,
 ):
-    """workers 0: the serial engine."""
-    spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1), own)
+    """workers 0: the serial engine. beside: each group has workers and a server thread of its own."""
+    spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1), own or beside)
     if workers:
         cores = allowed_cores()
         config = PoolConfig(
@@ -52,7 +64,8 @@ def make_sampler(
         engine = WorkerPool(env, spec, grouping, T, seed, config, log or (lambda line: None))
     else:
         engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)
-    return Sampler(engine, spec, seed, reset=reset)
+    cores = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
+    return Sampler(engine, spec, seed, reset=reset, threads=ServerThreads(cores, 1) if beside else None)
 
 
 def digest(sampler, agent, rollouts):

@@ -73,6 +73,24 @@ def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
 
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
+@pytest.mark.parametrize("made", [make_agent, make_noisy_agent])
+def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made, reset):
+    agent, got = made(GAMES[0]), {}
+    for workers in (0, 2, 4):
+        sampler = make_sampler(GAMES[0], 16, 2, workers, beside=workers > 0, reset=reset, decorrelation_steps=10)
+        try:
+            got[workers], ended = digest(sampler, agent, 40)
+            sampler.idle = np.arange(16) % 3 == 0
+            got[workers] += digest(sampler, agent, 4)[0]
+            sampler.idle = None
+            got[workers] += digest(sampler, RandomAgent(sampler.spec.n_actions), 4)[0] + digest(sampler, agent, 4)[0]
+        finally:
+            sampler.close()
+        assert ended > 10
+    assert len(set(got.values())) == 1, got
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_actions_that_depend_on_nothing_are_played_alike(reset):
     """Nobody waits for anybody within a rollout then; some environments are left alone."""
     agent, got = RandomAgent(make_spec(GAMES[0], training=True).n_actions), {}

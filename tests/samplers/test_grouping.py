@@ -35,6 +35,16 @@ def test_workers_that_are_groups_by_themselves():
         Grouping(7, 3, 3, own=True)
 
 
+def test_groups_with_several_workers_of_their_own():
+    grouping = Grouping(16, 2, 4, own=True)
+    assert [list(grouping.workers_of(g)) for g in range(2)] == [[0, 1], [2, 3]]
+    assert [list(grouping.groups_of(w)) for w in range(4)] == [[0], [0], [1], [1]]
+    assert [grouping.part(w, g) for w in range(4) for g in grouping.groups_of(w)] == [
+        slice(4 * w, 4 * w + 4) for w in range(4)
+    ]
+    assert [grouping.group(g) for g in range(2)] == [Grouping(16, 2, 1).group(g) for g in range(2)]
+
+
 @pytest.mark.parametrize(
     ("size", "use"), [((5, 2, 1), 4), ((7, 2, 2), 8), ((16, 3, 1), 15), ((1, 2, 3), 6), ((17, 4, 4), 16)]
 )

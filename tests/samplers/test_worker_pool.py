@@ -47,10 +47,12 @@ def test_a_killed_worker_is_replaced_and_its_part_marked():
         sampler.close()
 
 
-def test_a_worker_killed_in_the_middle_of_a_rollout():
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_worker_killed_in_the_middle_of_a_rollout(beside):
     lines = []
-    sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, log=lines.append), make_agent(ENV)
-    act, acted = agent.act, 0
+    sampler = make_sampler(ENV, 8, 2, 2, T=100, log=lines.append, beside=beside)
+    agent = make_agent(ENV)
+    act, acted, lost = agent.act, 0, [0, 1, 2, 3] if beside else [0, 1, 4, 5]
 
     def act_and_kill(*args):
         nonlocal acted
@@ -64,9 +66,32 @@ def test_a_worker_killed_in_the_middle_of_a_rollout():
         sampler.start()
         r = sampler.collect(agent)
         assert len(lines) == 1
-        assert not r.valid[:, [0, 1, 4, 5]].any() and r.valid[:, [2, 3, 6, 7]].all()
+        assert not r.valid[:, lost].any() and r.valid[:, [b for b in range(8) if b not in lost]].all()
+        deadline = time.monotonic() + 30
+        while not sampler.collect(agent).valid.all():
+            assert time.monotonic() < deadline
     finally:
         sampler.close()
+
+
+def test_an_agent_that_fails_in_a_thread_ends_the_rollout():
+    sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, beside=True), make_agent(ENV)
+    act = agent.act
+
+    def fail_for_one(obs, uniform, memory, b):
+        if b.start == 4 and uniform[0] > 0.9:
+            raise ZeroDivisionError("no such action")
+        return act(obs, uniform, memory, b)
+
+    agent.act = fail_for_one
+    try:
+        began = time.monotonic()
+        with pytest.raises(ZeroDivisionError, match="no such action"):
+            sampler.collect(agent)
+        assert time.monotonic() - began < 10
+    finally:
+        sampler.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("group-")]
 
 
 def test_a_worker_killed_while_the_next_rollout_is_begun():
