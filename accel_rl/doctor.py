@@ -56,7 +56,7 @@ def report() -> tuple[list[str], list[str]]:
     say(
         "placement",
         f"{placement.workers} workers on cores {list(placement.worker_cores)}, the server on "
-        f"{list(placement.server_cores)} with {placement.torch_threads} torch threads, both groups on each worker",
+        f"{list(placement.server_cores)} with {placement.torch_threads} torch threads",
     )
     _memory(say, wrong)
     count, missing = _roms()

@@ -139,15 +139,13 @@ def build_sampler(
             spins=0 if shared else 200,
             first_index=first_index,
         )
+        engine = WorkerPool(env, spec, grouping, T, seed, pool, log)
         if grouping.own and shared and _serves_beside(config, placement):
             act_threads = max(1, placement.torch_threads // grouping.groups)
-            each = [grouping.workers_of(g) for g in range(grouping.groups)]
-            beside = ServerThreads(
-                [sorted({c for w in own if (c := pool.cores[w]) is not None}) for own in each], act_threads
-            )
+            each = [[pool.cores[w] for w in grouping.workers_of(g)] for g in range(grouping.groups)]
+            beside = ServerThreads(engine, [[c for c in own if c is not None] for own in each], act_threads)
         elif shared and act_threads == 1 and len(placement.server_cores) > 1 and None not in pool.cores:
             act_cores = placement.server_cores
-        engine = WorkerPool(env, spec, grouping, T, seed, pool, log)
     return Sampler(
         engine,
         spec,

@@ -15,9 +15,8 @@ from accel_rl.models.precision import Precision
 from accel_rl.samplers.action_server import ActionServer, chosen
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.grouping import Grouping
-from accel_rl.samplers.server_threads import ServerThreads, Stopped
+from accel_rl.samplers.server_threads import ServerThreads
 from accel_rl.samplers.stepper import BUFFERS
-from accel_rl.samplers.worker_pool import WorkerPool
 
 
 class Engine(Protocol):
@@ -95,7 +94,7 @@ class Sampler:
         else:
             self.server.begin(agent, buffer, self._draw())
             if self._threads is not None:
-                self._serve_apart(agent, self._threads)
+                self._threads.run(self.T, lambda t, g: self._serve(agent, t, g))
             else:
                 for t, g in self._turns():
                     self._serve(agent, t, g)
@@ -106,20 +105,6 @@ class Sampler:
         self.server.serve(agent, buffer, t, g)
         self._spare(self.engine.buffers[buffer].action[t])
         self.engine.release(g, buffer * self.T + t)
-
-    def _serve_apart(self, agent: Agent, threads: ServerThreads) -> None:
-        """Each group by a thread, at its own pace."""
-        pool = self.engine
-        assert isinstance(pool, WorkerPool)
-
-        def play(g: int, stopped: Stopped) -> None:
-            for t in range(self.T):
-                if not pool.wait_alone(g, stopped):
-                    return
-                self._serve(agent, t, g)
-            pool.wait_alone(g, stopped)
-
-        threads.run(play, pool.oversee, pool.wake)
 
     def rollouts(self, agent: Agent) -> Iterator[Rollout]:
         """The rollouts that `collect` would give, each whole until the next is asked for. If it looks at nothing, the

@@ -14,46 +14,51 @@ from threading import Event
 import torch
 
 from accel_rl.hardware import pin
-
-Stopped = Callable[[], bool]
+from accel_rl.samplers.worker_pool import WorkerPool
 
 
 class ServerThreads:
-    """cores: of each group; none: anywhere. torch_threads: of one operation in each of the threads."""
+    """Of a pool in whose grouping each group has its own workers.
 
-    def __init__(self, cores: Sequence[Sequence[int]], torch_threads: int):
+    cores: of each group; none: anywhere. torch_threads: of one operation in each of the threads.
+    """
+
+    def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
         def settle(own: Sequence[int]) -> None:  # when the first run starts the threads
             if own:
                 pin(own)
             torch.set_num_threads(torch_threads)
 
-        self._pools = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
+        self._pool = pool
+        self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
 
-    def run(
-        self,
-        play: Callable[[int, Stopped], None],
-        oversee: Callable[[Stopped], None],
-        wake: Callable[[], None],
-    ) -> None:
-        """play(group, stopped) in every thread, and oversee(over) in this one until all have ended or one has failed.
+    def run(self, T: int, serve: Callable[[int, int], None]) -> None:
+        """serve(t, group) for t in 0 .. T - 1, each once the group's workers are ready, and until they are again.
 
-        wake: what makes `oversee`, and whoever waits in a `play`, look again. Raises what failed first, once no thread
-        plays any more.
+        This thread sees to workers that die or hang. Raises what failed first, once nobody serves any more.
         """
-        stop = Event()
+        pool, stop = self._pool, Event()
+
+        def play(g: int) -> None:
+            for t in range(T):
+                if not pool.wait_alone(g, stop.is_set):
+                    return
+                serve(t, g)
+            pool.wait_alone(g, stop.is_set)
+
         playing: list[Future[None]] = []
         try:
-            for g, pool in enumerate(self._pools):
-                playing.append(pool.submit(play, g, stop.is_set))
-                playing[-1].add_done_callback(lambda _: wake())
-            oversee(lambda: all(f.done() for f in playing) or any(f.done() and f.exception() for f in playing))
+            for g, thread in enumerate(self._threads):
+                playing.append(thread.submit(play, g))
+                playing[-1].add_done_callback(lambda _: pool.wake())
+            pool.oversee(lambda: all(f.done() for f in playing) or any(f.done() and f.exception() for f in playing))
         finally:
             stop.set()
-            wake()
+            pool.wake()
             wait(playing)
         for future in playing:
             future.result()
 
     def close(self) -> None:
-        for pool in self._pools:
-            pool.shutdown()
+        for thread in self._threads:
+            thread.shutdown()

@@ -64,8 +64,8 @@ def make_sampler(
         engine = WorkerPool(env, spec, grouping, T, seed, config, log or (lambda line: None))
     else:
         engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)
-    cores = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
-    return Sampler(engine, spec, seed, reset=reset, threads=ServerThreads(cores, 1) if beside else None)
+    own = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
+    return Sampler(engine, spec, seed, reset=reset, threads=ServerThreads(engine, own, 1) if beside else None)
 
 
 def digest(sampler, agent, rollouts):
