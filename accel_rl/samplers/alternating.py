@@ -76,7 +76,7 @@ class Sampler:
         self._threads = threads
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
-        self._started = self._pending_heads = False
+        self._started = self._pending_heads = self._begun = False
 
     def start(self) -> None:
         """Start the engine, at fresh episodes. `collect` does it where nobody has."""
@@ -86,6 +86,7 @@ class Sampler:
 
     def collect(self, agent: Agent) -> Rollout:
         """Play T steps in each environment. Cells of a worker that died are not valid."""
+        self._check_between()
         self.start()
         buffer = self._buffer
         self._open(buffer)
@@ -110,27 +111,32 @@ class Sampler:
         """The rollouts that `collect` would give, each whole until the next is asked for. If it looks at nothing, the
         workers begin the next before the slowest has ended this one, and none waits for another.
 
-        Whoever breaks off: the one that was begun is played to its end then, its episodes count, nobody sees it.
+        Whoever breaks off (closes it): the one that was begun is played to its end then, its episodes count, nobody
+        sees it. Before that, RuntimeError for `collect` and `state_dict`.
         """
-        begun = False
         while True:
-            if not chosen(agent) or self._reset_in_pause:  # each rollout depends on the one before, or on its pause
-                yield self.collect(agent)
-                continue
-            if not begun:
+            if not self._begun:
+                if not chosen(agent) or self._reset_in_pause:  # depends on the one before, or on its pause
+                    yield self.collect(agent)
+                    continue
                 self.start()
                 self._open(self._buffer)
                 self._release_all(agent, self._buffer)
-            begun = not self.engine.absent()  # else somebody may join before the next
-            if begun:
+            self._begun = chosen(agent) and not self.engine.absent()  # else somebody may join before the next
+            if self._begun:
                 self._release_all(agent, self._following)
-            rollout = self._finish(ahead=self.T if begun else 0)
+            rollout = self._finish(ahead=self.T if self._begun else 0)
             try:
                 yield rollout
             except BaseException:
-                if begun:
+                if self._begun:
+                    self._begun = False
                     self._finish()
                 raise
+
+    def _check_between(self) -> None:
+        if self._begun:
+            raise RuntimeError("a rollout is on its way: close what rollouts() gave first")
 
     def _draw(self) -> Tensor:
         """[T, B], what the next rollout's actions are drawn by."""
@@ -220,6 +226,7 @@ class Sampler:
 
     def state_dict(self) -> dict[str, Any]:
         """Between rollouts: environments, the frames an observation reaches back to, randomness, running scores."""
+        self._check_between()
         self.start()
         self._open(self._buffer)
         arrays, S = self.engine.buffers[self._buffer], self.spec.stack

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.agents.random import RandomAgent
 from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.hardware import allowed_cores
+from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import env_seed
 from tests.samplers.conftest import digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
@@ -118,6 +120,10 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
             try:
                 stream = sampler.rollouts(agent)
                 got[workers], ended = digest_of(islice(stream, 20))
+                if agent is agents[0] and reset != "wait":
+                    for between in (lambda sampler=sampler: sampler.collect(agents[0]), sampler.state_dict):
+                        with pytest.raises(RuntimeError, match="on its way"):
+                            between()
                 stream.close()
                 begun = agent is agents[0] and reset != "wait"
                 assert digest(other, agent, 20)[0] == got[workers] and ended > 10
@@ -130,6 +136,24 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
                 sampler.close()
                 other.close()
         assert len(set(got.values())) == 1, got
+
+
+def test_rollouts_of_an_agent_that_begins_to_look():
+    """What was begun before is played by what was chosen then."""
+    agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), "a3c"))
+    sampler, other = (make_sampler(GAMES[0], 12, 1, 2) for _ in range(2))
+    try:
+        stream = sampler.rollouts(agent)
+        got = [digest_of([next(stream)])]
+        agent.epsilon = 0.5
+        got += [digest_of([next(stream)]) for _ in range(3)]
+        agent.epsilon = 1.0
+        want = [digest(other, agent, 1), digest(other, agent, 1)]
+        agent.epsilon = 0.5
+        assert got == [*want, digest(other, agent, 1), digest(other, agent, 1)]
+    finally:
+        sampler.close()
+        other.close()
 
 
 class SlowOnOneCore(gymnasium.Wrapper):
