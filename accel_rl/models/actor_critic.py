@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.initialize import orthogonal_
+from accel_rl.models.linear import Head
 from accel_rl.models.mlp import MLP
 from accel_rl.models.precision import in_full
 
@@ -26,8 +27,8 @@ class Heads(nn.Module):
 
     def __init__(self, features: int, n_actions: int):
         super().__init__()
-        self.policy = orthogonal_(nn.Linear(features, n_actions), 0.01)
-        self.value = orthogonal_(nn.Linear(features, 1), 1.0)
+        self.policy = orthogonal_(Head(features, n_actions), 0.01)
+        self.value = orthogonal_(Head(features, 1), 1.0)
 
     def forward(self, x: Tensor, value_x: Tensor | None = None) -> tuple[Tensor, Tensor]:
         return in_full(self.policy, x), in_full(self.value, x if value_x is None else value_x).squeeze(-1)

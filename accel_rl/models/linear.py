@@ -25,6 +25,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None) -
     return torch.addmm(bias, x, weight.t(), out=out)
 
 
+class Head(nn.Linear):
+    """A network's last layer; while acting, a row's bits do not depend on how many are beside it (`wide_layer`)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = wide_layer(x, self.weight, self.bias) if x.dim() == 2 else None
+        return super().forward(x) if out is None else out
+
+
 class Linear(nn.Linear):
     """nn.Linear for a layer that is wide: most of a small network's parameters are in it, and copying their gradient
     takes a twentieth of an update of 32.

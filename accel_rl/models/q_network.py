@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.initialize import orthogonal_
-from accel_rl.models.linear import Linear
+from accel_rl.models.linear import Head, Linear
 from accel_rl.models.mlp import MLP
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.precision import in_full, wide
@@ -39,7 +39,7 @@ class Stream(nn.Module):
             self.out: nn.Linear = NoisyLinear(hidden, outputs)
         else:
             self.hidden = orthogonal_(Linear(inputs, hidden), math.sqrt(2))
-            self.out = orthogonal_(nn.Linear(hidden, outputs), 0.01)
+            self.out = orthogonal_(Head(hidden, outputs), 0.01)
 
     def forward(self, x: Tensor, noise: bool) -> Tensor:
         if self.noisy:

@@ -6,7 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.linear import Linear, linear
+from accel_rl.models.q_network import QNetwork
+from accel_rl.ops.host import compiled
 from accel_rl.optim.flat import FlatParameters
 
 
@@ -76,3 +80,23 @@ def test_any_number_of_rows(n):
     torch.testing.assert_close(linear(x, weight, bias), want, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(linear(x, weight, bias, out), want, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(out, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(compiled() is None or not compiled().has_first_layer(), reason="not compiled, or no AVX-512")
+@pytest.mark.parametrize("network", ["a3c", "nature"])
+def test_an_observation_gives_the_same_bits_in_any_batch(network):
+    """So groups of any size, and any number of workers and threads, play alike."""
+    spec = make_spec(EnvConfig(game="pong", frame="84x84"), training=True)
+    obs = torch.randint(256, (64, 4, 84, 84), dtype=torch.uint8)
+    policy, values = ActorCritic(spec, network), QNetwork(spec, network)
+    threads = torch.get_num_threads()
+    try:
+        with torch.no_grad():
+            torch.set_num_threads(1)
+            whole = *policy(obs), values.q(obs)
+            for n, count in ((1, 1), (2, 2), (3, 1), (7, 2), (16, 2), (33, 1), (50, 2)):
+                torch.set_num_threads(count)
+                some = *policy(obs[:n]), values.q(obs[:n])
+                assert all(torch.equal(a, b[:n]) for a, b in zip(some, whole, strict=True)), n
+    finally:
+        torch.set_num_threads(threads)
