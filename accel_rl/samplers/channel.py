@@ -16,57 +16,19 @@ sleeper: it is rung after every change and drained before a sleeper looks again,
 whichever side dies.
 """
 
-import json
 import os
 import select
-import socket
-import struct
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
 from accel_rl.data.shared_memory import Layout
 from accel_rl.patience import SLICE_S, Patience
+from accel_rl.samplers.bell import Bell
+from accel_rl.samplers.control import Control
 
 _LINE = 8  # int64 per cache line: no two processes write to one line
-
-
-class Bell:
-    """Wakes one sleeper. An eventfd where there is one, else a pipe."""
-
-    def __init__(self, fds: tuple[int, int] | None = None):
-        if fds is None:
-            if hasattr(os, "eventfd"):
-                fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-                fds = (fd, fd)
-            else:
-                fds = os.pipe()
-                os.set_blocking(fds[0], False)
-                os.set_blocking(fds[1], False)
-        self.read_fd, self.write_fd = fds
-
-    @property
-    def fds(self) -> tuple[int, int]:
-        return self.read_fd, self.write_fd
-
-    def ring(self) -> None:
-        with suppress(BlockingIOError):  # full: it is ringing already
-            os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
-
-    def drain(self) -> None:
-        with suppress(BlockingIOError):  # somebody else's wake-up was drained already
-            os.read(self.read_fd, 4096)
-
-    def close(self) -> None:
-        for fd in set(self.fds):
-            os.close(fd)
-
-
-class Disconnected(Exception):
-    """The peer is gone."""
 
 
 class Silent(Exception):
@@ -75,43 +37,6 @@ class Silent(Exception):
     def __init__(self, workers: list[int], timeout_s: float):
         super().__init__(f"no answer from worker {', '.join(map(str, workers))} within {timeout_s:g} s")
         self.workers = workers
-
-
-class Control:
-    """The rare messages: one JSON object and an optional blob at a time."""
-
-    def __init__(self, sock: socket.socket):
-        self.sock = sock
-
-    def fileno(self) -> int:
-        return self.sock.fileno()
-
-    def send(self, message: dict[str, Any], blob: bytes = b"") -> None:
-        body = json.dumps(message).encode()
-        try:
-            self.sock.sendall(struct.pack("<QQ", len(body), len(blob)) + body + blob)
-        except OSError as e:
-            raise Disconnected from e
-
-    def receive(self) -> tuple[dict[str, Any], bytes]:
-        n, m = struct.unpack("<QQ", self._exactly(16))
-        return json.loads(self._exactly(n)), self._exactly(m)
-
-    def _exactly(self, n: int) -> bytes:
-        parts, left = [], n
-        while left:
-            try:
-                part = self.sock.recv(min(left, 1 << 20))
-            except OSError as e:
-                raise Disconnected from e
-            if not part:
-                raise Disconnected
-            parts.append(part)
-            left -= len(part)
-        return b"".join(parts)
-
-    def close(self) -> None:
-        self.sock.close()
 
 
 def counters_layout(workers: int, groups: int) -> Layout:

@@ -16,7 +16,9 @@ from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
 from accel_rl.errors import RunError
 from accel_rl.process import die_with_parent
-from accel_rl.samplers.channel import Bell, Control, Disconnected, WorkerSide
+from accel_rl.samplers.bell import Bell
+from accel_rl.samplers.channel import WorkerSide
+from accel_rl.samplers.control import Control, Disconnected
 from accel_rl.samplers.stepper import BUFFERS, GroupStepper
 
 

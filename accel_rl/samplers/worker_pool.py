@@ -17,7 +17,9 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig
 from accel_rl.errors import RunError
 from accel_rl.patience import Patience
-from accel_rl.samplers.channel import Bell, Control, Disconnected, ServerSide, Silent, counters_layout
+from accel_rl.samplers.bell import Bell
+from accel_rl.samplers.channel import ServerSide, Silent, counters_layout
+from accel_rl.samplers.control import Control, Disconnected
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.stepper import BUFFERS
 
