@@ -22,8 +22,6 @@ from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
 # Workers that share their cores with the action server give way to it: all of them wait for it. More than this gains
 # little, and other programs at nice 0 would leave the workers nothing.
 NICE_BESIDE_SERVER = 10
-
-
 # Environments of a group that is served beside another: for fewer, each thread would read a network's weights in vain.
 LEAST_BESIDE = 16
 
@@ -65,7 +63,8 @@ def grouping_of(config: TrainConfig, placement: Placement) -> Grouping:
     s, workers = config.sampler, placement.workers
     if s.unsynchronized:
         return Grouping(s.envs, workers, workers, own=True)
-    groups, apart = groups_of(config, placement), _serves_beside(config, placement)
+    groups = groups_of(config, placement)
+    apart = _serves_beside(config, placement) and s.envs % workers == 0
     if apart and s.groups is None and workers % 2 == 0 and s.envs >= 2 * LEAST_BESIDE:
         groups = 2
     return Grouping(s.envs, groups, workers, own=apart and groups > 1 and workers % groups == 0)

@@ -30,7 +30,7 @@ def no_process(monkeypatch):
         (["train", "accel_rl.algos.a2c:A2CConfig", "--game", "pong"], ["A2CConfig", "subclass"]),
         (["train", "a2c", "--env", "CartPol-v1"], ["CartPol-v1"]),
         (["train", "a2c", "--env", "CartPole-v1", "--game", "pong"], ["pong", "CartPole-v1"]),
-        ([*PONG, "--envs", "30", "--workers", "8", "--groups", "2"], ["B=30", "8 workers", "use 32"]),
+        ([*PONG, "--envs", "30", "--workers", "8", "--groups", "2"], ["B=30", "2 groups x 8 workers", "use 32"]),
         ([*PONG, "--envs", "15", "--groups", "2"], ["B=15", "2 groups", "use 16"]),
         ([*PONG, "--horizon", "0"], ["horizon 0", "at least 1"]),
         ([*PONG, "--envs", "0"], ["envs 0"]),
