@@ -64,6 +64,7 @@ class Asynchronous:
         self.rank, self.size, self._config = rank, config.size, config
         self._watch, self._until, self.lost = watch, until, list[int]()
         self._board, self._fd, self._from = board, central_fd, env_steps
+        self._totals = board.totals()
         self.peers = Clock(board, rank)
         self._pulls: PullingAgent | None = None
 
@@ -151,7 +152,8 @@ class Asynchronous:
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._board.add(self.rank, taken, updates, episodes)
-        return self._board.env_steps()
+        self._totals = self._board.totals()
+        return self._totals.env_steps
 
     def stops(self, asked: bool) -> bool:
         if self._watch and not asked and self._board.env_steps() < self._until:
@@ -165,7 +167,7 @@ class Asynchronous:
         pass
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        return self._board.report()
+        return self._board.recent(), self._totals.episodes, self._totals.updates
 
     @contextmanager
     def saving(self) -> Iterator[None]:

@@ -1,5 +1,7 @@
 """What free-running ranks tell each other: counters in shared memory, each written by one rank alone."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from accel_rl.data.shared_memory import Layout, SharedArrays
@@ -13,6 +15,14 @@ def share(window: int, ranks: int) -> int:
     """Of how many of each rank's last episodes an online score is the mean, to be that of about `window` in all: those
     of `window` a rank would reach as many times further back as there are ranks."""
     return -(-window // ranks)
+
+
+class Totals(NamedTuple):
+    """Of all ranks, at one moment."""
+
+    env_steps: int
+    episodes: int
+    updates: int
 
 
 class Board:
@@ -55,7 +65,12 @@ class Board:
 
     def env_steps(self) -> int:
         """Of all ranks, since the run's first."""
-        return int(self._run[1] + self._counts[:, _STEPS].sum())
+        return self.totals().env_steps
+
+    def totals(self) -> Totals:
+        """One reading, whatever the others count meanwhile: a row's env steps and its updates belong together."""
+        sums = self._counts.copy().sum(axis=0)
+        return Totals(int(self._run[1] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
         """Env steps that a rank has taken, over all its processes."""
@@ -64,24 +79,21 @@ class Board:
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
         """A rank has finished a cycle."""
         counts = self._counts[rank]
-        counts[_STEPS] += env_steps
-        counts[_UPDATES] = updates
         new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
         window, at = self._recent.shape[1], int(self._written[rank, 0])
         for i, episode in enumerate(list(episodes.recent)[len(episodes.recent) - new :] if new > 0 else ()):
             self._recent[rank, (at + i) % window] = episode
         self._written[rank, 0] = at + max(new, 0)
-        counts[_EPISODES] = episodes.count
+        counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates  # at once
 
-    def report(self) -> tuple[list[tuple[float, int]], int, int]:
-        """(score, length) of recent episodes, number of episodes and of updates, of all ranks."""
+    def recent(self) -> list[tuple[float, int]]:
+        """(score, length) of recent episodes, of all ranks."""
         window = self._recent.shape[1]
-        recent = [
+        return [
             (float(score), int(length))
             for rank, n in enumerate(self._written[:, 0])
             for score, length in self._recent[rank, : min(int(n), window)]
         ]
-        return recent, int(self._counts[:, _EPISODES].sum()), int(self._counts[:, _UPDATES].sum())
 
     def close(self) -> None:
         self._counts = self._run = self._recent = self._written = np.empty(0)

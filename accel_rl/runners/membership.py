@@ -41,7 +41,8 @@ class Membership(Protocol):
         """The leader is still at it."""
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        """(score, length) of the window's episodes, number of episodes and of updates, of all ranks together."""
+        """(score, length) of the window's episodes, number of episodes and of updates, of all ranks together, as
+        they were when the clock was read."""
 
     @contextmanager
     def saving(self) -> Iterator[None]:

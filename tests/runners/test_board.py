@@ -1,4 +1,7 @@
-from accel_rl.runners.asynchronous import Clock
+from dataclasses import replace
+
+from accel_rl.config import default_config
+from accel_rl.runners.asynchronous import Asynchronous, Clock
 from accel_rl.runners.board import Board
 from accel_rl.samplers.episodes import EpisodeTracker
 
@@ -19,8 +22,8 @@ def test_counts_are_of_all_ranks():
     board.add(1, 60, 2, tracker(5.0, 6.0, 7.0, 8.0))
     board.add(0, 40, 2, tracker(1.0, 2.0))
     assert board.begun and board.env_steps() == 1_140 and board.of_rank(0) == 80
-    recent, episodes, updates = board.report()
-    assert sorted(s for s, _ in recent) == [1.0, 2.0, 7.0, 8.0] and (episodes, updates) == (6, 4)  # 2 of each: about 3
+    assert sorted(s for s, _ in board.recent()) == [1.0, 2.0, 7.0, 8.0]  # 2 of each: about 3
+    assert board.totals() == (1_140, 6, 4)
     board.close()
 
 
@@ -29,7 +32,20 @@ def test_a_rank_that_was_replaced_goes_on_counting():
     board.add(0, 40, 5, tracker(1.0, 2.0))
     board.add(0, 40, 3, tracker(1.0, 9.0, 8.0))  # a new process, from an older checkpoint, with other episodes
     assert board.of_rank(0) == 80
-    assert {s for s, _ in board.report()[0]} == {1.0, 2.0, 8.0}
+    assert {s for s, _ in board.recent()} == {1.0, 2.0, 8.0}
+    board.close()
+
+
+def test_a_row_is_of_one_reading():
+    """Whatever other ranks count between the clock and the row."""
+    board = Board.create(2, window=3)
+    board.begin(0)
+    config = replace(default_config("a2c").group, ranks=2, update="async")
+    rank = Asynchronous(0, config, board, -1, None)
+    assert rank.clock(0, 40, tracker(1.0), 1) == 40
+    board.add(1, 60, 2, tracker(5.0, 6.0))
+    assert rank.report(tracker(), 0)[1:] == (1, 1)
+    assert rank.clock(40, 40, tracker(1.0), 2) == 140 and rank.report(tracker(), 0)[1:] == (3, 4)
     board.close()
 
 
