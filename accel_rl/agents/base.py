@@ -1,7 +1,9 @@
 """What a sampler asks of an agent."""
 
+from collections.abc import Hashable
 from typing import Any, Protocol
 
+import torch.nn.modules.module
 from torch import Tensor, nn
 
 from accel_rl.data.memory import Memory
@@ -22,6 +24,10 @@ class Agent(Protocol):
         """Whether `act` may be called from several threads at once, for different environments: it changes nothing of
         its own. Else one waits for the other."""
 
+    def recordable(self) -> Hashable | None:
+        """What `act` depends on beside observations, numbers and the parameters' values; None where it has to be called
+        at every step. Else compiled calls that it has led to may be made again in its place (`RecordedActs`)."""
+
     state_size: int
     """Floats that the agent remembers per environment from step to step; 0: it has no memory."""
 
@@ -40,3 +46,13 @@ class Agent(Protocol):
         """What acting depends on beside the parameters (an exploration schedule, say)."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+def does_nothing_else(model: nn.Module) -> bool:
+    """Whether a forward pass only computes: all modules are this package's or torch's, and nobody listens to them."""
+    if torch.nn.modules.module._has_any_global_hook():
+        return False
+    for m in model.modules():
+        if type(m).__module__.split(".")[0] not in ("accel_rl", "torch") or m._forward_hooks or m._forward_pre_hooks:
+            return False
+    return True

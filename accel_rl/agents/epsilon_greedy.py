@@ -1,12 +1,15 @@
 """The best action by value, and now and then any."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from accel_rl.agents.base import does_nothing_else
 from accel_rl.data.memory import Memory
 from accel_rl.models.q_network import QNetwork
+from accel_rl.ops import host
 
 
 class EpsilonGreedyAgent:
@@ -18,8 +21,23 @@ class EpsilonGreedyAgent:
     state_size = 0
 
     def __init__(self, model: QNetwork, epsilon: float | Tensor = 1.0, epsilon_evaluation: float = 0.05):
-        self.model, self.epsilon, self.epsilon_evaluation = model, epsilon, epsilon_evaluation
+        self.model, self.epsilon_evaluation = model, epsilon_evaluation
+        self.epsilon = epsilon
         self.explores = True  # a noisy network acts with its noise, too
+
+    @property
+    def epsilon(self) -> float | Tensor:
+        return self._epsilon
+
+    @epsilon.setter
+    def epsilon(self, value: float | Tensor) -> None:
+        self._epsilon = value
+        each = torch.as_tensor(value, dtype=torch.float32)
+        held = getattr(self, "_each", None)
+        if held is not None and (held.shape, held.device) == (each.shape, each.device):
+            held.copy_(each)  # in its place: recorded calls read it there
+        else:
+            self._each = each.clone()
 
     @property
     def observes(self) -> bool:
@@ -40,7 +58,11 @@ class EpsilonGreedyAgent:
         assert obs is not None
         if self.model.noisy and self.explores:
             self.model.resample(_noise(uniform))
-        best = self.model.q(obs, noise=self.explores).argmax(-1)
+        q = self.model.q(obs, noise=self.explores)
+        action = host.epsilon_greedy(q, uniform, self._each[b] if self._each.dim() else self._each)
+        if action is not None:
+            return action, {}
+        best = q.argmax(-1)
         if isinstance(epsilon, float) and epsilon <= 0:
             return best, {}
         # the same number tells whether to explore and, stretched to [0, 1), where
@@ -48,6 +70,10 @@ class EpsilonGreedyAgent:
 
     def _any(self, uniform: Tensor) -> Tensor:
         return (uniform * self.model.n_actions).long().clamp_(max=self.model.n_actions - 1)
+
+    def recordable(self) -> Hashable | None:
+        plain = type(self).act is EpsilonGreedyAgent.act and not self.model.noisy and does_nothing_else(self.model)
+        return (self._each.data_ptr(),) if plain else None
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
         """The same network with the epsilon of evaluations (0, if greedy)."""

@@ -23,6 +23,9 @@ class RandomAgent:
         """uniform [N] -> (action [N], nothing)."""
         return (uniform * self.n_actions).long().clamp_(max=self.n_actions - 1), {}
 
+    def recordable(self) -> None:
+        """Never asked step by step."""
+
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
         return self
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from accel_rl.ops.calls import recording
+
 
 class Place(NamedTuple):
     """Where a layer's output [n, ...] goes (`known` False), or lies already."""
@@ -72,7 +74,19 @@ class KeptOutputs:
             if out is None or (out.shape, out.dtype) != (whole, dtype):
                 out = self._outputs[layer] = torch.zeros(whole, dtype=dtype)
             self._written[layer] = self._written.get(layer, 0) + shape[0]
+        if (calls := recording()) is not None:
+            calls.places.append((layer, shape[0]))
         return Place(out[first : first + shape[0]], False)
+
+    def outputs(self, layer: nn.Module) -> Tensor:
+        """[T * B, ...], what that layer has a `place` in."""
+        return self._outputs[layer]
+
+    def written(self, places: list[tuple[nn.Module, int]]) -> None:
+        """So many cells of each of the layers, by calls that were recorded."""
+        with self._counting:
+            for layer, n in places:
+                self._written[layer] = self._written.get(layer, 0) + n
 
 
 class _Now(threading.local):  # one thread may act while another learns

@@ -13,7 +13,7 @@ from accel_rl.models.linear import Linear
 from accel_rl.models.precision import input_dtype, wide
 from accel_rl.ops.first_layer import first_layer, has_first_layer
 from accel_rl.ops.float_layer import float_layer, has_float_layer
-from accel_rl.ops.host import channels_last
+from accel_rl.ops.host import channels_last, relu_
 from accel_rl.ops.tile_layer import has_tile_layer, tile_layer
 
 
@@ -80,7 +80,7 @@ class ConvNet(nn.Module):
             x = convolution(x)
         # in the order of channels-last memory, so that nothing is moved, forward or backward
         x = x.permute(0, 2, 3, 1).flatten(1)
-        return x if self.fc_0 is None else torch.relu_(wide(self.fc_0, x))
+        return x if self.fc_0 is None else relu_(wide(self.fc_0, x))
 
 
 class A3CNet(ConvNet):

@@ -56,7 +56,6 @@ private:
 // pictures [N, S, H, W] uint8, `stride` bytes apart, weight [D, S, 8, 8], bias [D] -> out [N, rows, columns, D], of pictures / 255.
 inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address weight, address bias, address out,
                         int threads) {
-    py::gil_scoped_release nogil;
     relu_convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(S, H, W, D, at<const std::uint8_t>(pictures), stride),
                       at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), threads);
 }
@@ -64,7 +63,6 @@ inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64
 // grad and out [N, rows, columns, D] -> d_weight [D, S, 8, 8] by pictures of 0 to 255, d_bias [D].
 inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
                              address d_weight, address d_bias, int threads) {
-    py::gil_scoped_release nogil;
     relu_convolutions_back(N, Stacks(S, H, W, D, at<const std::uint8_t>(pictures), stride), at<const float>(grad),
                            at<const float>(out), nullptr, nullptr, at<float>(d_weight), at<float>(d_bias), threads);
 }

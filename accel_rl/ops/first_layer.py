@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from accel_rl.ops.calls import call
 from accel_rl.ops.host import compiled, in_planes
 
 
@@ -42,8 +43,8 @@ class _FirstLayer(torch.autograd.Function):
         if known:
             return out.permute(0, 3, 1, 2)
         weight, bias = weight.contiguous(), bias.contiguous()
-        addresses = obs.data_ptr(), obs.stride(0), weight.data_ptr(), bias.data_ptr(), out.data_ptr()
-        compiled().first_layer(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+        tensors = obs, obs.stride(0), weight, bias, out
+        call(compiled(), "first_layer", *ctx.size, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -53,6 +54,6 @@ class _FirstLayer(torch.autograd.Function):
         _, stack, _, _, channels = ctx.size
         grad = grad.permute(0, 2, 3, 1).contiguous()  # as it comes, if the next layer works on channels-last
         weight, bias = grad.new_empty(channels, stack, 8, 8), grad.new_empty(channels)
-        addresses = obs.data_ptr(), obs.stride(0), grad.data_ptr(), out.data_ptr(), weight.data_ptr(), bias.data_ptr()
-        compiled().first_layer_back(*ctx.size, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+        tensors = obs, obs.stride(0), grad, out, weight, bias
+        call(compiled(), "first_layer_back", *ctx.size, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         return None, weight.div_(255), bias, None

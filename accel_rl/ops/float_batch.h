@@ -1,7 +1,5 @@
 // Batches through float32 layers, on torch's threads.
 #pragma once
-#include <pybind11/pybind11.h>
-
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -15,8 +13,6 @@
 #include "threads.h"
 
 namespace accel {
-
-namespace py = pybind11;
 
 inline FloatLayer float_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
@@ -178,7 +174,6 @@ void relu_convolutions_back(i64 N, const Input& input, const float* grad, const 
 // input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
 inline void float_layer(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
                         int threads) {
-    py::gil_scoped_release nogil;
     relu_convolutions(N, geometry, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
                       at<const float>(bias), at<float>(out), threads);
 }
@@ -186,7 +181,6 @@ inline void float_layer(i64 N, const Geometry& geometry, address input, address 
 // -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
 inline void float_layer_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
                              address d_input, address d_weight, address d_bias, int threads) {
-    py::gil_scoped_release nogil;
     relu_convolutions_back(N, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(grad),
                            at<const float>(out), at<const float>(weight), at<float>(d_input), at<float>(d_weight),
                            at<float>(d_bias), threads);

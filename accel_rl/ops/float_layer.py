@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from accel_rl.ops.calls import call
 from accel_rl.ops.host import compiled
 
 
@@ -50,8 +51,8 @@ class _FloatLayer(torch.autograd.Function):
             out = torch.empty(N, (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1, D)
         weight, bias = weight.contiguous(), bias.contiguous()
         if not known:
-            addresses = x.data_ptr(), weight.data_ptr(), bias.data_ptr(), out.data_ptr()
-            compiled().float_layer(N, ctx.geometry, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+            tensors = x, weight, bias, out
+            call(compiled(), "float_layer", N, ctx.geometry, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         ctx.save_for_backward(x, weight, out)
         return out.permute(0, 3, 1, 2)
 
@@ -63,9 +64,6 @@ class _FloatLayer(torch.autograd.Function):
         grad = grad.permute(0, 2, 3, 1).contiguous()  # as it comes, if the next layer works on channels-last
         d_x = torch.empty(len(x), H, W, C) if ctx.needs_input_grad[0] else None
         d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)
-        read = x.data_ptr(), grad.data_ptr(), out.data_ptr(), weight.data_ptr()
-        written = 0 if d_x is None else d_x.data_ptr(), d_weight.data_ptr(), d_bias.data_ptr()
-        compiled().float_layer_back(  # type: ignore[union-attr]
-            len(x), ctx.geometry, *read, *written, torch.get_num_threads()
-        )
+        tensors = x, grad, out, weight, d_x, d_weight, d_bias
+        call(compiled(), "float_layer_back", len(x), ctx.geometry, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None

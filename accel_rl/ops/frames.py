@@ -31,14 +31,14 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
     """
     if stack == 1:
         return frames[t : t + T, b].flatten(0, 1)
-    cells = _cells(t, T, *b.indices(frames.shape[1]), frames.device)
-    return gather_stacks(frames, *cells, age[t : t + T, b].flatten(), stack)
+    cells = _cells(T, *b.indices(frames.shape[1]), frames.device)
+    return gather_stacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
 @functools.lru_cache(1024)  # the same ones in each rollout; to put them together takes as long as copying a few stacks
-def _cells(t: int, T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(t, b) [T * n] each."""
-    rows, columns = torch.arange(t, t + T, device=device), torch.arange(start, stop, step, device=device)
+def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(t, b) [T * n] each, of the first T steps."""
+    rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)
     return rows.repeat_interleave(len(columns)), columns.repeat(T)
 
 

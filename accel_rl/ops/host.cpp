@@ -1,12 +1,13 @@
 // What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (first_layer.h,
 // float_batch.h) and bfloat16 (tile_batch.h), wide layers of few rows (wide_layer.h), copies past the cache (stream.h), sums
-// (sum.h), actions (choose.h).
+// (sum.h), actions (choose.h), and several of them in one call (calls.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <vector>
 
 #include "address.h"
+#include "calls.h"
 #include "choose.h"
 #include "first_layer.h"
 #include "pictures.h"
@@ -47,21 +48,31 @@ PYBIND11_MODULE(_host, m) {
     m.def("use_team", [](address parallel) { accel::team() = reinterpret_cast<accel::Team>(parallel); });
     m.def("weighted_sum", &sum_of);
     m.def("sum_of_squares", &squares);
-    m.def("choose", &accel::choose);
-    m.def("gather_stacks", &gather_stacks);
-    m.def("channels_last", &channels_last);
+    define<&accel::choose>(m, "choose");
+    define<&accel::epsilon_greedy>(m, "epsilon_greedy");
+    define<&accel::copy>(m, "copy");
+    define<&accel::relu>(m, "relu");
+    define<&gather_stacks>(m, "gather_stacks");
+    define<&channels_last>(m, "channels_last");
     m.def("has_first_layer", &accel::has_first_layer);
 #if ACCEL_X86
-    m.def("first_layer", &first_layer);
-    m.def("first_layer_back", &first_layer_back);
-    m.def("float_layer", &float_layer);
-    m.def("wide_layer", &wide_layer);
-    m.def("float_layer_back", &float_layer_back);
+    define<&first_layer>(m, "first_layer");
+    define<&first_layer_back>(m, "first_layer_back");
+    define<&float_layer>(m, "float_layer");
+    define<&wide_layer>(m, "wide_layer");
+    define<&float_layer_back>(m, "float_layer_back");
 #endif
     m.def("has_tiles", &accel::has_tiles);
-    m.def("tile_layer", &tile_layer);
-    m.def("tile_layer_back", &tile_layer_back);
+    define<&tile_layer>(m, "tile_layer");
+    define<&tile_layer_back>(m, "tile_layer_back");
     m.def("stream", &stream_to);
+    py::class_<Calls>(m, "Calls")
+        .def(py::init<>())
+        .def("add", &Calls::add)
+        .def("settle", &Calls::settle)
+        .def("move", &Calls::move)
+        .def("run", &Calls::run, py::call_guard<py::gil_scoped_release>())
+        .def("__len__", &Calls::size);
     py::class_<HostRing>(m, "HostRing")
         .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())
         .def("sampleable", &HostRing::sampleables)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.hardware import say_once
+from accel_rl.ops.calls import call
 
 
 def compiled() -> ModuleType | None:
@@ -48,10 +49,7 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
     out = frames.new_empty(len(t), stack, *frames.shape[2:])
     t, b, age = t.long().contiguous(), b.long().contiguous(), age.to(torch.uint8).contiguous()
     strides = frames.stride(0) * size, frames.stride(1) * size
-    where = t.data_ptr(), b.data_ptr(), age.data_ptr()
-    module.gather_stacks(
-        len(t), stack, each, frames.data_ptr(), *strides, *where, out.data_ptr(), torch.get_num_threads()
-    )
+    call(module, "gather_stacks", len(t), stack, each, frames, *strides, t, b, age, out, torch.get_num_threads())
     return out
 
 
@@ -75,8 +73,8 @@ def channels_last(pictures: Tensor, dtype: torch.dtype) -> Tensor:
     if module is None:
         return pictures.to(dtype, memory_format=torch.channels_last)
     out = torch.empty(pictures.shape, dtype=dtype, memory_format=torch.channels_last)
-    source, size, bfloat16 = pictures.data_ptr(), (n, stack, height * width), dtype == torch.bfloat16
-    module.channels_last(*size, source, pictures.stride(0), out.data_ptr(), bfloat16, torch.get_num_threads())
+    source, bfloat16 = (pictures, pictures.stride(0)), dtype == torch.bfloat16
+    call(module, "channels_last", n, stack, height * width, *source, out, bfloat16, torch.get_num_threads())
     return out
 
 
@@ -114,8 +112,40 @@ def choose(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor] | None:
         return None
     logits, uniform = logits.contiguous(), uniform.contiguous()
     action, log_prob = uniform.new_empty(len(uniform), dtype=torch.int64), torch.empty_like(uniform)
-    module.choose(*logits.shape, logits.data_ptr(), uniform.data_ptr(), action.data_ptr(), log_prob.data_ptr())
+    call(module, "choose", *logits.shape, logits, uniform, action, log_prob)
     return action, log_prob
+
+
+def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor | None:
+    """q [N, A], uniform [N] in [0, 1), epsilon [N] or [] -> action [N]: any, where uniform is below epsilon, by how far
+    it is; else the first of the highest value. None as for `choose`."""
+    plain = q.device.type == "cpu" and q.dtype == uniform.dtype == epsilon.dtype == torch.float32 and q.dim() == 2
+    module = compiled() if plain else None
+    if module is None:
+        return None
+    q, uniform, epsilon = q.contiguous(), uniform.contiguous(), epsilon.contiguous()
+    action = torch.empty(len(q), dtype=torch.int64)
+    call(module, "epsilon_greedy", *q.shape, q, uniform, epsilon, epsilon.dim(), action)
+    return action
+
+
+def relu_(x: Tensor) -> Tensor:
+    """In place, x [...]."""
+    plain = x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
+    module = compiled() if plain and not (torch.is_grad_enabled() and x.requires_grad) else None
+    if module is None:
+        return torch.relu_(x)
+    call(module, "relu", x.numel(), x)
+    return x
+
+
+def copy_(out: Tensor, source: Tensor) -> None:
+    """out [n] = source [n]."""
+    module = compiled() if _alike(out, source) else None
+    if module is None:
+        out.copy_(source)
+    else:
+        call(module, "copy", source.nbytes, source, out)
 
 
 def l2_norm(x: Tensor) -> float | None:

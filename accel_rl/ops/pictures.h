@@ -1,8 +1,6 @@
 // Pictures of bytes on their way from a rollout into a network: stacks of frames, and numbers in channels-last order for a
 // library's convolution.
 #pragma once
-#include <pybind11/pybind11.h>
-
 #include <cstring>
 #include <functional>
 
@@ -12,13 +10,10 @@
 
 namespace accel {
 
-namespace py = pybind11;
-
 // frames.py's gather_stacks. frames: `row` bytes from one step to the next, `column` from one environment to the next;
 // t, b [N] int64, age [N] uint8 -> out [N, S, bytes].
 inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column, address t, address b, address age,
                           address out, int threads) {
-    py::gil_scoped_release nogil;
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         char* next = at<char>(out) + from * S * bytes;
         for (i64 i = from; i < to; i++) {
@@ -36,7 +31,6 @@ inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 
 
 // pictures [N, S, pixels] uint8, `stride` bytes apart, to [N, pixels, S] of float32 or bfloat16.
 inline void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, address out, bool bfloat16, int threads) {
-    py::gil_scoped_release nogil;
     const size_t size = size_t(S * pixels);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         for (i64 i = from; i < to; i++) {

@@ -1,7 +1,5 @@
 // Batches through layers in tile registers, on torch's threads.
 #pragma once
-#include <pybind11/pybind11.h>
-
 #include <algorithm>
 #include <functional>
 #include <list>
@@ -12,8 +10,6 @@
 #include "tile_gradient.h"
 
 namespace accel {
-
-namespace py = pybind11;
 
 inline TileLayer tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
@@ -89,7 +85,6 @@ void tile_convolutions_back(const Any&...) {}
 // input: `stride` numbers apart, bytes [4, H, W] or bfloat16 [H, W, Ci] -> out [N, rows, columns, Co] bfloat16.
 inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
                        address out, int threads) {
-    py::gil_scoped_release nogil;
     const auto all = [&](const auto* numbers) {
         tile_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), at<const float>(bias), at<bf16>(out), threads);
     };
@@ -99,7 +94,6 @@ inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, address inpu
 // -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0.
 inline void tile_layer_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
-    py::gil_scoped_release nogil;
     if (bytes)
         tile_convolutions_back(N, geometry, at<const std::uint8_t>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
                                threads);

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from accel_rl.ops.calls import call
 from accel_rl.ops.host import compiled, in_planes
 
 
@@ -59,8 +60,8 @@ class _TileLayer(torch.autograd.Function):
             out = torch.empty(N, rows, columns, D, dtype=torch.bfloat16)
         (numbers, tiles), b = _packed(weight, s, ctx.bytes), bias.contiguous()
         if not known:
-            addresses = x.data_ptr(), x.stride(0), tiles.data_ptr(), b.data_ptr(), out.data_ptr()
-            compiled().tile_layer(N, ctx.geometry, ctx.bytes, *addresses, torch.get_num_threads())  # type: ignore[union-attr]
+            tensors = x, x.stride(0), tiles, b, out
+            call(compiled(), "tile_layer", N, ctx.geometry, ctx.bytes, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         ctx.save_for_backward(x, out, numbers)
         return out.permute(0, 3, 1, 2)
 
@@ -75,11 +76,9 @@ class _TileLayer(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             tiles, d_x = numbers[order.back], torch.empty(len(x), H, W, C, dtype=torch.bfloat16)
         d_tiles, d_bias = torch.empty(order.sums), torch.empty(D)
-        read = x.data_ptr(), x.stride(0), grad.data_ptr(), out.data_ptr()
-        compiled().tile_layer_back(  # type: ignore[union-attr]
-            len(x), ctx.geometry, ctx.bytes, *read, 0 if tiles is None else tiles.data_ptr(),
-            0 if d_x is None else d_x.data_ptr(), d_tiles.data_ptr(), d_bias.data_ptr(), torch.get_num_threads(),
-        )  # fmt: skip
+        tensors = x, x.stride(0), grad, out, tiles, d_x, d_tiles, d_bias
+        kind = len(x), ctx.geometry, ctx.bytes
+        call(compiled(), "tile_layer_back", *kind, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         d_weight = d_tiles[order.gradient].view(D, C, k, k)
         if ctx.bytes:
             d_weight.div_(255)

@@ -6,8 +6,6 @@
 // An output's sixteen sums, one for each k modulo 16, are added up at its end: its bits depend neither on how many rows
 // there are nor on the threads.
 #pragma once
-#include <pybind11/pybind11.h>
-
 #include <algorithm>
 
 #include "address.h"
@@ -69,7 +67,6 @@ ACCEL_AVX512 void wide_outputs(const Wide& w, i64 g) {
 
 // x [N, K], weight [G, K], bias [G] -> out [N, G]; N at most WIDE_ROWS, K a multiple of 16.
 inline void wide_layer(i64 N, i64 K, i64 G, address x, address weight, address bias, address out, int threads) {
-    pybind11::gil_scoped_release nogil;
     const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
     constexpr i64 SIX = 6;
     share((G + SIX - 1) / SIX, threads, [&](i64 from, i64 to) {

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from accel_rl.ops.calls import call
 from accel_rl.ops.host import compiled
 
 MOST_ROWS = 64  # ops/wide_layer.h
@@ -25,9 +26,7 @@ def wide_layer(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = Non
     if module is None or not module.has_first_layer():
         return None
     out = torch.empty(len(x), len(weight)) if out is None else out
-    size = len(x), x.shape[1], len(weight)
-    addresses = x.data_ptr(), weight.data_ptr(), bias.data_ptr(), out.data_ptr()
-    module.wide_layer(*size, *addresses, torch.get_num_threads())
+    call(module, "wide_layer", *x.shape, len(weight), x, weight, bias, out, torch.get_num_threads())
     return out
 
 

@@ -12,7 +12,9 @@ from accel_rl.data.memory import Memory
 from accel_rl.data.rollout import Rollout
 from accel_rl.hardware import pin
 from accel_rl.models.precision import Precision, multiplying_in
+from accel_rl.ops.host import copy_
 from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.recorded_acts import RecordedActs
 
 
 def chosen(agent: Agent) -> bool:
@@ -43,6 +45,7 @@ class ActionServer:
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self._kept = KeptOutputs() if keep and self.device.type == "cpu" else None
+        self._acts = RecordedActs(self._groups, self._kept) if self.device.type == "cpu" else None
         for rollout in self.rollouts:
             rollout.kept = self._kept  # of the newest of them
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
@@ -73,30 +76,43 @@ class ActionServer:
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         self._fetch_first(buffer)
+        if self._acts is not None:
+            for name, x in (item for other in self.rollouts for item in other.recorded.items()):
+                if name not in rollout.recorded:
+                    rollout.recorded[name] = torch.zeros_like(x)
+            self._acts.begin(agent, rollout, uniform, torch.is_autocast_enabled("cpu"))
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int) -> None:
         """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded.
 
         For several groups at once, from a thread each.
         """
-        rollout, b = self.rollouts[buffer], self._groups[group]
+        b = self._groups[group]
         if t:
             self._fetch(buffer, t, b)
         if self._cores:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
+        if self._acts is None:
+            self._act(agent, buffer, t, b)
+        elif not self._acts.again(t, group):
+            with self._acts.recording(t, group):
+                self._act(agent, buffer, t, b)
+
+    def _act(self, agent: Agent, buffer: int, t: int, b: slice) -> None:
+        rollout = self.rollouts[buffer]
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
         obs: Any = rollout.observations(t, b=b) if agent.observes else None  # a memory alone may choose
         keeping = nullcontext() if self._kept is None else self._kept.writing(t * rollout.B + b.start)
         alone = nullcontext() if agent.reentrant else self._alone
         with multiplying_in(self._precision, self.device), keeping, alone:
             action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
-        self.host[buffer].action[t, b] = action  # synchronises on a GPU: the actions are needed now
+        copy_(self.host[buffer].action[t, b], action)  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:
                 whole = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
                 rollout.recorded.setdefault(name, whole)  # in one piece: another thread may come first
-            rollout.recorded[name][t, b] = value
+            copy_(rollout.recorded[name][t, b], value)
 
     def finish(self, buffer: int) -> Rollout:
         """The rollout on the device, after its last step."""

@@ -161,3 +161,33 @@ def test_it_compiles_for_a_cpu_that_is_no_x86():
         text=True,
     )
     assert not done.returncode and not done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "epsilon", [torch.tensor(0.0), torch.tensor(0.37), torch.tensor(1.0), torch.linspace(0, 1, 500)]
+)
+def test_epsilon_greedy_is_what_torch_chooses(epsilon):
+    q, uniform = torch.randn(500, 7), torch.rand(500)
+    q[::5] = q[::5].round()  # with ties
+    q[3, 4] = q[9, 2] = q[9, 5] = float("nan")
+    uniform[:3] = torch.tensor([0.0, 1 - 2**-24, 0.37])
+    anything = (uniform / epsilon * 7).long().clamp_(max=6)
+    want = torch.where(uniform < epsilon, anything, q.argmax(-1))
+    assert torch.equal(host.epsilon_greedy(q, uniform, epsilon), want)
+    assert host.epsilon_greedy(q.double(), uniform, epsilon) is None
+
+
+def test_relu_and_copy():
+    x = torch.randn(1000)
+    x[7], x[8] = float("nan"), float("-inf")
+    want, y = torch.relu(x), x.clone()
+    assert host.relu_(y) is y and torch.equal(y.nan_to_num(5.0), want.nan_to_num(5.0))
+    loss = host.relu_(torch.ones(3, requires_grad=True) * -1).sum()
+    loss.backward()
+    for out, source in (
+        (torch.zeros(1000), x),
+        (torch.zeros(1000, dtype=torch.float64), x),
+        (torch.zeros(2000)[::2], x),
+    ):
+        host.copy_(out, source)
+        assert torch.equal(out.float().nan_to_num(5.0), x.nan_to_num(5.0))

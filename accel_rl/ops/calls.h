@@ -1,0 +1,121 @@
+// Calls of this module's functions, written down once and made again in one piece: a network that acts does the same at every
+// step, and what Python does between its layers takes a third as long as they do, and keeps other threads from theirs.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "address.h"
+
+namespace accel {
+
+using i64 = std::int64_t;
+
+// A function of numbers and addresses, called with all of them in a row.
+struct Callable {
+    void (*function)(const i64* numbers);
+    std::vector<bool> addresses;  // which of the numbers are
+};
+
+inline std::map<std::string, Callable>& callables() {
+    static std::map<std::string, Callable> all;
+    return all;
+}
+
+template <class T>
+struct Argument {
+    static constexpr size_t numbers = 1;
+    static T take(const i64*& next) { return static_cast<T>(*next++); }
+};
+
+template <>
+struct Argument<Geometry> {
+    static constexpr size_t numbers = std::tuple_size_v<Geometry>;
+    static Geometry take(const i64*& next) {
+        Geometry g;
+        for (i64& number : g) number = *next++;
+        return g;
+    }
+};
+
+template <auto F, class... A>
+Callable callable(void (*)(A...)) {
+    std::vector<bool> addresses;
+    (addresses.insert(addresses.end(), Argument<std::decay_t<A>>::numbers, std::is_same_v<std::decay_t<A>, address>), ...);
+    return {[](const i64* next) { std::apply(F, std::tuple<std::decay_t<A>...>{Argument<std::decay_t<A>>::take(next)...}); },
+            addresses};
+}
+
+// F under that name, for Python and for `Calls`; it runs without the GIL.
+template <auto F>
+void define(pybind11::module_& m, const char* name) {
+    m.def(name, F, pybind11::call_guard<pybind11::gil_scoped_release>());
+    callables()[name] = callable<F>(F);
+}
+
+// Some of the addresses lie in regions of memory that are another's at another turn: region r begins at begin + turn * step.
+class Calls {
+public:
+    struct Region {
+        address begin;
+        i64 step;
+    };
+
+    void add(const std::string& name, const std::vector<i64>& numbers) {
+        const Callable& f = callables().at(name);
+        if (numbers.size() != f.addresses.size()) throw std::invalid_argument(name + ": not so many numbers");
+        calls_.push_back({f.function, numbers_.size()});
+        numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
+        addresses_.insert(addresses_.end(), f.addresses.begin(), f.addresses.end());
+    }
+
+    // The regions [begin, begin + bytes), in which what was written down has happened.
+    void settle(const std::vector<std::pair<address, i64>>& regions) {
+        for (size_t i = 0; i < numbers_.size(); i++) {
+            for (size_t r = 0; addresses_[i] && r < regions.size(); r++) {
+                const i64 offset = i64(address(numbers_[i]) - regions[r].first);
+                if (address(numbers_[i]) >= regions[r].first && offset < regions[r].second) {
+                    moving_.push_back({i, r, offset});
+                    break;
+                }
+            }
+        }
+        regions_.resize(regions.size());
+    }
+
+    // Where the regions are from now on.
+    void move(const std::vector<std::pair<address, i64>>& regions) {
+        if (regions.size() != regions_.size()) throw std::invalid_argument("not so many regions");
+        for (size_t r = 0; r < regions.size(); r++) regions_[r] = {regions[r].first, regions[r].second};
+    }
+
+    void run(i64 turn) {
+        for (const Moving& m : moving_) numbers_[m.number] = i64(regions_[m.region].begin) + turn * regions_[m.region].step + m.offset;
+        for (const Call& call : calls_) call.function(numbers_.data() + call.numbers);
+    }
+
+    size_t size() const { return calls_.size(); }
+
+private:
+    struct Call {
+        void (*function)(const i64*);
+        size_t numbers;
+    };
+    struct Moving {
+        size_t number, region;
+        i64 offset;
+    };
+    std::vector<Call> calls_;
+    std::vector<i64> numbers_;
+    std::vector<bool> addresses_;
+    std::vector<Moving> moving_;
+    std::vector<Region> regions_;
+};
+
+}  // namespace accel

@@ -1,0 +1,99 @@
+"""Acting again as before: compiled calls in a row, without the Python between them."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from torch import Tensor
+
+from accel_rl.agents.base import Agent
+from accel_rl.data.kept import KeptOutputs
+from accel_rl.data.rollout import Rollout
+from accel_rl.ops.calls import Recording
+from accel_rl.ops.host import compiled
+
+
+class _Region(NamedTuple):
+    """Memory that is another one's at every step t: from begin + t * step, so many bytes."""
+
+    begin: int
+    step: int
+    bytes: int
+
+    @classmethod
+    def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_Region":
+        """Environments b of x [T, B, ...], in the rows from t."""
+        size, n = x.itemsize, b.stop - b.start
+        step = x.stride(0) * size
+        return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
+
+
+class RecordedActs:
+    """For each group of environments, on the host: what an agent's `act` and all around it called at one step, from
+    the group's frames to its actions, and what is made again of it at the other steps.
+
+    Like a CUDA graph: the numbers are the same, what Python and torch do between the layers is gone, and no thread
+    waits for the interpreter. An agent that has more to do than compute (`Agent.recordable`), or that needs more than
+    what is compiled here, is called at every step.
+    """
+
+    def __init__(self, groups: Sequence[slice], kept: KeptOutputs | None):
+        self._groups, self._kept = groups, kept
+        self._recorded: dict[int, tuple[Recording, list[str]]] = {}  # with the names of what the agent notes
+        self._others: dict[int, set[str]] = {}  # of groups whose agent cannot be recorded: what it does beside
+        self._of: Hashable | None = None
+        self._served: set[int] = set()  # groups, since the agent is another
+
+    def begin(self, agent: Agent, rollout: Rollout, uniform: Tensor, settings: Hashable) -> None:
+        """A rollout of that agent follows. settings: whatever else its actions depend on."""
+        recordable = getattr(agent, "recordable", None)
+        how = None if recordable is None or compiled() is None else recordable()
+        if how is not None:
+            how = how, settings, agent.model, tuple(p.data_ptr() for p in agent.model.parameters())
+        if how != self._of:
+            self._of = how
+            for of_agent in (self._recorded, self._others, self._served):
+                of_agent.clear()
+        self._rollout, self._uniform = rollout, uniform
+        for group, (recording, names) in self._recorded.items():
+            recording.calls.move([(r.begin, r.step) for r in self._regions(group, recording, names)])
+
+    def again(self, t: int, group: int) -> bool:
+        """Act for the group at step t, if it has been recorded how."""
+        if group not in self._recorded:
+            return False
+        recording, _ = self._recorded[group]
+        recording.calls.run(t)
+        if self._kept is not None:
+            self._kept.written(recording.places)
+        return True
+
+    @contextmanager
+    def recording(self, t: int, group: int) -> Iterator[None]:
+        """While the agent acts for the group at step t, from the second time on."""
+        module = compiled()
+        if self._of is None or module is None or group in self._others or group not in self._served:
+            self._served.add(group)
+            yield
+            return
+        self._rollout.observations(t, b=self._groups[group])  # what it looks up is then there
+        with Recording(module) as recording:
+            yield
+        if recording.others:
+            self._others[group] = recording.others
+            return
+        names = list(self._rollout.recorded)
+        regions = self._regions(group, recording, names)
+        recording.calls.settle([(r.begin + t * r.step, r.bytes) for r in regions])
+        recording.calls.move([(r.begin, r.step) for r in regions])
+        self._recorded[group] = recording, names
+
+    def _regions(self, group: int, recording: Recording, names: list[str]) -> list[_Region]:
+        r, b = self._rollout, self._groups[group]
+        regions = [_Region.of(r.frames, slice(0, r.B), r.stack)]  # whole rows: an index says which environment's
+        regions += [_Region.of(x, b) for x in (r.age, self._uniform, r.action)]
+        regions += [_Region.of(r.recorded[name], b) for name in names]
+        if self._kept is not None:
+            kept = (self._kept.outputs(layer) for layer, _ in recording.places)
+            regions += [_Region.of(x.unflatten(0, (r.T, r.B)), b) for x in kept]
+        return regions
