@@ -10,7 +10,10 @@ from accel_rl.data.memory import Memory
 
 
 class Agent(Protocol):
-    """`act` turns a batch of observations into actions; the randomness comes from outside, one number a step."""
+    """`act` turns a batch of observations into actions; the randomness comes from outside, one number a step.
+
+    Where it has a `refresh(b)`, that is called before each act for the environments b: parameters may be others then.
+    """
 
     @property
     def model(self) -> nn.Module: ...
@@ -48,11 +51,14 @@ class Agent(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-def does_nothing_else(model: nn.Module) -> bool:
-    """Whether a forward pass only computes: all modules are this package's or torch's, and nobody listens to them."""
+def unchanged(agent: Any, kind: type) -> bool:
+    """Whether it acts as `kind` does, and its network's forward pass only computes: all modules are this package's or
+    torch's, and nobody listens to them."""
     if torch.nn.modules.module._has_any_global_hook():
         return False
-    for m in model.modules():
-        if type(m).__module__.split(".")[0] not in ("accel_rl", "torch") or m._forward_hooks or m._forward_pre_hooks:
+    for m in agent.model.modules():
+        ours = type(m).__module__.split(".")[0] in ("accel_rl", "torch") and "forward" not in vars(m)
+        if not ours or m._forward_hooks or m._forward_pre_hooks:
             return False
-    return True
+    names = [name for name in ("act", "forward") if hasattr(kind, name)]
+    return all(getattr(getattr(agent, name), "__func__", None) is getattr(kind, name) for name in names)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accel_rl.agents.base import does_nothing_else
+from accel_rl.agents.base import unchanged
 from accel_rl.data.memory import Memory
 from accel_rl.ops.policy_gradient import choose, log_prob
 
@@ -43,9 +43,7 @@ class CategoricalPolicyAgent:
         return action, {"value": value, "log_prob": chosen}
 
     def recordable(self) -> Hashable | None:
-        kind = type(self)
-        own = (kind.act, kind.forward) == (CategoricalPolicyAgent.act, CategoricalPolicyAgent.forward)
-        return (self.greedy,) if own and does_nothing_else(self.model) else None
+        return (self.greedy,) if unchanged(self, CategoricalPolicyAgent) else None
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: Memory | None = None) -> Tensor:

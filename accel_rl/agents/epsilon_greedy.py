@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import does_nothing_else
+from accel_rl.agents.base import unchanged
 from accel_rl.data.memory import Memory
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops import host
@@ -72,7 +72,7 @@ class EpsilonGreedyAgent:
         return (uniform * self.model.n_actions).long().clamp_(max=self.model.n_actions - 1)
 
     def recordable(self) -> Hashable | None:
-        plain = type(self).act is EpsilonGreedyAgent.act and not self.model.noisy and does_nothing_else(self.model)
+        plain = not self.model.noisy and unchanged(self, EpsilonGreedyAgent)
         return (self._each.data_ptr(),) if plain else None
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":

@@ -44,7 +44,8 @@ class Recording(TorchDispatchMode):
 
     def __init__(self, module: ModuleType):
         super().__init__()
-        self.calls = module.Calls()
+        self._module = module
+        self._noted: list[tuple[str, list[int]]] = []
         self.others: set[str] = set()
         self.places: list[tuple[nn.Module, int]] = []  # of layers whose outputs are kept: (layer, rows)
         self._held: list[Hashable] = []
@@ -60,7 +61,7 @@ class Recording(TorchDispatchMode):
 
     def note(self, name: str, numbers: list[Any], arguments: tuple[Any, ...]) -> None:
         flat = [int(x) for n in numbers for x in (n if isinstance(n, tuple) else (n,))]
-        self.calls.add(name, flat)
+        self._noted.append((name, flat))
         self._held += [a for a in arguments if isinstance(a, Tensor)]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -68,3 +69,27 @@ class Recording(TorchDispatchMode):
         if not (func.is_view or name in ("empty", "new_empty", "empty_strided", "empty_like")):
             self.others.add(name)
         return func(*args, **(kwargs or {}))
+
+    def calls(self) -> Any:
+        """To `settle` and then to `run`."""
+        calls = self._module.Calls()
+        for name, numbers in _without_stacks(self._noted):
+            calls.add(name, numbers)
+        return calls
+
+
+def _without_stacks(noted: list[tuple[str, list[int]]]) -> list[tuple[str, list[int]]]:
+    """Where a first layer alone looks at stacks of frames, it takes the frames from where they are."""
+    for i, (name, numbers) in enumerate(noted):
+        if name != "gather_stacks":
+            continue
+        N, S, size, *frames, stacks, _ = numbers
+        inside = range(stacks, stacks + N * S * size)
+        readers = [j for j, (_, others) in enumerate(noted) if j != i and any(x in inside for x in others)]
+        reader, others = noted[readers[0]] if len(readers) == 1 else ("", numbers)
+        if reader == "first_layer" and others[:2] == [N, S] and others[5:7] == [stacks, S * size]:
+            direct = [*others[:5], *frames, *others[7:]]
+            rest = [call for j, call in enumerate(noted) if j not in (i, readers[0])]
+            at = readers[0] - (i < readers[0])
+            return _without_stacks([*rest[:at], ("first_layer_of_frames", direct), *rest[at:]])
+    return noted

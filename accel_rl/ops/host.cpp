@@ -57,6 +57,7 @@ PYBIND11_MODULE(_host, m) {
     m.def("has_first_layer", &accel::has_first_layer);
 #if ACCEL_X86
     define<&first_layer>(m, "first_layer");
+    define<&first_layer_of_frames>(m, "first_layer_of_frames");
     define<&first_layer_back>(m, "first_layer_back");
     define<&float_layer>(m, "float_layer");
     define<&wide_layer>(m, "wide_layer");

@@ -190,7 +190,8 @@ class PullingAgent:
         """A rollout begins, on the newest central parameters; local steps that were not pushed yet are."""
         self._exchange.pull()
 
-    def act(self, obs: Any, uniform: Any, memory: Any = None, b: slice = slice(None)) -> Any:
+    def refresh(self, b: slice) -> None:
+        """It is about to act for the environments b."""
         if self._exchange.refreshed != self._refreshed:
             self._refreshed, self._acted = self._exchange.refreshed, {}
         first = b.start or 0
@@ -198,4 +199,3 @@ class PullingAgent:
             self._exchange.pull()
         else:
             self._acted[first] = self._acted.get(first, 0) + 1
-        return self.agent.act(obs, uniform, memory, b)

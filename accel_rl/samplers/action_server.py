@@ -1,5 +1,6 @@
 """Turns a group's newest frames into actions, one batch at a time."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from threading import Lock
 from typing import Any, cast
@@ -66,6 +67,7 @@ class ActionServer:
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
         """Take over the frames, and what the agent remembers, from before the rollout's first step. uniform [T, B]."""
         self._uniform = uniform
+        self._refresh: Callable[[slice], None] | None = getattr(agent, "refresh", None)
         rollout = self.rollouts[buffer]
         if self._kept is not None:
             self._kept.begin(rollout.action)
@@ -93,6 +95,8 @@ class ActionServer:
         if self._cores:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
+        if self._refresh is not None:
+            self._refresh(b)
         if self._acts is None:
             self._act(agent, buffer, t, b)
         elif not self._acts.again(t, group):

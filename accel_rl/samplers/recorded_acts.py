@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -39,7 +39,7 @@ class RecordedActs:
 
     def __init__(self, groups: Sequence[slice], kept: KeptOutputs | None):
         self._groups, self._kept = groups, kept
-        self._recorded: dict[int, tuple[Recording, list[str]]] = {}  # with the names of what the agent notes
+        self._recorded: dict[int, tuple[Any, Recording, list[str]]] = {}  # the calls; the names of what the agent notes
         self._others: dict[int, set[str]] = {}  # of groups whose agent cannot be recorded: what it does beside
         self._of: Hashable | None = None
         self._served: set[int] = set()  # groups, since the agent is another
@@ -55,15 +55,15 @@ class RecordedActs:
             for of_agent in (self._recorded, self._others, self._served):
                 of_agent.clear()
         self._rollout, self._uniform = rollout, uniform
-        for group, (recording, names) in self._recorded.items():
-            recording.calls.move([(r.begin, r.step) for r in self._regions(group, recording, names)])
+        for group, (calls, recording, names) in self._recorded.items():
+            calls.move([(r.begin, r.step) for r in self._regions(group, recording, names)])
 
     def again(self, t: int, group: int) -> bool:
         """Act for the group at step t, if it has been recorded how."""
         if group not in self._recorded:
             return False
-        recording, _ = self._recorded[group]
-        recording.calls.run(t)
+        calls, recording, _ = self._recorded[group]
+        calls.run(t)
         if self._kept is not None:
             self._kept.written(recording.places)
         return True
@@ -82,11 +82,11 @@ class RecordedActs:
         if recording.others:
             self._others[group] = recording.others
             return
-        names = list(self._rollout.recorded)
+        calls, names = recording.calls(), list(self._rollout.recorded)
         regions = self._regions(group, recording, names)
-        recording.calls.settle([(r.begin + t * r.step, r.bytes) for r in regions])
-        recording.calls.move([(r.begin, r.step) for r in regions])
-        self._recorded[group] = recording, names
+        calls.settle([(r.begin + t * r.step, r.bytes) for r in regions])
+        calls.move([(r.begin, r.step) for r in regions])
+        self._recorded[group] = calls, recording, names
 
     def _regions(self, group: int, recording: Recording, names: list[str]) -> list[_Region]:
         r, b = self._rollout, self._groups[group]

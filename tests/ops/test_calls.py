@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from accel_rl.ops.calls import Recording, call
+from accel_rl.ops.first_layer import first_layer
+from accel_rl.ops.frames import gather_stacks
 from accel_rl.ops.host import compiled, relu_
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiler built the extension")
@@ -15,16 +17,17 @@ def test_they_are_made_again_where_the_regions_are_then():
         call(compiled(), "copy", 16, x[2], y[2])
         call(compiled(), "copy", 16, x[2], still)
         relu_(y[2])
-    assert not recording.others and len(recording.calls) == 3
-    recording.calls.settle([(x[2].data_ptr(), 16), (y[2].data_ptr(), 16)])
-    recording.calls.move([(x.data_ptr(), 16), (y.data_ptr(), 16)])
+    calls = recording.calls()
+    assert not recording.others and len(calls) == 3
+    calls.settle([(x[2].data_ptr(), 16), (y[2].data_ptr(), 16)])
+    calls.move([(x.data_ptr(), 16), (y.data_ptr(), 16)])
     for t in (0, 5):
-        recording.calls.run(t)
+        calls.run(t)
         assert torch.equal(y[t], x[t].clamp(min=0)) and torch.equal(still, x[t])
     assert (y[[1, 3, 4]] == 0).all()
     other = torch.zeros(6, 4)
-    recording.calls.move([(x.data_ptr(), 16), (other.data_ptr(), 16)])
-    recording.calls.run(1)
+    calls.move([(x.data_ptr(), 16), (other.data_ptr(), 16)])
+    calls.run(1)
     assert torch.equal(other[1], x[1].clamp(min=0)) and (y[1] == 0).all()
 
 
@@ -52,9 +55,35 @@ def test_memory_outlives_those_who_made_it():
         call(compiled(), "copy", y.nbytes, torch.full_like(y, 3.0), y)
     y.zero_()
     torch.full_like(y, 7.0)  # would get the same memory
-    recording.calls.settle([])
-    recording.calls.run(0)
+    calls = recording.calls()
+    calls.settle([])
+    calls.run(0)
     assert (y == 3).all()
+
+
+def stacks(age):
+    frames = torch.randint(0, 256, (7, 5, 40, 36), dtype=torch.uint8)
+    return frames, torch.tensor([0, 3, 1]), torch.tensor([4, 0, 2]), torch.tensor(age, dtype=torch.uint8)
+
+
+@pytest.mark.skipif(compiled() is None or not compiled().has_first_layer(), reason="no AVX-512")
+@pytest.mark.parametrize("seen", [0, 1, 2])
+def test_a_first_layer_that_alone_sees_stacks_takes_the_frames(seen):
+    """0: it alone; 1: somebody else, too; 2: of a part of them."""
+    frames, t, b, age = stacks([3, 0, 2])
+    weight, bias, other = torch.randn(16, 4, 8, 8), torch.randn(16), torch.zeros(5760, dtype=torch.uint8)
+    with Recording(compiled()) as recording, torch.no_grad():
+        obs = gather_stacks(frames, t, b, age, 4)
+        if seen:
+            call(compiled(), "copy", 5760, obs[seen], other)
+        out = first_layer(obs, weight, bias)
+    calls = recording.calls()
+    assert len(calls) == (3 if seen else 1)
+    want, wanted = out.clone(), other.clone()
+    out.zero_(), other.zero_()
+    calls.settle([])
+    calls.run(0)
+    assert torch.equal(out, want) and torch.equal(other, wanted) and want.any()
 
 
 def test_wrong_numbers_are_refused():
