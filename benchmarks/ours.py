@@ -34,6 +34,8 @@ class Setting:
     decorrelation_steps: int = 300
     timeout_s: float = 60.0
     backend: str = "auto"
+    together: bool = False
+    """Groups wait for each other at a rollout's end, as before an update."""
 
     def env(self) -> EnvConfig:
         return EnvConfig(game=self.game, frame=self.frame, backend=self.backend).resolved()
@@ -94,7 +96,7 @@ class Ours:
         pool, n = self.sampler.engine, 0
         assert isinstance(pool, WorkerPool)
         before, cpu, begin = sum(pool.env_seconds()), CpuTime.now(pool.pids()), time.perf_counter()
-        for rollout in self.sampler.rollouts(agent):
+        for rollout in self.sampler.rollouts(agent, fixed=not self.setting.together):
             n += int(rollout.valid.sum())
             if (took := time.perf_counter() - begin) >= seconds:
                 break

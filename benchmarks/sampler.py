@@ -11,10 +11,10 @@ All take turns (E0 E I S E0 E ...); medians. Several values of an option are a s
     python -m benchmarks.sampler --game breakout --json OUT
     python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c --plot OUT.png
 
-The net `none` is the environment alone: random actions, no inference. Each rollout ends with all workers at rest, so a
-sampler is synchronised every --horizon steps; sweep it to see what that costs. Ranks, with a barrier across them and
-without, are measured by `benchmarks.scaling --tables 1`. The last lines say where each microsecond of a step went
-(benchmarks/breakdown.py).
+The net `none` is the environment alone: random actions, no inference. The sampler is free: who ends a rollout begins
+the next, since nobody learns between. --together synchronises all workers every --horizon steps; sweep that to see what
+it costs. Ranks, with a barrier across them and without, are measured by `benchmarks.scaling --tables 1`. The last lines
+say where each microsecond of a step went (benchmarks/breakdown.py).
 """
 
 import itertools
@@ -52,7 +52,10 @@ class Options:
     groups: tuple[int, ...] = ()
     """Alternating groups. Default: as in training."""
     horizon: tuple[int, ...] = (20,)
-    """Steps per rollout, that is between two synchronisations."""
+    """Steps per rollout."""
+    together: bool = False
+    """Synchronise the workers at each rollout's end, as before an update; else who is ready goes on (where each group
+    has workers and a thread of its own; by default where the emulator plays on a CPU)."""
     reset: tuple[str, ...] = ("immediate",)
     """immediate, wait, swap or cached."""
     nets: tuple[str, ...] = ("a3c",)
@@ -80,7 +83,17 @@ def settings(o: Options) -> list[Setting]:
     sweep = itertools.product(o.game, o.workers or (None,), o.envs_per_worker, o.groups or (None,), o.horizon, o.reset)
     return [
         Setting(
-            game, envs, workers, groups, horizon, reset, o.frame, o.device, o.decorrelation_steps, backend=o.backend
+            game,
+            envs,
+            workers,
+            groups,
+            horizon,
+            reset,
+            o.frame,
+            o.device,
+            o.decorrelation_steps,
+            backend=o.backend,
+            together=o.together,
         )
         for game, workers, envs, groups, horizon, reset in sweep
     ]

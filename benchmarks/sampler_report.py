@@ -13,7 +13,8 @@ Result = dict[str, Any]
 def _rest(r: Result) -> str:
     """What tells curves apart, besides the number of environments."""
     return (
-        f"{r['game']}, {NAMES[r['net']]}, {r['workers']} workers, {r['groups']} groups, T {r['horizon']}, {r['reset']}"
+        f"{r['game']}, {NAMES[r['net']]}, {r['workers']} workers, {r['groups']} groups, T {r['horizon']}, "
+        f"{'together' if r['together'] else 'free'}, {r['reset']}"
     )
 
 
@@ -44,7 +45,7 @@ def report(r: Result) -> list[str]:
 
 def table(results: list[Result]) -> list[str]:
     """Sampling speed by total simulator count (Stooke & Abbeel, table 1, in env steps/s): a column for each horizon,
-    which is how often the workers wait for each other."""
+    which is how often the workers wait for each other, if they do."""
     horizons = sorted({r["horizon"] for r in results})
     columns = "".join(f" {'T ' + str(t):>9} {'/ E':>5}" for t in horizons)
     lines = ["", f"{'game':<16} {'acting':<15} {'reset':<10} {'groups':>6} {'sims (per core)':>16}{columns}"]

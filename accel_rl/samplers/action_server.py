@@ -50,6 +50,7 @@ class ActionServer:
         for rollout in self.rollouts:
             rollout.kept = self._kept  # of the newest of them
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
+        self._uniform: dict[int, torch.Tensor] = {}  # by buffer, [T, B]
         self._alone = Lock()
         self._unseen = [False] * len(host)  # by buffer: all actions were chosen at once, nothing was fetched
 
@@ -64,11 +65,19 @@ class ActionServer:
         rollout.recorded.update({name: x.view_as(uniform) for name, x in recorded.items()})
         self._unseen[buffer] = True
 
-    def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
-        """Take over the frames, and what the agent remembers, from before the rollout's first step. uniform [T, B]."""
-        self._uniform = uniform
+    def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
+        """Take over the frames, and what the agent remembers, from before the rollout's first step. uniform [T, B].
+
+        ahead: the rollout before is still being served, by the same agent, which remembers nothing.
+        """
+        rollout, self._uniform[buffer] = self.rollouts[buffer], uniform
+        if self._acts is not None:
+            self._acts.begin(buffer, rollout, uniform)
+        if ahead:
+            return
+        if self._acts is not None:
+            self._acts.play(agent, torch.is_autocast_enabled("cpu"))
         self._refresh: Callable[[slice], None] | None = getattr(agent, "refresh", None)
-        rollout = self.rollouts[buffer]
         if self._kept is not None:
             self._kept.begin(rollout.action)
         if agent.state_size and self.state is None:
@@ -78,11 +87,6 @@ class ActionServer:
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
         self._fetch_first(buffer)
-        if self._acts is not None:
-            for name, x in (item for other in self.rollouts for item in other.recorded.items()):
-                if name not in rollout.recorded:
-                    rollout.recorded[name] = torch.zeros_like(x)
-            self._acts.begin(agent, rollout, uniform, torch.is_autocast_enabled("cpu"))
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int) -> None:
         """Act for a group at step t: reads its frames, writes its actions, notes what the agent recorded.
@@ -99,8 +103,8 @@ class ActionServer:
             self._refresh(b)
         if self._acts is None:
             self._act(agent, buffer, t, b)
-        elif not self._acts.again(t, group):
-            with self._acts.recording(t, group):
+        elif not self._acts.again(buffer, t, group):
+            with self._acts.recording(buffer, t, group):
                 self._act(agent, buffer, t, b)
 
     def _act(self, agent: Agent, buffer: int, t: int, b: slice) -> None:
@@ -110,13 +114,17 @@ class ActionServer:
         keeping = nullcontext() if self._kept is None else self._kept.writing(t * rollout.B + b.start)
         alone = nullcontext() if agent.reentrant else self._alone
         with multiplying_in(self._precision, self.device), keeping, alone:
-            action, recorded = agent.act(obs, self._uniform[t, b], memory, b)
+            action, recorded = agent.act(obs, self._uniform[buffer][t, b], memory, b)
         copy_(self.host[buffer].action[t, b], action)  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:
                 whole = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
                 rollout.recorded.setdefault(name, whole)  # in one piece: another thread may come first
             copy_(rollout.recorded[name][t, b], value)
+
+    def goes_ahead(self, agent: Agent) -> bool:
+        """Whether groups can be served in two rollouts at a time: nothing is of one of them alone."""
+        return not agent.state_size and self._kept is None and self.device.type == "cpu"
 
     def finish(self, buffer: int) -> Rollout:
         """The rollout on the device, after its last step."""

@@ -74,6 +74,7 @@ class Sampler:
         )
         self._reset_in_pause = reset in ("wait", "swap")
         self._threads = threads
+        self._served: set[int] = set()  # buffers that threads play to their end
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
         self._started = self._pending_heads = self._begun = False
@@ -95,37 +96,42 @@ class Sampler:
         else:
             self.server.begin(agent, buffer, self._draw())
             if self._threads is not None:
-                self._threads.run(self.T, lambda t, g: self._serve(agent, t, g))
+                self._served.add(buffer)
+                self._threads.begin(self.T, lambda t, g: self._serve(agent, buffer, t, g))
             else:
                 for t, g in self._turns():
-                    self._serve(agent, t, g)
+                    self._serve(agent, buffer, t, g)
         return self._finish()
 
-    def _serve(self, agent: Agent, t: int, g: int) -> None:
-        buffer = self._buffer
+    def _serve(self, agent: Agent, buffer: int, t: int, g: int) -> None:
         self.server.serve(agent, buffer, t, g)
         self._spare(self.engine.buffers[buffer].action[t])
         self.engine.release(g, buffer * self.T + t)
 
-    def rollouts(self, agent: Agent) -> Iterator[Rollout]:
-        """The rollouts that `collect` would give, each whole until the next is asked for. If it looks at nothing, the
-        workers begin the next before the slowest has ended this one, and none waits for another.
+    def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
+        """The rollouts that `collect` would give, each whole until the next is asked for. Nobody waits at a rollout's
+        end, who is ready begins the next, if the agent looks at nothing; or if it is `fixed`, that is its parameters
+        stay as they are, and groups have threads of their own.
 
         Whoever breaks off (closes it): the one that was begun is played to its end then, its episodes count, nobody
         sees it. Before that, RuntimeError for `collect` and `state_dict`.
         """
         while True:
             if not self._begun:
-                if not chosen(agent) or self._reset_in_pause:  # depends on the one before, or on its pause
+                if not self._goes_ahead(agent, fixed):
                     yield self.collect(agent)
                     continue
                 self.start()
                 self._open(self._buffer)
-                self._release_all(agent, self._buffer)
-            self._begun = chosen(agent) and not self.engine.absent()  # else somebody may join before the next
+                self._begin(agent, self._buffer)
+            self._begun = self._goes_ahead(agent, fixed) and not self.engine.absent()  # else somebody may join
             if self._begun:
-                self._release_all(agent, self._following)
-            rollout = self._finish(ahead=self.T if self._begun else 0)
+                self._begin(agent, self._following, ahead=True)
+            try:
+                rollout = self._finish(ahead=self._begun)
+            except BaseException:
+                self._begun = False
+                raise
             try:
                 yield rollout
             except BaseException:
@@ -133,6 +139,27 @@ class Sampler:
                     self._begun = False
                     self._finish()
                 raise
+
+    def _goes_ahead(self, agent: Agent, fixed: bool) -> bool:
+        """Whether its next rollout depends on nothing that is done between the two."""
+        free = chosen(agent) or (fixed and self._threads is not None and self.server.goes_ahead(agent))
+        return free and not self._reset_in_pause
+
+    def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
+        if chosen(agent):
+            self._release_all(agent, buffer)
+            return
+        assert self._threads is not None
+        before, slices = self.engine.buffers[buffer - 1], [self.grouping.group(g) for g in range(self.grouping.groups)]
+
+        def serve(t: int, g: int) -> None:
+            if ahead and t == 0:
+                self._carry(before, self.engine.buffers[buffer], slices[g])
+            self._serve(agent, buffer, t, g)
+
+        self.server.begin(agent, buffer, self._draw(), ahead)
+        self._served.add(buffer)
+        self._threads.begin(self.T, serve)
 
     def _check_between(self) -> None:
         if self._begun:
@@ -149,17 +176,22 @@ class Sampler:
         for g in range(self.grouping.groups):
             self.engine.release(g, buffer * self.T, self.T)
 
-    def _finish(self, ahead: int = 0) -> Rollout:
-        """The rollout that was begun, once its last step is done; so many steps of the next are on their way."""
+    def _finish(self, ahead: bool = False) -> Rollout:
+        """The rollout that was begun, once its last step is done; the next one's may be on their way."""
         buffer = self._buffer
-        for g in range(self.grouping.groups):
-            self.engine.wait((g,), ahead)
+        served = buffer in self._served
+        if served:
+            self._served.remove(buffer)
+            self._threads.wait()  # type: ignore[union-attr]
+        else:
+            for g in range(self.grouping.groups):
+                self.engine.wait((g,), self.T if ahead else 0)
         arrays = self.engine.buffers[buffer]
         for b in self.engine.absent():
             self._drop(arrays, b)
         self.finished = self.episodes.add(arrays)
         rollout = self.server.finish(buffer)
-        self._close_rollout(arrays)
+        self._close_rollout(arrays, carried=served and ahead)
         return rollout
 
     @property
@@ -205,12 +237,17 @@ class Sampler:
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
 
-    def _close_rollout(self, arrays: RolloutArrays) -> None:
-        """The last frames open the next rollout; who waits, or a used reserve, is reset while the learner works."""
+    def _carry(self, arrays: RolloutArrays, following: RolloutArrays, b: slice = slice(None)) -> None:
+        """The last frames of environments b open the next rollout."""
+        S = self.spec.stack
+        following.frames[:S, b] = arrays.frames[-S:, b]
+        following.age[0, b] = arrays.age[-1, b]
+
+    def _close_rollout(self, arrays: RolloutArrays, carried: bool) -> None:
+        """The next one follows; who waits, or a used reserve, is reset while the learner works."""
         self._buffer = self._following
-        following, S = self.engine.buffers[self._buffer], self.spec.stack
-        following.frames[:S] = arrays.frames[-S:]
-        following.age[0] = arrays.age[-1]
+        if not carried:
+            self._carry(arrays, self.engine.buffers[self._buffer])
         if self._reset_in_pause:
             for g in range(self.grouping.groups):
                 self.engine.release(g, -1 - self._buffer)

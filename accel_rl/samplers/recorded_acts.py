@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
@@ -28,6 +29,14 @@ class _Region(NamedTuple):
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
 
 
+class _Act(NamedTuple):
+    """What was recorded; what the agent notes, with its dtype."""
+
+    recording: Recording
+    calls: Any
+    noted: dict[str, torch.dtype]
+
+
 class RecordedActs:
     """For each group of environments, on the host: what an agent's `act` and all around it called at one step, from
     the group's frames to its actions, and what is made again of it at the other steps.
@@ -39,13 +48,21 @@ class RecordedActs:
 
     def __init__(self, groups: Sequence[slice], kept: KeptOutputs | None):
         self._groups, self._kept = groups, kept
-        self._recorded: dict[int, tuple[Any, Recording, list[str]]] = {}  # the calls; the names of what the agent notes
+        self._recorded: dict[int, _Act] = {}
         self._others: dict[int, set[str]] = {}  # of groups whose agent cannot be recorded: what it does beside
         self._of: Hashable | None = None
         self._served: set[int] = set()  # groups, since the agent is another
+        self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}  # by buffer: its number, its uniform numbers
+        self._moved: dict[int, int] = {}  # the rollout's number that a group's calls are set to
+        self._count = 0
 
-    def begin(self, agent: Agent, rollout: Rollout, uniform: Tensor, settings: Hashable) -> None:
-        """A rollout of that agent follows. settings: whatever else its actions depend on."""
+    def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
+        """That rollout follows."""
+        self._count += 1
+        self._rollouts[buffer] = self._count, rollout, uniform
+
+    def play(self, agent: Agent, settings: Hashable) -> None:
+        """That agent plays the rollouts that follow. settings: whatever else its actions depend on."""
         recordable = getattr(agent, "recordable", None)
         how = None if recordable is None or compiled() is None else recordable()
         if how is not None:
@@ -54,46 +71,50 @@ class RecordedActs:
             self._of = how
             for of_agent in (self._recorded, self._others, self._served):
                 of_agent.clear()
-        self._rollout, self._uniform = rollout, uniform
-        for group, (calls, recording, names) in self._recorded.items():
-            calls.move([(r.begin, r.step) for r in self._regions(group, recording, names)])
 
-    def again(self, t: int, group: int) -> bool:
-        """Act for the group at step t, if it has been recorded how."""
+    def again(self, buffer: int, t: int, group: int) -> bool:
+        """Act for the group at step t of the buffer's rollout, if it has been recorded how."""
         if group not in self._recorded:
             return False
-        calls, recording, _ = self._recorded[group]
-        calls.run(t)
+        act = self._recorded[group]
+        number, rollout, uniform = self._rollouts[buffer]
+        if self._moved.get(group) != number:
+            self._moved[group] = number
+            act.calls.move([(r.begin, r.step) for r in self._regions(group, rollout, uniform, act)])
+        act.calls.run(t)
         if self._kept is not None:
-            self._kept.written(recording.places)
+            self._kept.written(act.recording.places)
         return True
 
     @contextmanager
-    def recording(self, t: int, group: int) -> Iterator[None]:
+    def recording(self, buffer: int, t: int, group: int) -> Iterator[None]:
         """While the agent acts for the group at step t, from the second time on."""
         module = compiled()
         if self._of is None or module is None or group in self._others or group not in self._served:
             self._served.add(group)
             yield
             return
-        self._rollout.observations(t, b=self._groups[group])  # what it looks up is then there
+        _, rollout, uniform = self._rollouts[buffer]
+        rollout.observations(t, b=self._groups[group])  # what it looks up is then there
         with Recording(module) as recording:
             yield
         if recording.others:
             self._others[group] = recording.others
             return
-        calls, names = recording.calls(), list(self._rollout.recorded)
-        regions = self._regions(group, recording, names)
-        calls.settle([(r.begin + t * r.step, r.bytes) for r in regions])
-        calls.move([(r.begin, r.step) for r in regions])
-        self._recorded[group] = calls, recording, names
+        act = _Act(recording, recording.calls(), {name: x.dtype for name, x in rollout.recorded.items()})
+        act.calls.settle([(r.begin + t * r.step, r.bytes) for r in self._regions(group, rollout, uniform, act)])
+        self._moved.pop(group, None)
+        self._recorded[group] = act
 
-    def _regions(self, group: int, recording: Recording, names: list[str]) -> list[_Region]:
-        r, b = self._rollout, self._groups[group]
+    def _regions(self, group: int, r: Rollout, uniform: Tensor, act: _Act) -> list[_Region]:
+        b = self._groups[group]
+        for name, dtype in act.noted.items():
+            if name not in r.recorded:  # its first rollout in this memory
+                r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
         regions = [_Region.of(r.frames, slice(0, r.B), r.stack)]  # whole rows: an index says which environment's
-        regions += [_Region.of(x, b) for x in (r.age, self._uniform, r.action)]
-        regions += [_Region.of(r.recorded[name], b) for name in names]
+        regions += [_Region.of(x, b) for x in (r.age, uniform, r.action)]
+        regions += [_Region.of(r.recorded[name], b) for name in act.noted]
         if self._kept is not None:
-            kept = (self._kept.outputs(layer) for layer, _ in recording.places)
+            kept = (self._kept.outputs(layer) for layer, _ in act.recording.places)
             regions += [_Region.of(x.unflatten(0, (r.T, r.B)), b) for x in kept]
         return regions

@@ -7,6 +7,7 @@ Where workers and action server share their cores, and a step takes less than in
 batch for all makes every core wait at every step for the slowest one, and for the slowest thread of each operation.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Event
@@ -29,15 +30,14 @@ class ServerThreads:
                 pin(own)
             torch.set_num_threads(torch_threads)
 
-        self._pool = pool
+        self._pool, self._stop = pool, Event()
         self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
+        self._playing: deque[list[Future[None]]] = deque()  # by rollout
 
-    def run(self, T: int, serve: Callable[[int, int], None]) -> None:
-        """serve(t, group) for t in 0 .. T - 1, each once the group's workers are ready, and until they are again.
-
-        This thread sees to workers that die or hang. Raises what failed first, once nobody serves any more.
-        """
-        pool, stop = self._pool, Event()
+    def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
+        """serve(t, group) for t in 0 .. T - 1, each once the group's workers are ready, and until they are again. A
+        group that has ended what was begun before goes on at once."""
+        pool, stop = self._pool, self._stop
 
         def play(g: int) -> None:
             for t in range(T):
@@ -46,19 +46,33 @@ class ServerThreads:
                 serve(t, g)
             pool.wait_alone(g, stop.is_set)
 
-        playing: list[Future[None]] = []
+        self._playing.append([thread.submit(play, g) for g, thread in enumerate(self._threads)])
+        for future in self._playing[-1]:
+            future.add_done_callback(lambda _: pool.wake())
+
+    def wait(self) -> None:
+        """Until what was begun first has ended. This thread sees to workers that die or hang. Raises what failed first,
+        once nobody serves any more."""
+        first = self._playing[0]
+        every = [f for playing in self._playing for f in playing]
+        ended = False
         try:
-            for g, thread in enumerate(self._threads):
-                playing.append(thread.submit(play, g))
-                playing[-1].add_done_callback(lambda _: pool.wake())
-            pool.oversee(lambda: all(f.done() for f in playing) or any(f.done() and f.exception() for f in playing))
+            self._pool.oversee(lambda: all(f.done() for f in first) or any(f.done() and f.exception() for f in every))
+            for future in every:
+                if future.done():
+                    future.result()
+            ended = True
         finally:
-            stop.set()
-            pool.wake()
-            wait(playing)
-        for future in playing:
-            future.result()
+            if not ended:
+                self._stop.set()
+                self._pool.wake()
+                wait(every)
+                self._stop.clear()
+                self._playing.clear()
+        self._playing.popleft()
 
     def close(self) -> None:
+        self._stop.set()
+        self._pool.wake()
         for thread in self._threads:
             thread.shutdown()

@@ -13,7 +13,8 @@ from accel_rl.runners.build import plan
     [  # groups, whether each has its own workers, workers
         (4, SamplerConfig(envs=64), "emulator", "lockstep", (2, True, 4)),
         (2, SamplerConfig(envs=32), "emulator", "lockstep", (2, True, 2)),
-        (2, SamplerConfig(envs=30), "emulator", "lockstep", (1, False, 2)),  # too few for two threads
+        (2, SamplerConfig(envs=30), "emulator", "lockstep", (2, True, 2)),
+        (2, SamplerConfig(envs=6), "emulator", "lockstep", (1, False, 2)),  # too few for two threads
         (1, SamplerConfig(envs=64), "emulator", "lockstep", (1, False, 1)),
         (3, SamplerConfig(envs=48), "emulator", "lockstep", (1, False, 3)),  # no halves
         (4, SamplerConfig(envs=64, groups=4), "emulator", "lockstep", (4, True, 4)),

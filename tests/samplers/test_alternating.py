@@ -138,10 +138,36 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
         assert len(set(got.values())) == 1, got
 
 
-def test_rollouts_of_an_agent_that_begins_to_look():
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
+    """Groups with threads of their own do not wait for each other at a rollout's end, and nothing is another for it."""
+    agent, random = make_agent(GAMES[0]), RandomAgent(make_spec(GAMES[0], training=True).n_actions)
+    sampler = make_sampler(GAMES[0], 12, 2, 2, reset=reset, beside=True, decorrelation_steps=10)
+    other = make_sampler(GAMES[0], 12, 2, 0, reset=reset, decorrelation_steps=10)
+    try:
+        for _ in range(2):
+            stream = sampler.rollouts(agent, fixed=True)
+            got, ended = digest_of(islice(stream, 21))
+            begun = reset == "immediate"
+            assert sampler._begun == begun
+            stream.close()
+            assert digest(other, agent, 21)[0] == got and ended > 10
+            if begun:
+                other.collect(agent)
+            assert list(sampler.episodes.recent) == list(other.episodes.recent)
+            assert sampler.state_dict()["envs"] == other.state_dict()["envs"]
+            assert digest(sampler, random, 3) == digest(other, random, 3)
+            assert digest(sampler, agent, 3) == digest(other, agent, 3)
+    finally:
+        sampler.close()
+        other.close()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_rollouts_of_an_agent_that_begins_to_look(beside):
     """What was begun before is played by what was chosen then."""
     agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), "a3c"))
-    sampler, other = (make_sampler(GAMES[0], 12, 1, 2) for _ in range(2))
+    sampler, other = make_sampler(GAMES[0], 12, 2, 2, beside=beside), make_sampler(GAMES[0], 12, 2, 2)
     try:
         stream = sampler.rollouts(agent)
         got = [digest_of([next(stream)])]

@@ -74,7 +74,8 @@ def test_a_worker_killed_in_the_middle_of_a_rollout(beside):
         sampler.close()
 
 
-def test_an_agent_that_fails_in_a_thread_ends_the_rollout():
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
     sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, beside=True), make_agent(ENV)
     act = agent.act
 
@@ -87,21 +88,27 @@ def test_an_agent_that_fails_in_a_thread_ends_the_rollout():
     try:
         began = time.monotonic()
         with pytest.raises(ZeroDivisionError, match="no such action"):
-            sampler.collect(agent)
+            for _ in sampler.rollouts(agent, fixed=ahead):
+                pass
+        agent.act = act
+        sampler.collect(agent)
         assert time.monotonic() - began < 10
     finally:
         sampler.close()
     assert not [t for t in threading.enumerate() if t.name.startswith("group-")]
 
 
-def test_a_worker_killed_while_the_next_rollout_is_begun():
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_worker_killed_while_the_next_rollout_is_begun(beside):
     """Its part is missing in both; the others' are what they would have been."""
     lines: list[str] = []
-    agent = RandomAgent(make_spec(ENV, training=True).n_actions)
-    sampler, calm = (make_sampler(ENV, 8, 2, 2, log=lines.append) for _ in range(2))
+    agent = make_agent(ENV) if beside else RandomAgent(make_spec(ENV, training=True).n_actions)
+    sampler, calm = (make_sampler(ENV, 8, 2, 2, log=lines.append, beside=beside) for _ in range(2))
     lost, kept, missing = [0, 1, 4, 5], [2, 3, 6, 7], 0
+    if beside:
+        lost, kept = [0, 1, 2, 3], [4, 5, 6, 7]
     try:
-        stream, others = sampler.rollouts(agent), calm.rollouts(agent)
+        stream, others = sampler.rollouts(agent, fixed=True), calm.rollouts(agent, fixed=True)
         r, want = next(stream), next(others)
         os.kill(sampler.engine.pids()[0], signal.SIGKILL)
         deadline = time.monotonic() + 30
