@@ -22,8 +22,8 @@ from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
 # Workers that share their cores with the action server give way to it: all of them wait for it. More than this gains
 # little, and other programs at nice 0 would leave the workers nothing.
 NICE_BESIDE_SERVER = 10
-# Environments of a group that is served beside another: for fewer, each thread would read a network's weights in vain.
-# At 4, 8 and 16 two threads sampled 1.2 to 1.5 times as fast as one server; an update of A2C's 16 took as long with either.
+# Environments of a group that is served beside another. Each thread reads the network's weights for itself: even so two
+# sampled 1.2 to 1.5 times as fast as one server at 4, 8 and 16; A2C with its 16 trained as fast with either.
 LEAST_BESIDE = 4
 
 
@@ -74,7 +74,8 @@ def grouping_of(config: TrainConfig, placement: Placement) -> Grouping:
 def _serves_beside(config: TrainConfig, placement: Placement) -> bool:
     """Whether groups with workers of their own are served by threads of their own: not beside a trainer, whose number
     of threads the libraries that multiply would take for theirs."""
-    return _plays_by_emulator(placement, config.env) and config.schedule != "concurrent"
+    atari = placement.device == "cpu" and bool(config.env.game)
+    return atari and config.schedule != "concurrent"
 
 
 def groups_of(config: TrainConfig, placement: Placement) -> int:
