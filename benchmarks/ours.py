@@ -99,9 +99,9 @@ class Ours:
         for rollout in self.sampler.rollouts(agent, fixed=not self.setting.together):
             n += int(rollout.valid.sum())
             if (took := time.perf_counter() - begin) >= seconds:
-                break
-        self.busy = (sum(pool.env_seconds()) - before) / took / self.grouping.workers
-        self.cpu = CpuTime.now(pool.pids()).since(cpu).plus(self.cpu)
+                busy, used = sum(pool.env_seconds()) - before, CpuTime.now(pool.pids()).since(cpu)
+                break  # what was begun after it is played to its end, and counts for nothing
+        self.busy, self.cpu = busy / took / self.grouping.workers, used.plus(self.cpu)
         self.steps += n
         return n / took
 
