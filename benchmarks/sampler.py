@@ -2,7 +2,7 @@
 
     E0     act x 4 and no screen read, a process on each core
     E      bare emulation with the reads and the preprocessing, a process on each core
-    I      acting alone at the batch of one group (of all, where each has a thread of its own), with as many torch threads
+    I      acting alone at the batch of one group (of all, where each has its own thread), with as many torch threads
            as are fastest. The agent is called; the sampler makes again what it has led to, without Python
     S      the sampler: workers step, the action server acts
     bound  1 / (1/E + 1/I) where both share the same cores: nothing can beat it by much
