@@ -1,7 +1,6 @@
 """Calls of compiled functions, written down once and made again in one piece (ops/calls.h)."""
 
 import threading
-from collections.abc import Hashable
 from types import ModuleType
 from typing import Any
 
@@ -48,7 +47,7 @@ class Recording(TorchDispatchMode):
         self._noted: list[tuple[str, list[int]]] = []
         self.others: set[str] = set()
         self.places: list[tuple[nn.Module, int]] = []  # of layers whose outputs are kept: (layer, rows)
-        self._held: list[Hashable] = []
+        self._held: list[Tensor] = []
 
     def __enter__(self) -> "Recording":
         _now.recording = self

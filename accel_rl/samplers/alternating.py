@@ -124,7 +124,10 @@ class Sampler:
                 self.start()
                 self._open(self._buffer)
                 self._begin(agent, self._buffer)
-            self._begun = self._goes_ahead(agent, fixed) and not self.engine.absent()  # else somebody may join
+            alike = chosen(agent) != (self._buffer in self._served)  # as the one that is on its way
+            self._begun = (
+                alike and self._goes_ahead(agent, fixed) and not self.engine.absent()
+            )  # else somebody may join
             if self._begun:
                 self._begin(agent, self._following, ahead=True)
             try:

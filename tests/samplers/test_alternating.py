@@ -163,13 +163,13 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
         other.close()
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_rollouts_of_an_agent_that_begins_to_look(beside):
+@pytest.mark.parametrize(("beside", "fixed"), [(False, False), (True, False), (True, True)])
+def test_rollouts_of_an_agent_that_begins_to_look(beside, fixed):
     """What was begun before is played by what was chosen then."""
     agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), "a3c"))
     sampler, other = make_sampler(GAMES[0], 12, 2, 2, beside=beside), make_sampler(GAMES[0], 12, 2, 2)
     try:
-        stream = sampler.rollouts(agent)
+        stream = sampler.rollouts(agent, fixed)
         got = [digest_of([next(stream)])]
         agent.epsilon = 0.5
         got += [digest_of([next(stream)]) for _ in range(3)]
@@ -177,6 +177,8 @@ def test_rollouts_of_an_agent_that_begins_to_look(beside):
         want = [digest(other, agent, 1), digest(other, agent, 1)]
         agent.epsilon = 0.5
         assert got == [*want, digest(other, agent, 1), digest(other, agent, 1)]
+        agent.epsilon = 1.0  # and looks no more
+        assert all(next(stream).valid.all() for _ in range(4))
     finally:
         sampler.close()
         other.close()
