@@ -72,10 +72,11 @@ def grouping_of(config: TrainConfig, placement: Placement) -> Grouping:
 
 
 def _serves_beside(config: TrainConfig, placement: Placement) -> bool:
-    """Whether groups with workers of their own are served by threads of their own: not beside a trainer, whose number
-    of threads the libraries that multiply would take for theirs."""
+    """Whether groups with workers of their own are served by threads of their own: not those that are to be served in
+    order of arrival, nor beside a trainer, whose number of threads the libraries that multiply would take for theirs.
+    """
     atari = placement.device == "cpu" and bool(config.env.game)
-    return atari and config.schedule != "concurrent"
+    return atari and config.schedule != "concurrent" and not config.sampler.unsynchronized
 
 
 def groups_of(config: TrainConfig, placement: Placement) -> int:
