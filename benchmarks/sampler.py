@@ -56,7 +56,7 @@ class Options:
     """Steps per rollout."""
     together: bool = False
     """Synchronise the workers at each rollout's end, as before an update; else who is ready goes on (where each group
-    has workers and a thread of its own; by default where the emulator plays on a CPU)."""
+    has workers and a thread of its own; by default on a CPU)."""
     reset: tuple[str, ...] = ("immediate",)
     """immediate, wait, swap or cached."""
     nets: tuple[str, ...] = ("a3c",)

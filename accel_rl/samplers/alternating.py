@@ -91,16 +91,12 @@ class Sampler:
         self.start()
         buffer = self._buffer
         self._open(buffer)
-        if chosen(agent):
-            self._release_all(agent, buffer)
+        if chosen(agent) or self._threads is not None:
+            self._begin(agent, buffer)
         else:
             self.server.begin(agent, buffer, self._draw())
-            if self._threads is not None:
-                self._served.add(buffer)
-                self._threads.begin(self.T, lambda t, g: self._serve(agent, buffer, t, g))
-            else:
-                for t, g in self._turns():
-                    self._serve(agent, buffer, t, g)
+            for t, g in self._turns():
+                self._serve(agent, buffer, t, g)
         return self._finish()
 
     def _serve(self, agent: Agent, buffer: int, t: int, g: int) -> None:
@@ -125,9 +121,8 @@ class Sampler:
                 self._open(self._buffer)
                 self._begin(agent, self._buffer)
             alike = chosen(agent) != (self._buffer in self._served)  # as the one that is on its way
-            self._begun = (
-                alike and self._goes_ahead(agent, fixed) and not self.engine.absent()
-            )  # else somebody may join
+            free = alike and self._goes_ahead(agent, fixed)
+            self._begun = free and not self.engine.absent()  # else somebody may join before the next
             if self._begun:
                 self._begin(agent, self._following, ahead=True)
             try:
@@ -149,6 +144,7 @@ class Sampler:
         return free and not self._reset_in_pause
 
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
+        """What of the rollout needs nobody who waits for it here: all of it, or its serving in threads."""
         if chosen(agent):
             self._release_all(agent, buffer)
             return

@@ -1,7 +1,5 @@
 """Acts that are made again as they were recorded equal those that are called at every step, bit for bit."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 from torch import nn
@@ -142,29 +140,18 @@ def test_a_users_layer_is_called_at_every_step():
     assert model.body[1].calls == 6 * 5 * 2 and not acts._recorded
 
 
-def test_another_agent_is_recorded_anew(called):
-    class Two(SimpleNamespace):
-        """Plays as one, then as the other."""
-
-    agents = {}
-
-    def make():
-        agents["a"], agents["b"] = make_agent(ENV), q_agent()
-        return Two()
-
-    def both(two, n=6, **options):
-        sampler = make_sampler(ENV, 8, 2, 0)
+def test_another_agent_is_recorded_anew(monkeypatch):
+    def both():
+        """Rollouts by one agent, then by the other."""
+        agents, sampler = (make_agent(ENV), q_agent()), make_sampler(ENV, 8, 2, 0)
         try:
-            return digest_of(sampler.collect(agents["ab"[i // 2 % 2]]) for i in range(8)), sampler.server._acts
+            return digest_of(sampler.collect(agents[i // 2 % 2]) for i in range(8)), sampler.server._acts
         finally:
             sampler.close()
 
-    make()
-    got, acts = both(None)
-    make()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RecordedActs, "again", lambda *_: False)
-        want, _ = both(None)
+    got, acts = both()
+    monkeypatch.setattr(RecordedActs, "again", lambda *_: False)
+    want, _ = both()
     assert got == want and len(acts._recorded) == 2
 
 
