@@ -62,3 +62,11 @@ def unchanged(agent: Any, kind: type) -> bool:
             return False
     names = [name for name in ("act", "forward") if hasattr(kind, name)]
     return all(getattr(getattr(agent, name), "__func__", None) is getattr(kind, name) for name in names)
+
+
+def acts_by(agent: Agent, settings: Hashable) -> Hashable | None:
+    """What an agent's acts depend on beside what lies in memory and may change there; None where it has to be called
+    at every step. settings: of whoever calls it."""
+    recordable = getattr(agent, "recordable", None)
+    how = None if recordable is None else recordable()
+    return None if how is None else (how, settings, agent.model, tuple(p.data_ptr() for p in agent.model.parameters()))

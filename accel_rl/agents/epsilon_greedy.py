@@ -34,8 +34,8 @@ class EpsilonGreedyAgent:
         self._epsilon = value
         each = torch.as_tensor(value, dtype=torch.float32)
         held = getattr(self, "_each", None)
-        if held is not None and (held.shape, held.device) == (each.shape, each.device):
-            held.copy_(each)  # in its place: recorded calls read it there
+        if held is not None and held.shape == each.shape:
+            held.copy_(each)  # in its place: what has been recorded reads it there
         else:
             self._each = each.clone()
 
@@ -52,19 +52,18 @@ class EpsilonGreedyAgent:
         self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """obs [N, ...], uniform [N] of the environments b -> (action [N], nothing)."""
-        epsilon = self.epsilon[b] if isinstance(self.epsilon, Tensor) else self.epsilon
         if not self.observes:
             return self._any(uniform), {}
         assert obs is not None
         if self.model.noisy and self.explores:
             self.model.resample(_noise(uniform))
         q = self.model.q(obs, noise=self.explores)
-        action = host.epsilon_greedy(q, uniform, self._each[b] if self._each.dim() else self._each)
+        self._each = self._each.to(q.device)
+        epsilon = self._each[b] if self._each.dim() else self._each
+        action = host.epsilon_greedy(q, uniform, epsilon)
         if action is not None:
             return action, {}
         best = q.argmax(-1)
-        if isinstance(epsilon, float) and epsilon <= 0:
-            return best, {}
         # the same number tells whether to explore and, stretched to [0, 1), where
         return torch.where(uniform < epsilon, self._any(uniform / epsilon), best), {}
 

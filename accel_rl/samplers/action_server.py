@@ -11,11 +11,16 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.kept import KeptOutputs
 from accel_rl.data.memory import Memory
 from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.hardware import pin
 from accel_rl.models.precision import Precision, multiplying_in
 from accel_rl.ops.host import copy_
+from accel_rl.samplers.graphed_acts import GraphedActs
 from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.page_locked import PageLocked
 from accel_rl.samplers.recorded_acts import RecordedActs
+
+ARRAYS = tuple(name for name in RolloutArrays.__slots__ if name != "stack")  # a rollout's, that both sides have
 
 
 def chosen(agent: Agent) -> bool:
@@ -26,7 +31,8 @@ def chosen(agent: Agent) -> bool:
 class ActionServer:
     """Infers for one group at a time, straight from and into the rollout's memory.
 
-    On a GPU each new frame is copied there once (asynchronously); stacks are rebuilt on the device.
+    On a GPU each new frame is copied there once (asynchronously, from page-locked memory); stacks are rebuilt on the
+    device, and all from them to the actions is one CUDA graph for each group.
     Where it shares its cores with the workers it moves to the next of `cores` for each batch: on one core it would take
     all its time from the same worker, for whom the others would wait.
     """
@@ -46,7 +52,12 @@ class ActionServer:
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self._kept = KeptOutputs() if keep and self.device.type == "cpu" else None
-        self._acts = RecordedActs(self._groups, self._kept) if self.device.type == "cpu" else None
+        self._locked = PageLocked(_arrays(host)) if self.device.type == "cuda" else None
+        self._acts: RecordedActs | GraphedActs
+        if self.device.type == "cpu":
+            self._acts = RecordedActs(self._groups, self._kept)
+        else:
+            self._acts = GraphedActs(self._groups, host, self.rollouts, self._call)
         for rollout in self.rollouts:
             rollout.kept = self._kept  # of the newest of them
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
@@ -71,12 +82,10 @@ class ActionServer:
         ahead: the rollout before is still being served, by the same agent, which remembers nothing.
         """
         rollout, self._uniform[buffer] = self.rollouts[buffer], uniform
-        if self._acts is not None:
-            self._acts.begin(buffer, rollout, uniform)
+        self._acts.begin(buffer, rollout, uniform)
         if ahead:
             return
-        if self._acts is not None:
-            self._acts.play(agent, torch.is_autocast_enabled("cpu"))
+        self._acts.play(agent, torch.is_autocast_enabled(self.device.type))
         self._refresh: Callable[[slice], None] | None = getattr(agent, "refresh", None)
         if self._kept is not None:
             self._kept.begin(rollout.action)
@@ -101,9 +110,7 @@ class ActionServer:
             self._turn = (self._turn + 1) % len(self._cores)
         if self._refresh is not None:
             self._refresh(b)
-        if self._acts is None:
-            self._act(agent, buffer, t, b)
-        elif not self._acts.again(buffer, t, group):
+        if not self._acts.again(buffer, t, group):
             with self._acts.recording(buffer, t, group):
                 self._act(agent, buffer, t, b)
 
@@ -111,16 +118,20 @@ class ActionServer:
         rollout = self.rollouts[buffer]
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
         obs: Any = rollout.observations(t, b=b) if agent.observes else None  # a memory alone may choose
-        keeping = nullcontext() if self._kept is None else self._kept.writing(t * rollout.B + b.start)
-        alone = nullcontext() if agent.reentrant else self._alone
-        with multiplying_in(self._precision, self.device), keeping, alone:
-            action, recorded = agent.act(obs, self._uniform[buffer][t, b], memory, b)
+        with nullcontext() if self._kept is None else self._kept.writing(t * rollout.B + b.start):
+            action, recorded = self._call(agent, obs, self._uniform[buffer][t, b], b, memory)
         copy_(self.host[buffer].action[t, b], action)  # synchronises on a GPU: the actions are needed now
         for name, value in recorded.items():
             if name not in rollout.recorded:
                 whole = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
                 rollout.recorded.setdefault(name, whole)  # in one piece: another thread may come first
             copy_(rollout.recorded[name][t, b], value)
+
+    def _call(
+        self, agent: Agent, obs: Any, uniform: torch.Tensor, b: slice, memory: Memory | None = None
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        with multiplying_in(self._precision, self.device), nullcontext() if agent.reentrant else self._alone:
+            return agent.act(obs, uniform, memory, b)
 
     def goes_ahead(self, agent: Agent) -> bool:
         """Whether groups can be served in two rollouts at a time: nothing is of one of them alone."""
@@ -158,7 +169,15 @@ class ActionServer:
             rollout.frames[row, b].copy_(host.frames[row, b], non_blocking=True)
             rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
 
+    def close(self) -> None:
+        """Before the rollouts' memory goes."""
+        if self._locked is not None:
+            self._locked.close()
+
+
+def _arrays(rollouts: list[Rollout]) -> list[torch.Tensor]:
+    return [getattr(r, name) for r in rollouts for name in ARRAYS]
+
 
 def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
-    names = [n for n in Rollout.__slots__ if n not in ("stack", "recorded", "state", "next_state", "kept")]
-    return Rollout(**{n: torch.zeros_like(getattr(rollout, n), device=device) for n in names}, stack=rollout.stack)  # type: ignore[arg-type]
+    return Rollout(**{n: torch.zeros_like(getattr(rollout, n), device=device) for n in ARRAYS}, stack=rollout.stack)  # type: ignore[arg-type]

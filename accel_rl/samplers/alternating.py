@@ -291,4 +291,5 @@ class Sampler:
     def close(self) -> None:
         if self._threads is not None:
             self._threads.close()
+        self.server.close()
         self.engine.close()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.base import Agent, acts_by
 from accel_rl.data.kept import KeptOutputs
 from accel_rl.data.rollout import Rollout
 from accel_rl.ops.calls import Recording
@@ -63,10 +63,7 @@ class RecordedActs:
 
     def play(self, agent: Agent, settings: Hashable) -> None:
         """That agent plays the rollouts that follow. settings: whatever else its actions depend on."""
-        recordable = getattr(agent, "recordable", None)
-        how = None if recordable is None or compiled() is None else recordable()
-        if how is not None:
-            how = how, settings, agent.model, tuple(p.data_ptr() for p in agent.model.parameters())
+        how = None if compiled() is None else acts_by(agent, settings)
         if how != self._of:
             self._of = how
             for of_agent in (self._recorded, self._others, self._served):

@@ -49,6 +49,7 @@ def make_sampler(
     log=None,
     own=False,
     beside=False,
+    device="cpu",
     **pool,
 ):
     """workers 0: the serial engine. beside: each group has workers and a server thread of its own."""
@@ -65,7 +66,8 @@ def make_sampler(
     else:
         engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)
     own = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
-    return Sampler(engine, spec, seed, reset=reset, threads=ServerThreads(engine, own, 1) if beside else None)
+    threads = ServerThreads(engine, own, 1) if beside else None
+    return Sampler(engine, spec, seed, reset=reset, threads=threads, device=device)
 
 
 def digest(sampler, agent, rollouts):
@@ -78,9 +80,9 @@ def digest_of(rollouts):
     h, ended = hashlib.sha256(), 0
     for r in rollouts:
         for name in ARRAYS:
-            h.update(np.ascontiguousarray(getattr(r, name).numpy()))
-        h.update(r.final_frames[r.ended].numpy())
+            h.update(np.ascontiguousarray(getattr(r, name).cpu().numpy()))
+        h.update(r.final_frames[r.ended].cpu().numpy())
         for name in sorted(r.recorded):
-            h.update(r.recorded[name].numpy())
+            h.update(r.recorded[name].cpu().numpy())
         ended += int(r.ended.sum())
     return h.hexdigest(), ended
