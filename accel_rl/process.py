@@ -38,9 +38,25 @@ def die_with_parent(parent_pid: int) -> None:
         os._exit(0)
 
 
+VECTOR_FUNCTIONS = (
+    *("exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "erf", "erfc", "erfinv", "lgamma", "trunc", "floor", "ceil", "round"),
+)
+
+
 def tune_torch(threads: int) -> None:
-    """Number of intra-op threads, and no denormal numbers (they cost a hundred times an ordinary one)."""
+    """Number of intra-op threads, no denormal numbers (they cost a hundred times an ordinary one), and every function
+    of a vector called once by one thread.
+
+    The last: MKL chooses a function's kernel at its first call, and where several threads make that call at once, one
+    may get half of the digits for its part (pytorch/pytorch issue 188792). Now and then a run under load began with
+    other noise than its equals.
+    """
     import torch
 
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
+    for dtype in (torch.float32, torch.float64):
+        one = torch.full((1,), 0.5, dtype=dtype)
+        for name in VECTOR_FUNCTIONS:
+            getattr(torch, name)(one)

@@ -3,7 +3,6 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
-#include <algorithm>
 #include <map>
 #include <stdexcept>
 #include <string>
