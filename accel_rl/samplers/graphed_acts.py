@@ -22,21 +22,22 @@ class CudaGraphs:
     """Turns what a function of no arguments does on a GPU into one graph. All share their memory for intermediate
     results: they are replayed one after the other, and what lasts was there before."""
 
-    def __init__(self) -> None:
-        self._pool = torch.cuda.graph_pool_handle()
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._pool = device, torch.cuda.graph_pool_handle()
 
     def __call__(self, step: Callable[[], None]) -> Replay:
         """What does it again. `step` is called a few times, so it has to do the same each time. RuntimeError where it
         waits for the GPU or takes something from the host."""
-        side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UP):
+        with torch.cuda.device(self._device):
+            side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                for _ in range(WARM_UP):
+                    step()
+            torch.cuda.current_stream().wait_stream(side)
+            # Others' threads, a learner's say, may go on using the GPU meanwhile.
+            with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
                 step()
-        torch.cuda.current_stream().wait_stream(side)
-        # Others' threads, a learner's say, may go on using the GPU meanwhile.
-        with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
-            step()
         return graph.replay
 
 
@@ -67,8 +68,9 @@ class GraphedActs:
     ):
         """rollouts: the device's, of the same cells as the host's. capture: CudaGraphs, if None."""
         self._groups, self._host, self._rollouts, self._act = groups, host, rollouts, act
-        self._capture = CudaGraphs() if capture is None else capture
-        self._uniform = [torch.zeros(r.T, r.B, device=r.frames.device) for r in rollouts]
+        device = rollouts[0].frames.device
+        self._capture = CudaGraphs(device) if capture is None else capture
+        self._uniform = [torch.zeros(r.T, r.B, device=device) for r in rollouts]
         self._graphs: dict[tuple[int, int], _Graph] = {}
         self._agent: Agent | None = None  # whose acts are captured
         self._of: Hashable | None = None

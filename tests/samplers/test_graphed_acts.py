@@ -12,12 +12,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from accel_rl import hardware
-from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.samplers.graphed_acts import GraphedActs
 
 from .conftest import digest_of, make_agent, make_sampler
-from .test_recorded_acts import ENV, SPEC, anneal, apart, learn, q_agent, replace
+from .test_recorded_acts import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
 pytestmark = pytest.mark.filterwarnings("ignore:the extension for the host is not built")
 
@@ -116,13 +115,6 @@ def test_parameters_that_change_count_at_once(change):
 
 
 def test_an_agent_that_does_more_is_called_at_every_step():
-    class Counting(CategoricalPolicyAgent):
-        acted = 0
-
-        def act(self, *args):
-            self.acted += 1
-            return super().act(*args)
-
     agent = Counting(policy().model)
     play(agent, True)
     assert agent.acted == 6 * 5 * 2 and Tape.captured == 0

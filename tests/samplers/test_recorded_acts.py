@@ -105,14 +105,17 @@ def test_networks_with_more_than_is_compiled_are_called(called, network, others)
     assert not acts._recorded and bool(acts._others) == others  # a noisy agent is not even tried
 
 
+class Counting(CategoricalPolicyAgent):
+    """It does more than compute."""
+
+    acted = 0
+
+    def act(self, *args):
+        self.acted += 1
+        return super().act(*args)
+
+
 def test_an_agent_that_does_more_is_called_at_every_step():
-    class Counting(CategoricalPolicyAgent):
-        acted = 0
-
-        def act(self, *args):
-            self.acted += 1
-            return super().act(*args)
-
     agent = Counting(make_agent(ENV).model)
     _, acts = play(agent)
     assert agent.acted == 6 * 5 * 2 and not acts._recorded
