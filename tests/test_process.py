@@ -6,7 +6,7 @@ import sys
 SEEN = """
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from accel_rl.process import before_torch, tune_torch
+from accel_rl.process import tune_torch
 
 class Seen(TorchDispatchMode):
     called = set()

@@ -52,11 +52,12 @@ class ActionServer:
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self._kept = KeptOutputs() if keep and self.device.type == "cpu" else None
-        self._locked = PageLocked(_arrays(host)) if self.device.type == "cuda" else None
+        self._locked: PageLocked | None = None
         self._acts: RecordedActs | GraphedActs
         if self.device.type == "cpu":
             self._acts = RecordedActs(self._groups, self._kept)
         else:
+            self._locked = PageLocked(getattr(r, name) for r in host for name in ARRAYS)
             self._acts = GraphedActs(self._groups, host, self.rollouts, self._call)
         for rollout in self.rollouts:
             rollout.kept = self._kept  # of the newest of them
@@ -173,10 +174,6 @@ class ActionServer:
         """Before the rollouts' memory goes."""
         if self._locked is not None:
             self._locked.close()
-
-
-def _arrays(rollouts: list[Rollout]) -> list[torch.Tensor]:
-    return [getattr(r, name) for r in rollouts for name in ARRAYS]
 
 
 def _mirror(rollout: Rollout, device: torch.device) -> Rollout:

@@ -27,8 +27,7 @@ class Tape(TorchDispatchMode):
     captured = 0
 
     def __call__(self, step):
-        self.done, tape = [], Tape()
-        with tape:
+        with Tape() as tape:
             step()
         Tape.captured += 1
         return tape.replay
