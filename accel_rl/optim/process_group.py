@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # not later: its functions' defaults hold the group of that moment, and so its threads
 from torch.distributed.rendezvous import rendezvous
 
 from accel_rl.errors import RunError
@@ -53,6 +54,15 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
+    """Return when this rank may end: rank 0, which may hold the store, once no other needs it or timeout_s is over."""
+    if rank:
+        store.set(f"parted/{rank}", "1")
+        return
+    with suppress(RuntimeError):  # one that was lost at the very end takes nothing from the run
+        store.wait([f"parted/{r}" for r in range(1, size)], timedelta(seconds=timeout_s))
 
 
 def leave() -> None:

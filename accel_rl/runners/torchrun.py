@@ -16,7 +16,7 @@ from typing import Any
 from accel_rl.config import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.errors import ConfigError, RunError
-from accel_rl.optim.process_group import environment_store
+from accel_rl.optim.process_group import environment_store, part
 from accel_rl.process import die_with_parent
 from accel_rl.runners import ranks
 from accel_rl.runners.asynchronous import Asynchronous
@@ -89,6 +89,7 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
     with met(of_rank, store, rank, size, place.local_size) as group:
         group.shared = _gradients(store, group)
         result = Trainer(of_rank, folder, state, group).run()
+    part(store, rank, size, config.group.answer_s)
     return config, run, result if rank == 0 else None
 
 
