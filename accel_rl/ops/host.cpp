@@ -1,6 +1,6 @@
 // What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (first_layer.h,
 // float_batch.h) and bfloat16 (tile_batch.h), wide layers of few rows (wide_layer.h), copies past the cache (stream.h), sums
-// (sum.h), actions (choose.h), and several of them in one call (calls.h).
+// (sum.h), actions (choose.h), several of them in one call (calls.h), and that for step after step (rounds.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -12,6 +12,7 @@
 #include "first_layer.h"
 #include "pictures.h"
 #include "ring.h"
+#include "rounds.h"
 #include "stream.h"
 #include "sum.h"
 #include "threads.h"
@@ -74,6 +75,11 @@ PYBIND11_MODULE(_host, m) {
         .def("move", &Calls::move)
         .def("run", &Calls::run, py::call_guard<py::gil_scoped_release>())
         .def("__len__", &Calls::size);
+    py::class_<Gate>(m, "Gate")
+        .def(py::init<>())
+        .def("__enter__", &Gate::lock, py::call_guard<py::gil_scoped_release>())
+        .def("__exit__", [](Gate& gate, const py::args&) { gate.unlock(); });
+    m.def("rounds", &rounds, py::call_guard<py::gil_scoped_release>());
     py::class_<HostRing>(m, "HostRing")
         .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())
         .def("sampleable", &HostRing::sampleables)

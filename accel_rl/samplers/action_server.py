@@ -115,6 +115,15 @@ class ActionServer:
             with self._acts.recording(buffer, t, group):
                 self._act(agent, buffer, t, b)
 
+    def calls(self, buffer: int, group: int) -> Any | None:
+        """All there is to do for the group at any step of the buffer's rollout, if it was recorded."""
+        alone = isinstance(self._acts, RecordedActs) and not self._cores and self._refresh is None
+        return cast(RecordedActs, self._acts).calls(buffer, group) if alone else None
+
+    def made(self, group: int, times: int) -> None:
+        """Those calls, so often."""
+        cast(RecordedActs, self._acts).made(group, times)
+
     def _act(self, agent: Agent, buffer: int, t: int, b: slice) -> None:
         rollout = self.rollouts[buffer]
         memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))

@@ -151,14 +151,24 @@ class Sampler:
         assert self._threads is not None
         before, slices = self.engine.buffers[buffer - 1], [self.grouping.group(g) for g in range(self.grouping.groups)]
 
-        def serve(t: int, g: int) -> None:
+        def serve(t: int, g: int) -> int:
             if ahead and t == 0:
                 self._carry(before, self.engine.buffers[buffer], slices[g])
             self._serve(agent, buffer, t, g)
+            return self._go_on(buffer, t + 1, g)
 
         self.server.begin(agent, buffer, self._draw(), ahead)
         self._served.add(buffer)
         self._threads.begin(self.T, serve)
+
+    def _go_on(self, buffer: int, t: int, g: int) -> int:
+        """The steps from t on for which only recorded calls are to be made -> the first that is left."""
+        calls = self.server.calls(buffer, g) if self.idle is None else None
+        if calls is None:
+            return t
+        left = self._threads.rounds(g, calls, t, self.T, buffer * self.T)  # type: ignore[union-attr]
+        self.server.made(g, left - t)
+        return left
 
     def _check_between(self) -> None:
         if self._begun:

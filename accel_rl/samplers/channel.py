@@ -120,9 +120,11 @@ class ServerSide:
         # all that can be heard; the same without the groups' bells; each group's bell
         self._poll, self._watching = _poll(self._all), _poll([bell.read_fd])
         self._alone, self._group_bells = [_poll([b.read_fd]) for b in group_bells], group_bells
+        self.changes = np.zeros(1, np.int64)  # so often did other workers take part, or had somebody to look
 
     def attach(self, worker: int, bell: Bell, control: Control) -> None:
         """A worker takes part from now on, with nothing due."""
+        self.changes += 1
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
         self._bells[worker] = bell
@@ -132,6 +134,7 @@ class ServerSide:
 
     def detach(self, worker: int, control: Control) -> None:
         """A worker is gone: nothing is expected of it any more."""
+        self.changes += 1
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
         self._bells.pop(worker, None)
@@ -197,6 +200,11 @@ class ServerSide:
             self._alone[group].poll()
             self._group_bells[group].drain()
         return True
+
+    def wire(self, worker: int, group: int) -> tuple[int, int, int, int]:
+        """To a worker, for who goes on without Python: addresses of request, answer and slot, the bell's descriptor."""
+        request, answer, slot = (self._arrays[k][worker, group].ctypes.data for k in ("request", "answer", "slot"))
+        return request, answer, slot, self._bells[worker].write_fd
 
     def watch(self, timeout_s: float) -> list[int]:
         """While others `wait_alone`, for a second at most: the workers that have something to say or are gone. Raises

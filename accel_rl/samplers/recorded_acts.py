@@ -71,17 +71,28 @@ class RecordedActs:
 
     def again(self, buffer: int, t: int, group: int) -> bool:
         """Act for the group at step t of the buffer's rollout, if it has been recorded how."""
-        if group not in self._recorded:
+        calls = self.calls(buffer, group)
+        if calls is None:
             return False
+        calls.run(t)
+        self.made(group, 1)
+        return True
+
+    def calls(self, buffer: int, group: int) -> Any | None:
+        """To be run at the steps of the buffer's rollout, if it has been recorded how."""
+        if group not in self._recorded:
+            return None
         act = self._recorded[group]
         number, rollout, uniform = self._rollouts[buffer]
         if self._moved.get(group) != number:
             self._moved[group] = number
             act.calls.move([(r.begin, r.step) for r in self._regions(group, rollout, uniform, act)])
-        act.calls.run(t)
+        return act.calls
+
+    def made(self, group: int, times: int) -> None:
+        """The group's calls, so often."""
         if self._kept is not None:
-            self._kept.written(act.recording.places)
-        return True
+            self._kept.written(self._recorded[group].recording.places * times)
 
     @contextmanager
     def recording(self, buffer: int, t: int, group: int) -> Iterator[None]:

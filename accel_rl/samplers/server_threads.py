@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Event
+from typing import Any
 
 import torch
 
@@ -34,21 +35,26 @@ class ServerThreads:
         self._threads = [ThreadPoolExecutor(1, f"group-{g}", settle, (own,)) for g, own in enumerate(cores)]
         self._playing: deque[list[Future[None]]] = deque()  # by rollout
 
-    def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
-        """serve(t, group) for t in 0 .. T - 1, each once the group's workers are ready, and until they are again. A
-        group that has ended what was begun before goes on at once."""
+    def begin(self, T: int, serve: Callable[[int, int], int]) -> None:
+        """serve(t, group) for t from 0, each once the group's workers are ready, and until they are again. It returns
+        the next t; T, or more, ends it. A group that has ended what was begun before goes on at once."""
         pool, stop = self._pool, self._stop
 
         def play(g: int) -> None:
-            for t in range(T):
+            t = 0
+            while t < T:
                 if not pool.wait_alone(g, stop.is_set):
                     return
-                serve(t, g)
+                t = serve(t, g)
             pool.wait_alone(g, stop.is_set)
 
         self._playing.append([thread.submit(play, g) for g, thread in enumerate(self._threads)])
         for future in self._playing[-1]:
             future.add_done_callback(lambda _: pool.wake())
+
+    def rounds(self, group: int, calls: Any, t: int, T: int, slot: int) -> int:
+        """See WorkerPool; from the group's own thread."""
+        return self._pool.rounds(group, calls, t, T, slot)
 
     def wait(self) -> None:
         """Until what was begun first has ended. This thread sees to workers that die or hang. Raises what failed first,
@@ -65,7 +71,7 @@ class ServerThreads:
         finally:
             if not ended:
                 self._stop.set()
-                self._pool.wake()
+                self._pool.interrupt()
                 wait(every)
                 self._stop.clear()
                 self._playing.clear()
@@ -73,6 +79,6 @@ class ServerThreads:
 
     def close(self) -> None:
         self._stop.set()
-        self._pool.wake()
+        self._pool.interrupt()
         for thread in self._threads:
             thread.shutdown()

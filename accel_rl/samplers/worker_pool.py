@@ -6,16 +6,17 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig
 from accel_rl.errors import RunError
+from accel_rl.ops.rounds import gate, rounds
 from accel_rl.patience import Patience
 from accel_rl.samplers.bell import Bell
 from accel_rl.samplers.channel import ServerSide, Silent, counters_layout
@@ -88,7 +89,7 @@ class WorkerPool:
         self._bell = Bell()
         self._group_bells = [Bell() for _ in range(grouping.groups)] if grouping.own else []
         self._side = ServerSide(self._counters.arrays, self._bell, config.spins, self._group_bells)
-        self._changing = threading.Lock()  # who takes part; groups are released from threads of their own
+        self._changing = gate()  # who takes part; groups are released from threads of their own
         self._workers: list[_Worker | None] = [None] * grouping.workers
         self._history = [_History() for _ in range(grouping.workers)]
 
@@ -228,10 +229,12 @@ class WorkerPool:
 
     def release(self, group: int, slot: int, n: int = 1, workers: list[int] | None = None) -> None:
         with self._changing:
-            for w in self.grouping.workers_of(group):
-                x = self._workers[w]
-                if x is not None and x.joined and (workers is None or w in workers):
+            for w in self._playing(group):
+                if workers is None or w in workers:
                     self._side.release(w, group, slot, n)
+
+    def _playing(self, group: int) -> list[int]:
+        return [w for w in self.grouping.workers_of(group) if (x := self._workers[w]) is not None and x.joined]
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         """Until every worker that takes part has done what one of the groups was asked -> that group. The last `ahead`
@@ -245,6 +248,20 @@ class WorkerPool:
         """The same for a group with workers of its own, in a thread; False if `stopped` comes true before. Meanwhile
         somebody has to `oversee`."""
         return self._side.wait_alone(group, stopped)
+
+    def rounds(self, group: int, calls: Any, t: int, T: int, slot: int) -> int:
+        """Steps t .. T - 1 of such a group, in one piece: each once the group is ready, the recorded `calls` that act
+        for it, and the release of slot + t. Returns the first step that was not taken, since who takes part is others,
+        or somebody was to look (`interrupt`)."""
+        with self._changing:
+            as_of, wires = int(self._side.changes[0]), [self._side.wire(w, group) for w in self._playing(group)]
+        bell = self._group_bells[group].read_fd
+        return rounds(calls, self._changing, wires, bell, self._side.changes.ctypes.data, as_of, t, T, slot)
+
+    def interrupt(self) -> None:
+        """Whoever waits in one of these threads looks again."""
+        self._side.changes += 1
+        self._side.wake()
 
     def oversee(self, over: Callable[[], bool]) -> None:
         """While threads wait for the groups: see to workers that die or hang, until `over` (after a `wake`)."""
