@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "batch.h"
 #include "vector_binding.h"
 
 namespace py = pybind11;
@@ -267,4 +268,5 @@ PYBIND11_MODULE(_core, m) {
     m.def("step_agents", &step_agents, py::arg("agents"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
           py::arg("reward").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);
+    bind_batch(m);
 }

@@ -6,7 +6,7 @@ import numpy as np
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
-from accel_rl.envs.base import Env
+from accel_rl.envs.base import Env, Rounds
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.state import pack, unpack
 from accel_rl.errors import ConfigError, nearest
@@ -92,15 +92,21 @@ class SequentialEnv:
         np.logical_not(skipped, out=out.valid)
         np.add(age, age < self._oldest, out=age)
         np.multiply(age, out.valid, out=age)
-        if out.ended.any():
-            for i in np.flatnonzero(out.ended):
-                out.final_frame[i] = out.frame[i]
-                if self._waits:
-                    waiting[i] = self._any_waiting = True
-                else:
-                    self.envs[i].reset(out.frame[i])
-                    age[i] = 0
         out.age[:] = age
+        if out.ended.any():
+            self.settle(out)
+
+    def settle(self, out: Step) -> None:
+        for i in np.flatnonzero(out.ended):
+            out.final_frame[i] = out.frame[i]
+            if self._waits:
+                self._waiting[i] = self._any_waiting = True
+            else:
+                self.envs[i].reset(out.frame[i])
+                self._age[i] = out.age[i] = 0
+
+    def rounds(self, actions: list[np.ndarray], steps: list[Step]) -> Rounds | None:
+        return None
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         """One step of those that are not `skipped` [n] (None: of all); the others write zeros."""

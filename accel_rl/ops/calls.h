@@ -14,8 +14,6 @@
 
 namespace accel {
 
-using i64 = std::int64_t;
-
 // A function of numbers and addresses, called with all of them in a row.
 struct Callable {
     void (*function)(const i64* numbers);

@@ -1,17 +1,11 @@
 // Steps of one group of environments in a row: wait for its workers, make recorded calls, ask the workers for the next.
-//
-// The counters are those of samplers/channel.py: a request is a number that only the server raises, an answer one that only the
-// worker raises; equal, nothing is due. Whoever changes anything else raises `changes`, and rings.
 #pragma once
-#include <poll.h>
-#include <unistd.h>
-
 #include <mutex>
 #include <tuple>
 #include <vector>
 
-#include "address.h"
 #include "calls.h"
+#include "wire.h"
 
 namespace accel {
 
@@ -28,13 +22,6 @@ private:
 // To a worker: addresses of its request, its answer and its slot for the group, and its bell.
 using Wire = std::tuple<address, address, address, int>;
 
-inline i64 seen(address cell) { return __atomic_load_n(at<const i64>(cell), __ATOMIC_ACQUIRE); }
-
-inline void ring(int bell) {
-    const i64 one = 1;
-    [[maybe_unused]] const auto written = write(bell, &one, sizeof one);  // full: it is ringing already
-}
-
 inline bool answered(const std::vector<Wire>& wires) {
     for (const auto& [request, answer, slot, bell] : wires)
         if (seen(answer) < seen(request)) return false;
@@ -42,15 +29,12 @@ inline bool answered(const std::vector<Wire>& wires) {
 }
 
 // Steps [t, T), of which slot + t is step t's; each once all have answered what was asked before. Returns the first that was
-// not taken: T, or less where `changes` is no longer what it was when the wires were laid.
+// not taken: T, or less where `changes`, which whoever changes anything else raises before he rings, is no longer `as_of`.
 inline i64 rounds(Calls& calls, Gate& gate, const std::vector<Wire>& wires, int bell, address changes, i64 as_of, i64 t, i64 T, i64 first) {
     for (; t < T; t++) {
         while (!answered(wires)) {
             if (seen(changes) != as_of) return t;
-            pollfd waits{bell, POLLIN, 0};
-            poll(&waits, 1, -1);
-            char drained[64];
-            while (read(bell, drained, sizeof drained) == sizeof drained) {}
+            heard(bell, -1);
         }
         calls.run(t);
         const std::lock_guard<Gate> closed(gate);
@@ -59,7 +43,7 @@ inline i64 rounds(Calls& calls, Gate& gate, const std::vector<Wire>& wires, int 
             const i64 asked = seen(request);
             at<i64>(slot)[1] = asked;  // before the request: who sees this one raised rings at the last one all the same
             at<i64>(slot)[0] = first + t - asked;  // the answers so far are as many
-            __atomic_store_n(at<i64>(request), asked + 1, __ATOMIC_RELEASE);
+            raise(request, asked + 1);
             ring(worker_bell);
         }
     }

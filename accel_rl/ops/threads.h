@@ -1,14 +1,12 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
 #include <functional>
 
+#include "address.h"
 #include "x86.h"
 
 namespace accel {
-
-using i64 = std::int64_t;
 
 // Runs a function on a team: GOMP_parallel of the OpenMP runtime that torch has loaded, so that these are torch's own
 // threads. They look out for work between torch's operations; any others would find them on the cores.

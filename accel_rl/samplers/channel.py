@@ -55,6 +55,11 @@ def _cells(array: np.ndarray) -> memoryview:
     return memoryview(array).cast("B").cast("q")  # type: ignore[arg-type]
 
 
+def _addresses(arrays: dict[str, np.ndarray], worker: int, group: int) -> tuple[int, int, int]:
+    """Of request, answer and slot."""
+    return tuple(arrays[k][worker, group].ctypes.data for k in ("request", "answer", "slot"))  # type: ignore[return-value]
+
+
 class WorkerSide:
     """What a worker sees: the next thing asked of it, group by group."""
 
@@ -64,6 +69,7 @@ class WorkerSide:
         self._request, self._answer, self._slot = (_cells(arrays[k][worker]) for k in ("request", "answer", "slot"))
         self.groups = arrays["request"].shape[1]
         self._bell, self._server, self.control, self._spins = bell, server, control, spins
+        self._arrays, self._worker = arrays, worker
         self._last = -1
         self._poll = select.poll()
         self._poll.register(bell.read_fd, select.POLLIN)
@@ -92,6 +98,12 @@ class WorkerSide:
                 self._bell.drain()
         self._last = g
         return g, self._slot[g * _LINE] + self._answer[g * _LINE]
+
+    def wire(self, group: int, env_ns: int) -> tuple[int, ...]:
+        """For who goes on without Python: addresses of request, answer and slot; descriptors of the own bell, of what
+        is said, and of the server's bell; the address of the time; spins."""
+        bells = self._bell.read_fd, self.control.fileno(), self._server.write_fd
+        return *_addresses(self._arrays, self._worker, group), *bells, env_ns, self._spins
 
     def post(self, group: int) -> None:
         """The slot that `next` gave for the group is done."""
@@ -203,8 +215,7 @@ class ServerSide:
 
     def wire(self, worker: int, group: int) -> tuple[int, int, int, int]:
         """To a worker, for who goes on without Python: addresses of request, answer and slot, the bell's descriptor."""
-        request, answer, slot = (self._arrays[k][worker, group].ctypes.data for k in ("request", "answer", "slot"))
-        return request, answer, slot, self._bells[worker].write_fd
+        return *_addresses(self._arrays, worker, group), self._bells[worker].write_fd
 
     def watch(self, timeout_s: float) -> list[int]:
         """While others `wait_alone`, for a second at most: the workers that have something to say or are gone. Raises

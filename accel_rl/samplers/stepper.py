@@ -24,6 +24,7 @@ class GroupStepper:
         self._heads: list[Step] = [buf.head(b, env.spec) for buf in buffers]
         self._first = Step.empty(env.n, env.spec)
         self._fresh = False
+        self._rounds = env.rounds(self._actions, self._steps)
 
     def start(self) -> None:
         """First episodes, with decorrelated starts. They are shown at the next head."""
@@ -41,6 +42,13 @@ class GroupStepper:
             self._fresh = False
         else:
             self.env.reset_waiting(self._heads[-1 - slot])
+
+    def go_on(self, wire: tuple[int, ...]) -> None:
+        """Steps as they are asked for over the wire, as far as that needs nobody else. See `WorkerSide.wire`."""
+        done = False
+        while self._rounds is not None and (slot := self._rounds.play(*wire, done=done)) >= 0:
+            self.env.settle(self._steps[slot])
+            done = True
 
     def set_state(self, states: list[bytes]) -> None:
         """Go on from a checkpoint; whoever restores it restores the current observation as well."""
