@@ -70,7 +70,11 @@ inline void wide_layer(i64 N, i64 K, i64 G, address x, address weight, address b
     const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
     constexpr i64 SIX = 6;
     share((G + SIX - 1) / SIX, threads, [&](i64 from, i64 to) {
-        for (i64 i = from; i < to; i++) {
+        // There and back: W's last rows are still in the second cache at the next call, its first ones are not.
+        static thread_local bool back = false;
+        back = !back;
+        for (i64 j = from; j < to; j++) {
+            const i64 i = back ? j : from + to - 1 - j;
             if (SIX * (i + 1) <= G) wide_outputs<6>(w, SIX * i);
             else for (i64 g = SIX * i; g < G; g++) wide_outputs<1>(w, g);
         }
