@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
 from accel_rl import hardware, process
 from accel_rl.agents.base import Agent
 from accel_rl.config import SamplerConfig, TrainConfig
@@ -97,7 +99,7 @@ class Ours:
         assert isinstance(pool, WorkerPool)
         before, cpu, begin = sum(pool.env_seconds()), CpuTime.now(pool.pids()), time.perf_counter()
         for rollout in self.sampler.rollouts(agent, fixed=not self.setting.together):
-            n += int(rollout.valid.sum())
+            n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 busy, used = sum(pool.env_seconds()) - before, CpuTime.now(pool.pids()).since(cpu)
                 break  # what was begun after it is played to its end, and counts for nothing

@@ -154,8 +154,10 @@ class Sampler:
         def serve(t: int, g: int) -> int:
             if ahead and t == 0:
                 self._carry(before, self.engine.buffers[buffer], slices[g])
+            if (left := self._go_on(buffer, t, g)) > t:
+                return left
             self._serve(agent, buffer, t, g)
-            return self._go_on(buffer, t + 1, g)
+            return t + 1
 
         self.server.begin(agent, buffer, self._draw(), ahead)
         self._served.add(buffer)

@@ -124,7 +124,7 @@ class ServerSide:
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
         self._slot = [_cells(arrays["slot"][w]) for w in range(self.workers)]
         self._cells = list(zip(self._answer, self._request, strict=True))
-        self._spins = spins
+        self._spins, self._bell = spins, bell
         self._bells: dict[int, Bell] = {}
         self._controls: dict[int, int] = {}  # file descriptor -> worker
         self._quiet: dict[int, tuple[int, float]] = {}  # worker -> its answers so far, seconds waited since the last
@@ -156,9 +156,9 @@ class ServerSide:
             poll.unregister(control.fileno())
         self.wake()
 
-    def wake(self) -> None:
-        """Whoever waits looks again."""
-        for bell in self._all.values():
+    def wake(self, all_: bool = True) -> None:
+        """Whoever waits looks again; or only who waits for no group alone."""
+        for bell in self._all.values() if all_ else (self._bell,):
             bell.ring()
 
     def release(self, worker: int, group: int, slot: int, n: int = 1) -> None:

@@ -37,7 +37,7 @@ class EpisodeTracker:
         """Take in T steps; returns the episodes that ended, in the order of (t, b)."""
         finished, begin = [], 0
         reward, ended = np.where(rollout.valid, rollout.reward, 0.0), rollout.ended & rollout.valid
-        for t in map(int, np.flatnonzero(ended.any(1))):
+        for t in np.flatnonzero(ended.any(1)).tolist():
             self._count(reward, rollout.valid, slice(begin, t + 1))
             begin = t + 1
             for b in np.flatnonzero(ended[t] & ~self.partial):

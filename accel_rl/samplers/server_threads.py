@@ -48,9 +48,15 @@ class ServerThreads:
                 t = serve(t, g)
             pool.wait_alone(g, stop.is_set)
 
-        self._playing.append([thread.submit(play, g) for g, thread in enumerate(self._threads)])
-        for future in self._playing[-1]:
-            future.add_done_callback(lambda _: pool.wake())
+        playing = [thread.submit(play, g) for g, thread in enumerate(self._threads)]
+        self._playing.append(playing)
+
+        def ended(future: Future[None]) -> None:
+            if future.exception() or all(f.done() for f in playing):
+                pool.wake()
+
+        for future in playing:
+            future.add_done_callback(ended)
 
     def rounds(self, group: int, calls: Any, t: int, T: int, slot: int) -> int:
         """See WorkerPool; from the group's own thread."""

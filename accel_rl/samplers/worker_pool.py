@@ -269,7 +269,8 @@ class WorkerPool:
             self._attend(lambda: self._side.watch(self.config.timeout_s))
 
     def wake(self) -> None:
-        self._side.wake()
+        """Who oversees looks again."""
+        self._side.wake(all_=False)
 
     def _attend(self, wait: Callable[[], list[int]]) -> None:
         try:
