@@ -48,7 +48,7 @@ def called(monkeypatch):
 
     def both(make, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(RecordedActs, "again", lambda *_: False)
+            patch.setattr(RecordedActs, "calls", lambda *_: None)
             want, _ = play(make(), **options)
         got, acts = play(make(), **options)
         assert got == want
@@ -153,7 +153,7 @@ def test_another_agent_is_recorded_anew(monkeypatch):
             sampler.close()
 
     got, acts = both()
-    monkeypatch.setattr(RecordedActs, "again", lambda *_: False)
+    monkeypatch.setattr(RecordedActs, "calls", lambda *_: None)
     want, _ = both()
     assert got == want and len(acts._recorded) == 2
 
