@@ -30,7 +30,7 @@ emulator = Pybind11Extension(
     cxx_std=17,
     extra_compile_args=["-O3", "-pthread"],
     extra_link_args=["-pthread"],
-    depends=[str(path) for path in (*Path("accel_rl/emulator").rglob("*.h"), *Path("accel_rl/ops").glob("wire.h"))],
+    depends=[*map(str, Path("accel_rl/emulator").rglob("*.h")), "accel_rl/ops/address.h", "accel_rl/ops/wire.h"],
 )
 # no fused multiply-add: returns equal torch's bit for bit
 host = Pybind11Extension(

@@ -42,7 +42,7 @@ class Worker:
 
 
 def counting(steps: int):
-    """Calls that copy number t of a row of numbers to place t of another (keep both): those that were made show there."""
+    """Calls that copy number t of a row of numbers to place t of another (keep both): what was made shows there."""
     module, there = compiled(), torch.zeros(steps, dtype=torch.int64)
     numbers = torch.arange(1, steps + 1)
     calls = module.Calls()
