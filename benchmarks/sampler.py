@@ -7,7 +7,8 @@
     S      the sampler: workers step, the action server acts
     bound  1 / (1/E + 1/I) where both share the same cores: nothing can beat it by much
 
-All take turns (E0 E I S E0 E ...); medians. Several values of an option are a sweep over all combinations:
+All take turns (E0 E I S E0 E ...); medians. Several values of an option are a sweep over all combinations; a game's
+samplers are then measured once more beside each other, in turns (benchmarks/sampler_turns.py):
 
     python -m benchmarks.sampler --game breakout --json OUT
     python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c --plot OUT.png
@@ -32,7 +33,7 @@ before_torch()
 
 from accel_rl.counts import Count  # noqa: E402
 from accel_rl.runners.build import resolve_device  # noqa: E402
-from benchmarks import breakdown, memory  # noqa: E402
+from benchmarks import breakdown, memory, sampler_turns  # noqa: E402
 from benchmarks.agents import check_net, make_agent  # noqa: E402
 from benchmarks.bare import Bare  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
@@ -175,11 +176,12 @@ def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str,
 
 def run(o: Options) -> dict[str, Any]:
     cases = settings(o)
-    per_case = sum(3 if net == "none" else 4 for net in o.nets) * o.repeats
-    bar, results = Bar(per_case * len(cases)), []
+    groups = [list(same) for _, same in itertools.groupby(cases, key=lambda s: (s.game, s.workers))]
+    beside = len(groups[0]) > 1 and all(sampler_turns.fit(group) for group in groups)
+    parts = sum(3 if net == "none" else 4 for net in o.nets) + beside * len(o.nets)
+    bar, results, turns = Bar(parts * o.repeats * len(cases)), [], []
     try:
-        for _, same in itertools.groupby(cases, key=lambda s: (s.game, s.workers)):
-            group = list(same)
+        for group in groups:
             bare = Bare(asdict(group[0].env()), cores_of(group[0].placement()))
             try:
                 for setting in group:
@@ -190,9 +192,11 @@ def run(o: Options) -> dict[str, Any]:
                         ours.close()
             finally:
                 bare.close()
+            if beside:
+                turns += sampler_turns.in_turns(group, o.nets, o.seconds, o.repeats, bar)
     finally:
         bar.close()
-    return {"results": results}
+    return {"results": results, "in_turns": turns if beside else None}
 
 
 def show(o: Options, result: dict[str, Any]) -> list[str]:
@@ -200,7 +204,12 @@ def show(o: Options, result: dict[str, Any]) -> list[str]:
     if o.plot:
         figure(found, Path(o.plot))
     head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; env steps/s, medians of {o.repeats} x {o.seconds:g} s"
-    return [head, *(line for r in found for line in report(r)), *(table(found) if len(found) > 1 else [])]
+    rest = table(found) if len(found) > 1 else []
+    if result["in_turns"] is not None:
+        rest += [line for turns in result["in_turns"] for line in sampler_turns.lines(turns)]
+    elif len({r["game"] for r in found}) * len(o.nets) < len(found):
+        rest += ["", "not measured in turns: together these samplers would take more than half of the free memory"]
+    return [head, *(line for r in found for line in report(r)), *rest]
 
 
 def main(argv: list[str]) -> int:

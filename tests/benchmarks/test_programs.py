@@ -174,8 +174,13 @@ def test_sampler_runs(tmp_path: Path, capsys) -> None:
     assert (
         sampler.main(["--game", "pong", *short, "--nets", "none", "dqn", "--json", str(file), "--plot", str(plot)]) == 0
     )
-    results = json.loads(file.read_text())["results"]
+    found = json.loads(file.read_text())
+    results = found["results"]
     assert [(r["horizon"], r["net"]) for r in results] == [(2, "none"), (2, "dqn"), (3, "none"), (3, "dqn")]
+    assert [turns["net"] for turns in found["in_turns"]] == ["none", "dqn"]
+    for turns in found["in_turns"]:
+        assert {name: len(rates) for name, rates in turns["measurements"].items()} == {"horizon 2": 2, "horizon 3": 2}
+        assert max(q["of_medians"] for q in turns["to_the_fastest"].values()) == 1
     for r in results:
         assert {len(v) for v in r["measurements"].values()} == {2}
         assert ("I" in r["measurements"]) == (r["net"] == "dqn")
