@@ -1,5 +1,5 @@
-"""A sweep's samplers beside each other, taking turns as a sampler and its ceilings do: figures that are minutes apart say
-as much about the machine as about them."""
+"""A sweep's samplers beside each other, taking turns as a sampler and its ceilings do: figures that are minutes apart
+say as much about the machine as about them."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
