@@ -1,7 +1,5 @@
 // A worker's environments, if they are all of one group: step after step as it is asked for, without Python between them.
 #pragma once
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
 #include <sched.h>
 
 #include <chrono>
@@ -9,18 +7,14 @@
 
 #include "../ops/wire.h"
 #include "agent.h"
+#include "arrays.h"
 
 namespace accel {
-
-namespace py = pybind11;
 
 // What the rollouts hold of it, slot by slot (data/step.py), and what the batch itself knows (envs/sequential.py).
 class Batch {
   public:
-    using Bytes = py::array_t<u8, py::array::c_style>;
-    using Flags = py::array_t<bool, py::array::c_style>;
     using Longs = py::array_t<i64, py::array::c_style>;
-    using Floats = py::array_t<float, py::array::c_style>;
 
     // codes: of the game's actions. age [n]: each environment's, up to `oldest`; waiting [n]: for a reset.
     Batch(const std::vector<i32>& codes, u8 oldest, Bytes& age, Flags& waiting)
@@ -116,7 +110,7 @@ class Batch {
 
 inline void bind_batch(py::module_& m) {
     py::class_<Batch>(m, "Batch")
-        .def(py::init<const std::vector<i32>&, u8, Batch::Bytes&, Batch::Flags&>(), py::arg("codes"), py::arg("oldest"),
+        .def(py::init<const std::vector<i32>&, u8, Bytes&, Flags&>(), py::arg("codes"), py::arg("oldest"),
              py::arg("age").noconvert(), py::arg("waiting").noconvert())
         .def("set_agents", &Batch::set_agents)
         .def("add", &Batch::add, py::arg("action").noconvert(), py::arg("frame").noconvert(), py::arg("reward").noconvert(),

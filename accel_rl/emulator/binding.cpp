@@ -1,6 +1,4 @@
 // Python's face of one emulator. The GIL is released wherever frames are run.
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -165,10 +163,6 @@ py::list trace(Emulator& e, u32 action) {
     return out;
 }
 
-using Bytes = py::array_t<u8, py::array::c_style>;
-using Doubles = py::array_t<double, py::array::c_style>;
-using Flags = py::array_t<bool, py::array::c_style>;
-
 std::unique_ptr<Agent> make_agent(const py::bytes& rom, int kind, const py::dict& game, u32 frame_skip, u32 max_steps, bool life_loss,
                                   double repeat, int observation, const Bytes& luminance) {
     const std::string bytes = rom;
@@ -193,7 +187,7 @@ u8* observation_at(const Agent& a, Bytes& out) {
 // Agents step one after another; those whose action is below 0 are left out: reward 0, no flags, a frame of zeros.
 // draws [n, frame_skip] float64: sticky draws, or None. The rest as in data.Step.
 void step_agents(const py::list& list, const py::array_t<i32, py::array::c_style>& actions, const std::optional<Doubles>& draws,
-                 Bytes& frames, py::array_t<float, py::array::c_style>& reward, Flags& terminated, Flags& truncated, Flags& ended) {
+                 Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated, Flags& ended) {
     Agent* agents[256];
     const size_t n = list.size();
     if (n < 1 || n > 256) throw std::invalid_argument("1 to 256 agents step together");

@@ -1,22 +1,17 @@
 // Python's face of a vector environment's players. The GIL is released wherever the caller waits.
 #pragma once
-#include <pybind11/numpy.h>
-#include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "arrays.h"
 #include "vector.h"
 
 namespace accel {
 
-namespace py = pybind11;
-
 // The arrays of one batch: obs [n, stack, height, width]; the rest [n].
 class PythonVector {
   public:
-    using Bytes = py::array_t<u8, py::array::c_style>;
     using Ints = py::array_t<i32, py::array::c_style>;
     using Longs = py::array_t<long long, py::array::c_style>;
-    using Flags = py::array_t<bool, py::array::c_style>;
 
     PythonVector(const py::list& agents, const py::dict& rules, u32 batch_size, const std::vector<int>& cores)
         : agents_(agents), vector_(pointers(agents), rules_of(rules), batch_size, cores) {

@@ -5,7 +5,6 @@
 //
 // Registers 0 to 3 hold sums [2][2], 4 and 5 two a, 6 and 7 two b: four products for four loads.
 #pragma once
-
 #include "address.h"
 #include "x86.h"
 
@@ -23,6 +22,7 @@
 namespace accel {
 
 using bf16 = std::uint16_t;  // as bits
+
 // Whether the CPU has them, and Linux lends them to this process (it does so when asked).
 inline bool has_tiles() {
 #if ACCEL_HAS_TILES

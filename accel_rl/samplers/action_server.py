@@ -117,12 +117,14 @@ class ActionServer:
 
     def calls(self, buffer: int, group: int) -> Any | None:
         """All there is to do for the group at any step of the buffer's rollout, if it was recorded."""
-        alone = isinstance(self._acts, RecordedActs) and not self._cores and self._refresh is None
-        return cast(RecordedActs, self._acts).calls(buffer, group) if alone else None
+        if self._cores or self._refresh is not None or not isinstance(self._acts, RecordedActs):
+            return None
+        return self._acts.calls(buffer, group)
 
     def made(self, group: int, times: int) -> None:
         """Those calls, so often."""
-        cast(RecordedActs, self._acts).made(group, times)
+        assert isinstance(self._acts, RecordedActs)
+        self._acts.made(group, times)
 
     def _act(self, agent: Agent, buffer: int, t: int, b: slice) -> None:
         rollout = self.rollouts[buffer]

@@ -1,10 +1,12 @@
 """Carries out what is asked of one group's environments; the same in a worker process and in this one."""
 
+from functools import cached_property
+
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.step import Step
-from accel_rl.envs.base import BatchEnv
+from accel_rl.envs.base import BatchEnv, Rounds
 
 BUFFERS = 2  # rollouts alternate: the next one's first observation is written while the last is being learned from
 
@@ -24,7 +26,6 @@ class GroupStepper:
         self._heads: list[Step] = [buf.head(b, env.spec) for buf in buffers]
         self._first = Step.empty(env.n, env.spec)
         self._fresh = False
-        self._rounds = env.rounds(self._actions, self._steps)
 
     def start(self) -> None:
         """First episodes, with decorrelated starts. They are shown at the next head."""
@@ -42,6 +43,10 @@ class GroupStepper:
             self._fresh = False
         else:
             self.env.reset_waiting(self._heads[-1 - slot])
+
+    @cached_property
+    def _rounds(self) -> Rounds | None:
+        return self.env.rounds(self._actions, self._steps)
 
     def go_on(self, wire: tuple[int, ...]) -> None:
         """Steps as they are asked for over the wire, as far as that needs nobody else. See `WorkerSide.wire`."""
