@@ -12,7 +12,9 @@ from accel_rl.data.memory import Memory
 class Agent(Protocol):
     """`act` turns a batch of observations into actions; the randomness comes from outside, one number a step.
 
-    Where it has a `refresh(b)`, that is called before each act for the environments b: parameters may be others then.
+    An agent whose parameters others change has two methods more. `refresh(b)` is called before each act for the
+    environments b; it may replace the parameters and returns whether it did. `acting()` is a context that the act is
+    inside of: parameters must not be replaced while any thread is in it.
     """
 
     @property

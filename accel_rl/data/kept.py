@@ -22,7 +22,8 @@ class KeptOutputs:
     """Outputs of a network's layers for the cells [T * B] of one rollout. Of the layers that ask for a `place`.
 
     A layer's are read only where each cell has been written once: not after a rollout that lacks some, not if the
-    network uses the layer twice. They serve one loss: after it the parameters are others.
+    network uses the layer twice. They serve one loss: after it the parameters are others. They serve no loss if the
+    parameters changed while the rollout was played (`invalidate`).
     """
 
     def __init__(self) -> None:
@@ -30,12 +31,18 @@ class KeptOutputs:
         self._written: dict[nn.Module, int] = {}
         self._action: Tensor | None = None
         self._obs: tuple[Tensor, int] | None = None
+        self._stale = False  # parameters changed since `begin`
         self._counting = threading.Lock()  # several threads may act, for different cells
 
     def begin(self, action: Tensor) -> None:
         """The rollout whose actions [T, B] these will be follows; what was kept is void."""
         self.void()
-        self._action = action
+        self._action, self._stale = action, False
+
+    def invalidate(self) -> None:
+        """The parameters have changed in the midst of the rollout: nothing of it is read, though it is still written.
+        """
+        self._stale = True
 
     def void(self) -> None:
         self._action = self._obs = None
@@ -43,7 +50,7 @@ class KeptOutputs:
 
     def are_of(self, obs: Tensor, action: Tensor) -> None:
         """These [T * B, ...] are the observations that were acted on in the rollout of these actions."""
-        if action is self._action:
+        if action is self._action and not self._stale:
             self._obs = obs, obs._version
 
     @contextmanager

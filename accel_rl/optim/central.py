@@ -83,6 +83,10 @@ class Central:
         """How often chunk k was written; may be asked without its lock."""
         return int(self._words[k, 0]) >> 1
 
+    def updates(self, k: int) -> int:
+        """How many updates chunk k has had; one write may hold several. May be asked without its lock."""
+        return int(self._words[k, 1])
+
     @contextmanager
     def held(self, k: int, timeout_s: float) -> Iterator[None]:
         """Nobody else reads or writes chunk k. RunError after timeout_s."""
@@ -104,8 +108,8 @@ class Central:
         rule = [(tensors[name], value) for name, value in state.items() if isinstance(value, Tensor)]
         return stream([(tensors["parameters"], parameters), *rule])
 
-    def publish(self, k: int, state: dict[str, Any]) -> None:
-        """What all parts were filled with is chunk k's new version; with its lock held."""
+    def publish(self, k: int, state: dict[str, Any], updates: int = 0) -> None:
+        """What all parts were filled with is chunk k's new version, `updates` updates further; with its lock held."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]
@@ -115,6 +119,7 @@ class Central:
         if self._checks:
             copy.check[0] = copy.checksum(version)
         self._words[k, 0] = version << 1 | spare  # published: one aligned store
+        self._words[k, 1] += np.uint64(updates)
 
     def verify(self, k: int, timeout_s: float = 10.0) -> int:
         """The version of chunk k; AssertionError where it is torn. Only with checks."""

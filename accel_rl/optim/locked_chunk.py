@@ -31,7 +31,7 @@ class LockedChunks(Local):
         self.rules = [build_rule(p.stop - p.start) for p in self.parts]
         super().__init__(flat, self.rules[0], max_norm)
         self._rank, self._first = rank, rank % len(self.parts)
-        self.lead = 0  # so many gradients of rank 0 come first; till then those of others are dropped
+        self.lead = 0  # updates of the central parameters before which other ranks' gradients are dropped
         self._parameters = [-1] * len(self.parts)  # versions that are here, of parameters and of rule state
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # how often parameters came from the central ones
@@ -58,16 +58,19 @@ class LockedChunks(Local):
         shown to somebody."""
         self.pull()
 
-    def pull(self) -> None:
-        """The newest central parameters, of the chunks that others have changed."""
+    def pull(self) -> bool:
+        """The newest central parameters, of the chunks that others have changed. Returns whether there were such."""
+        changed = False
         for k in range(len(self.parts)):
             if self.central.version(k) != self._parameters[k]:
                 with self.central.held(k, LOCK_S):
                     self._read_parameters(k)
+                changed = True
         self.refreshed += 1
+        return changed
 
     def _step(self, learning_rate: float, finite: Tensor) -> None:
-        if self._rank and min(self.central.version(k) for k in range(len(self.parts))) < self.lead:
+        if self._rank and self.lead and min(map(self.central.updates, range(len(self.parts)))) < self.lead:
             return
         super()._step(learning_rate, finite)
 
@@ -80,7 +83,7 @@ class LockedChunks(Local):
             write_back = self.central.filling(k, data, rule.state_dict())
             for part in rule.pieces(data, grad, learning_rate):  # each is written back while it is in the cache
                 write_back(part)
-            self._publish(k)
+            self._publish(k, updates=1)
         self.refreshed += 1
         self.times["exchange_s"] += time.monotonic() - began
 
@@ -113,13 +116,14 @@ class LockedChunks(Local):
         """As if others had pushed: everything is pulled anew."""
         self._parameters, self._states = [-1] * len(self.parts), [-1] * len(self.parts)
 
-    def _write(self, k: int) -> None:
+    def _write(self, k: int, updates: int = 0) -> None:
+        """Chunk k becomes what is here, after so many more updates."""
         data = self.flat.data[self.parts[k]]
         self.central.filling(k, data, self.rules[k].state_dict())(slice(0, len(data)))
-        self._publish(k)
+        self._publish(k, updates)
 
-    def _publish(self, k: int) -> None:
-        self.central.publish(k, self.rules[k].state_dict())
+    def _publish(self, k: int, updates: int) -> None:
+        self.central.publish(k, self.rules[k].state_dict(), updates)
         self._parameters[k] = self._states[k] = self.central.version(k)
 
     # -- checkpoints ------------------------------------------------------------

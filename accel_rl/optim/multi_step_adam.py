@@ -45,14 +45,16 @@ class MultiStepAdam(LockedChunks):
         if not self._n:
             super().pull()
 
-    def pull(self) -> None:
-        self.flush()
-        super().pull()
+    def pull(self) -> bool:
+        pushed = self.flush()
+        return super().pull() or pushed
 
-    def flush(self) -> None:
-        """Push what has been accumulated."""
-        if self._n:
-            self._push()
+    def flush(self) -> bool:
+        """Push what has been accumulated. Returns whether there was anything."""
+        if not self._n:
+            return False
+        self._push()
+        return True
 
     def _apply_rule(self, learning_rate: float) -> None:
         if not self._n:  # the local updates begin from the central state
@@ -85,7 +87,7 @@ class MultiStepAdam(LockedChunks):
             rule.mean.copy_(state["mean"]).mul_(rule.beta_1**n).add_(self._g[part], alpha=1 - rule.beta_1)
             rule.square.copy_(state["square"]).mul_(rule.beta_2**n).add_(self._g2[part], alpha=1 - rule.beta_2)
             rule.steps = int(state["steps"]) + n
-            self._write(k)
+            self._write(k, updates=n)
         for x in (self._g, self._g2, self._s):
             x.zero_()
         self._n = 0

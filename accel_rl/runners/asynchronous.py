@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
@@ -23,6 +22,7 @@ from accel_rl.optim.peers import Alone
 from accel_rl.optim.watch import Watch
 from accel_rl.runners.board import Board
 from accel_rl.runners.checkpoint import Checkpoints, load
+from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.samplers.episodes import EpisodeTracker
 
 START_S = 600.0  # until rank 0 has read a checkpoint with a large replay
@@ -173,29 +173,3 @@ class Asynchronous:
     def saving(self) -> Iterator[None]:
         """Parameters are central, all else is the rank's own: no moment has to be the same."""
         yield
-
-
-class PullingAgent:
-    """An agent whose parameters are refreshed while it samples, every `steps` steps of an environment."""
-
-    def __init__(self, agent: Agent, exchange: LockedChunks, steps: int):
-        self.agent, self._exchange, self._steps = agent, exchange, steps
-        self._acted: dict[int, int] = {}  # first environment of a group -> steps since the last refresh
-        self._refreshed = exchange.refreshed
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.agent, name)
-
-    def begin(self) -> None:
-        """A rollout begins, on the newest central parameters; local steps that were not pushed yet are."""
-        self._exchange.pull()
-
-    def refresh(self, b: slice) -> None:
-        """It is about to act for the environments b."""
-        if self._exchange.refreshed != self._refreshed:
-            self._refreshed, self._acted = self._exchange.refreshed, {}
-        first = b.start or 0
-        if self._acted.get(first, 0) >= self._steps:
-            self._exchange.pull()
-        else:
-            self._acted[first] = self._acted.get(first, 0) + 1

@@ -1,7 +1,7 @@
 """Turns a group's newest frames into actions, one batch at a time."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any, cast
 
@@ -87,7 +87,8 @@ class ActionServer:
         if ahead:
             return
         self._acts.play(agent, torch.is_autocast_enabled(self.device.type))
-        self._refresh: Callable[[slice], None] | None = getattr(agent, "refresh", None)
+        self._refresh: Callable[[slice], bool] | None = getattr(agent, "refresh", None)
+        self._acting: Callable[[], AbstractContextManager[None]] = getattr(agent, "acting", nullcontext)
         if self._kept is not None:
             self._kept.begin(rollout.action)
         if agent.state_size and self.state is None:
@@ -109,11 +110,12 @@ class ActionServer:
         if self._cores:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
-        if self._refresh is not None:
-            self._refresh(b)
-        if not self._acts.again(buffer, t, group):
-            with self._acts.recording(buffer, t, group):
-                self._act(agent, buffer, t, b)
+        if self._refresh is not None and self._refresh(b) is not False and self._kept is not None:
+            self._kept.invalidate()
+        with self._acting():
+            if not self._acts.again(buffer, t, group):
+                with self._acts.recording(buffer, t, group):
+                    self._act(agent, buffer, t, b)
 
     def calls(self, buffer: int, group: int) -> Any | None:
         """All there is to do for the group at any step of the buffer's rollout, if it was recorded."""

@@ -98,16 +98,34 @@ def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
     first.lead = other.lead = 4
     alone = FlatParameters(model())
     single = Local(alone, RULES["rmsprop"](len(alone.data)), None)
-    for i in range(3):  # publishing the parameters was the first version
+    for i in range(4):
         learn(other, 1, seed=9)
         assert torch.equal(other.flat.data, first.flat.data)
         learn(first, 1, seed=i)
         learn(single, 1, seed=i)
     assert torch.equal(first.flat.data, alone.data)
-    learn(other, 1, seed=3)
-    learn(single, 1, seed=3)
+    learn(other, 1, seed=4)
+    learn(single, 1, seed=4)
     first.pull()
     assert torch.equal(first.flat.data, alone.data)
+
+
+def test_the_lead_counts_updates_not_pushes(fd):
+    """Three pushes of four updates are 12 updates, of which a lead of 10 needs no more."""
+    first = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
+    other = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 1, 4), fd, create=False)
+    first.lead = other.lead = 10
+
+    def is_dropped():
+        other.pull()
+        before = other.flat.data.clone()
+        learn(other, 1, seed=9)
+        return torch.equal(other.flat.data, before)
+
+    for updates in range(12):
+        assert is_dropped(), updates
+        learn(first, 1, seed=updates)
+    assert not is_dropped()
 
 
 def test_what_is_not_finite_never_becomes_central(fd):

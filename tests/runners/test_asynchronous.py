@@ -13,10 +13,11 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.locked_chunk import LockedChunks
 from accel_rl.optim.process_group import file_store
 from accel_rl.optim.rules import Adam
-from accel_rl.runners.asynchronous import Asynchronous, PullingAgent
+from accel_rl.runners.asynchronous import Asynchronous
 from accel_rl.runners.build import build_sampler, plan
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.membership import Single
+from accel_rl.runners.pulling_agent import PullingAgent
 
 
 class Shows:

@@ -1,0 +1,64 @@
+"""Pulls central parameters while an asynchronous rank samples (Stooke & Abbeel 2018, sections 4.3 and 5.3)."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition, Lock
+from typing import Any
+
+from accel_rl.agents.base import Agent
+from accel_rl.optim.locked_chunk import LockedChunks
+
+
+class PullingAgent:
+    """An agent that acts `steps` steps of each environment between two pulls of the central parameters.
+
+    Several threads may act at once, each for its own group of environments. A pull waits until no thread is acting, and
+    no thread begins to act during a pull: an act never sees parameters that are half replaced.
+    """
+
+    def __init__(self, agent: Agent, exchange: LockedChunks, steps: int):
+        self.agent, self._exchange, self._steps = agent, exchange, steps
+        self._acted: dict[int, int] = {}  # first environment of a group -> acts since the last refresh
+        self._refreshed = exchange.refreshed
+        self._counting = Lock()  # one thread at a time counts, and pulls
+        self._idle = Condition()
+        self._threads_acting = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.agent, name)
+
+    def begin(self) -> None:
+        """Pull before a rollout. Local steps that were not pushed yet are pushed first."""
+        self._exchange.pull()
+
+    def refresh(self, b: slice) -> bool:
+        """Count one act of the environments b, and pull before it if it is due. Returns whether parameters changed."""
+        exchange, group, changed = self._exchange, b.start or 0, False
+        with self._counting:
+            if exchange.refreshed != self._refreshed:
+                self._refreshed, self._acted = exchange.refreshed, {}
+            if self._acted.get(group, 0) >= self._steps:
+                with self._nothing_acting():
+                    changed = exchange.pull()
+                self._refreshed, self._acted = exchange.refreshed, {}
+            self._acted[group] = self._acted.get(group, 0) + 1
+        return changed
+
+    @contextmanager
+    def acting(self) -> Iterator[None]:
+        """While a thread uses the parameters to act."""
+        with self._idle:
+            self._threads_acting += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._threads_acting -= 1
+                self._idle.notify_all()
+
+    @contextmanager
+    def _nothing_acting(self) -> Iterator[None]:
+        """Wait until no thread is acting, and hold the others back."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._threads_acting == 0)
+            yield
