@@ -104,7 +104,7 @@ class Algorithm(ABC):
         """The loss of one batch. Pure: no side effects."""
 
     def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  nothing to do, unless an algorithm says so
-        """After each update: priorities, target copies."""
+        """After each update: priorities of a replay (target copies follow env steps: `ingest`)."""
 
     def state_dict(self) -> dict[str, Any]:
         """What a resumed run needs beside parameters, rule state and `progress`."""

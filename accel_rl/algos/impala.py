@@ -11,7 +11,7 @@ from accel_rl.algos.base import Loss, require
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.window import RolloutWindow
-from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
+from accel_rl.ops.policy_gradient import entropy, finite_where_invalid, log_prob, masked_mean
 from accel_rl.ops.vtrace import vtrace
 
 
@@ -83,24 +83,28 @@ class IMPALA(A2C):
         batch: a window of N steps. One pass gives logits and values of all N + 1 observations.
         """
         c, N = self.config, batch.T
-        logits, value, _ = self.agent.forward(batch.observations(0, N + 1), batch.memory(0, N + 1))
+        valid = None if bool(batch.valid.all()) else batch.valid
+        obs, mu = batch.observations(0, N + 1), batch.recorded["log_prob"]
+        if valid is not None:
+            obs = finite_where_invalid(obs, torch.cat([valid, valid[-1:]]).flatten())
+            mu = finite_where_invalid(mu, valid)
+        logits, value, _ = self.agent.forward(obs, batch.memory(0, N + 1))
         logits, values = logits.view(N + 1, batch.B, -1)[:-1], value.view(N + 1, batch.B)
         value = values[:-1]
         log_pi = log_prob(logits, batch.action)
         with torch.no_grad():
             trace = vtrace(
-                log_pi - batch.recorded["log_prob"], self.reward(batch), self.discount(batch), value,
+                log_pi - mu, self.reward(batch), self.discount(batch), value,
                 self.next_value(batch, value, values[-1]), lambda_=c.gae_lambda, rho_clip=c.rho_clip, c_clip=c.c_clip,
                 cut=batch.truncated,
             )  # fmt: skip
-        valid = None if bool(batch.valid.all()) else batch.valid
         policy_loss = -masked_mean(log_pi * trace.advantage, valid)
         value_loss = masked_mean((trace.target - value).square(), valid)
         policy_entropy = masked_mean(entropy(logits), valid)
         return self.weigh(
             policy_loss, value_loss, policy_entropy, batch.valid.sum(),
             value=masked_mean(value, valid),
-            ratio=masked_mean((log_pi - batch.recorded["log_prob"]).exp(), valid),
+            ratio=masked_mean((log_pi - mu).exp(), valid),
         )  # fmt: skip
 
     def state_dict(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.recurrent import RecurrentActorCritic
+from accel_rl.ops.policy_gradient import finite_where_invalid
 from accel_rl.ops.returns import generalized_advantage
 
 
@@ -65,6 +66,7 @@ class PolicyBatch:
     """N samples: obs [N, ...], action [N] int64; advantage, target (of the value) [N]; valid [N] bool, None: all.
 
     log_prob, value [N]: as recorded while acting. With a memory the samples are whole sequences, [T * n] time-major.
+    An invalid cell may be given anything but an impossible action: what is not finite in it becomes zero.
     """
 
     obs: Tensor
@@ -75,6 +77,11 @@ class PolicyBatch:
     log_prob: Tensor
     value: Tensor
     memory: Memory | None = None
+
+    def __post_init__(self) -> None:
+        if self.valid is not None:
+            for name in ("obs", "advantage", "target", "log_prob", "value"):
+                setattr(self, name, finite_where_invalid(getattr(self, name), self.valid))
 
     @property
     def samples(self) -> Tensor | float:
@@ -108,11 +115,14 @@ class PolicyGradient(Algorithm):
         return self.config.clip_grad_norm or None
 
     def ingest(self, rollout: Rollout) -> None:
+        valid = None if bool(rollout.valid.all()) else rollout.valid
         value = rollout.recorded["value"]
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))  # V(s_T) [B]
+        if valid is not None:  # the discount of 0 before an invalid cell does not keep its NaN away
+            value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
         self.advantage = self.advantages(rollout, value, bootstrap)
         self.rollout = rollout
-        self._valid = None if bool(rollout.valid.all()) else rollout.valid.reshape(-1)
+        self._valid = None if valid is None else valid.reshape(-1)
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
         """value [T, B], bootstrap = V(s_T) [B] -> advantage [T, B]. Here: GAE."""
@@ -123,8 +133,8 @@ class PolicyGradient(Algorithm):
 
     def reward(self, rollout: Rollout) -> Tensor:
         """[T, B] as learned from."""
-        clip = self.config.reward_clip
-        return rollout.reward.clamp(-clip, clip) if clip else rollout.reward
+        clip, reward = self.config.reward_clip, finite_where_invalid(rollout.reward, rollout.valid)
+        return reward.clamp(-clip, clip) if clip else reward
 
     def discount(self, rollout: Rollout) -> Tensor:
         """gamma * (1 - terminated) [T, B]."""

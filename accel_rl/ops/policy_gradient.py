@@ -18,12 +18,27 @@ def entropy(logits: Tensor) -> Tensor:
 
 
 def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Mean of x over the cells where `valid` (all, if None). x, valid [...] -> []. Zero where none is valid."""
+    """Mean of x over the cells where `valid` (all, if None). x, valid [...] -> []. Zero where none is valid.
+
+    An invalid cell of x may hold anything, NaN included: the mean and its gradient with respect to x are finite. What x
+    was computed from must be finite for its own gradient (`finite_where_invalid`): zero times NaN is NaN.
+    """
     if valid is None:
         return x.mean()
     weight = valid.to(x.dtype)
-    # where, not a product: an invalid cell may hold anything, NaN included.
+    # where, not a product with `weight`: NaN times zero is NaN
     return torch.where(valid, x, torch.zeros_like(x)).sum() / weight.sum().clamp(min=1)
+
+
+def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
+    """x with zeros for what is not finite in invalid cells. x [..., *], valid [...] bool; None: all are valid.
+
+    Valid cells are left as they are: a NaN there must be seen.
+    """
+    if valid is None or not x.is_floating_point():
+        return x
+    cells = valid.view(*valid.shape, *[1] * (x.dim() - valid.dim()))
+    return torch.where(cells | x.isfinite(), x, torch.zeros_like(x))
 
 
 def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
