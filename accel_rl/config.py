@@ -14,6 +14,7 @@ from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.models.precision import Precision
 from accel_rl.optim.group import GroupConfig
+from accel_rl.optim.rules import is_adam
 
 ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",
@@ -231,7 +232,7 @@ class TrainConfig:
         if self.schedule != "lockstep" or self.secondary.batch:
             what = "--secondary.batch" if self.secondary.batch else f"--schedule {self.schedule}"
             raise ConfigError(f"{what} is for one rank; got --ranks {ranks} --update {g.update}")
-        if g.local_updates > 1 and (rule := getattr(self.algo, "rule", "adam")) != "adam":
+        if g.local_updates > 1 and not is_adam(rule := getattr(self.algo, "rule", "adam")):
             raise ConfigError(f"--group.local-updates {g.local_updates}: needs --algo.rule adam, not {rule}")
         if g.update == "async":
             return

@@ -16,8 +16,12 @@ from accel_rl.optim.rules import Rule, RuleName, make_rule
 class A2CConfig(PolicyGradientConfig):
     """Defaults: Stooke & Abbeel 2018, section 5.3, and their published code (learning rate 7e-4 at 16 x 5 samples)."""
 
-    learning_rate_scaling: Literal["sqrt", "none"] = "sqrt"
-    """Growth of the step size with the batch: its square root, or none (section 5.3: sqrt)."""
+    learning_rate_scaling: Literal["sqrt", "linear", "none"] = "sqrt"
+    """Growth of the step size with the batch: its square root (section 5.3), in proportion (Clemente et al. 2017), or
+    none."""
+    warmup: float = 0.0
+    """Share of the run in which the step size rises in a straight line from learning_rate to its scaled value (Goyal et
+    al. 2017, section 2.2: 5 of 90 epochs; Stooke & Abbeel, section 5.3, found no effect); 0: none."""
     reference_batch: int = 80
     """Batch, in samples, to which learning_rate belongs (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
@@ -38,6 +42,7 @@ class A2CConfig(PolicyGradientConfig):
             self,
             max_learning_rate=(0 < self.max_learning_rate < math.inf, positive),
             reference_batch=(self.reference_batch > 0, positive),
+            warmup=(0 <= self.warmup <= 1, "between 0 and 1"),
             rule_decay=(0 <= self.rule_decay < 1, "at least 0 and below 1"),
         )
 
@@ -61,9 +66,12 @@ class A2C(PolicyGradient):
     @property
     def learning_rate(self) -> float:
         c = self.config
-        rate = c.learning_rate
-        if c.learning_rate_scaling == "sqrt":
-            rate = min(rate * math.sqrt(self.update_batch / c.reference_batch), max(rate, c.max_learning_rate))
+        rate, growth = c.learning_rate, self.update_batch / c.reference_batch
+        if c.learning_rate_scaling != "none":
+            growth = math.sqrt(growth) if c.learning_rate_scaling == "sqrt" else growth
+            rate = min(rate * growth, max(rate, c.max_learning_rate))
+        if self.progress < c.warmup:
+            rate = c.learning_rate + (rate - c.learning_rate) * self.progress / c.warmup
         return rate * self.remaining(c.learning_rate_schedule)
 
     def batches(self) -> Iterator[PolicyBatch]:

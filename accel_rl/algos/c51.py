@@ -12,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
 from accel_rl.ops.q_learning import chosen
-from accel_rl.optim.rules import Rule, RuleName, make_rule
+from accel_rl.optim.rules import Rule, RuleName, is_adam, make_rule
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,11 @@ class C51Config(DQNConfig):
     v_max: float = 10.0
     """The last of them (Bellemare et al. 2017: 10)."""
     rule: RuleName = "adam"
-    """Update rule (Bellemare et al. 2017: Adam)."""
+    """Update rule (Bellemare et al. 2017: Adam); adam-epsilon-hat: epsilon beside the root without its bias correction
+    (Stooke & Abbeel, appendix A)."""
     rule_epsilon: float = 0.01
-    """Of the update rule, times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.01)."""
+    """The update rule's epsilon: of Adam times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.01); of RMSProp as it
+    stands (their figure 9: 1e-6)."""
     epsilon_final: float = 0.01
     """Share of random actions at the end of its descent (Bellemare et al. 2017: 0.01)."""
     epsilon_evaluation: float = 0.001
@@ -57,7 +59,7 @@ class C51(DQN):
 
     def build_rule(self, size: int) -> Rule:
         c = self.config
-        epsilon = c.rule_epsilon / c.batch_size
+        epsilon = c.rule_epsilon / c.batch_size if is_adam(c.rule) else c.rule_epsilon
         return make_rule(c.rule, size, decay=c.rule_decay, epsilon=epsilon, device=str(self.device))
 
     def loss(self, batch: ReplayBatch) -> Loss:

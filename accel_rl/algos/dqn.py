@@ -202,10 +202,13 @@ class DQN(Algorithm):
         self.agent.epsilon = self.epsilon()
         return calling
 
-    def owe(self, env_steps: int) -> None:
-        """So many steps call for updates, at the training intensity."""
-        if self.learning:
-            self._due += env_steps * self.config.intensity
+    def owe(self, env_steps: int) -> int:
+        """Env steps call for updates, at the training intensity; a negative number takes back. Returns how many of them
+        do: none during the random play at the beginning."""
+        if not self.learning:
+            return 0
+        self._due += env_steps * self.config.intensity
+        return env_steps
 
     def behaviour(self) -> EpsilonGreedyAgent:
         """An agent with parameters of its own, at first the target network's, that may play while this learns."""

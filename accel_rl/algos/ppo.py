@@ -10,7 +10,7 @@ from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
 from accel_rl.optim.peers import ALONE, Peers
-from accel_rl.optim.rules import Adam, Rule
+from accel_rl.optim.rules import AdamName, Rule, make_rule
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class PPOConfig(PolicyGradientConfig):
     """Step size of Adam (Stooke & Abbeel's code: 1e-3)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """Linear: down to zero at the end of the run (Schulman et al. 2017, table 5)."""
+    rule: AdamName = "adam"
+    """Update rule; adam-epsilon-hat: epsilon beside the root without its bias correction (Stooke & Abbeel, appendix A).
+    """
     gae_lambda: float = 0.95
     """Exponential weighting of the advantage (Schulman et al. 2017, table 5)."""
     value_coefficient: float = 0.5
@@ -74,7 +77,8 @@ class PPO(PolicyGradient):
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
 
     def build_rule(self, size: int) -> Rule:
-        return Adam(size, epsilon=self.config.rule_epsilon, device=str(self.device))
+        c = self.config
+        return make_rule(c.rule, size, decay=0.0, epsilon=c.rule_epsilon, device=str(self.device))
 
     def batches(self) -> Iterator[PolicyBatch]:
         c, r = self.config, self.rollout

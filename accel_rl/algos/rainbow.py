@@ -18,7 +18,8 @@ class RainbowConfig(C51Config):
     learning_rate: float = 6.25e-5
     """Step size of Adam (Hessel et al. 2018: 6.25e-5)."""
     rule_epsilon: float = 0.005
-    """Of the update rule, times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.005)."""
+    """The update rule's epsilon: of Adam times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.005); of RMSProp as it
+    stands."""
     n_step: int = 3
     """Rewards that a target sums before it bootstraps (Hessel et al. 2018: 3)."""
     double: bool = True

@@ -22,8 +22,8 @@ class MultiStepAdam(LockedChunks):
         m, ~m <- beta_1^n ~m + (1 - beta_1) a_g
         v, ~v <- beta_2^n ~v + (1 - beta_2) a_g2
 
-    The step count belongs to the chunk and grows by n. Epsilon stands where `Adam` has it: beside the root of v without
-    its bias.
+    The step count belongs to the chunk and grows by n. Epsilon stands where the chunk's `Adam` has it: appendix A has it
+    beside the uncorrected root (--algo.rule adam-epsilon-hat).
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class MultiStepAdam(LockedChunks):
             rule.steps += 1
             rule.mean.mul_(rule.beta_1).add_(g, alpha=1 - rule.beta_1)
             rule.square.mul_(rule.beta_2).addcmul_(g, g, value=1 - rule.beta_2)
-            root = rule.square.sqrt().div_(math.sqrt(1 - rule.beta_2**rule.steps)).add_(rule.epsilon)
+            root = rule.square.sqrt().div_(math.sqrt(1 - rule.beta_2**rule.steps)).add_(rule.epsilon_now)
             s = rule.mean.div(root).mul_(learning_rate / (1 - rule.beta_1**rule.steps))
             self.flat.data[part].sub_(s)
             self._g[part].mul_(rule.beta_1).add_(g)

@@ -5,8 +5,9 @@ operations take on a CPU. A slice that begins at a multiple of ALIGNMENT gives t
 all rules go piece by piece, so that a piece stays in the cache for whatever comes next.
 """
 
+import math
 from collections.abc import Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
@@ -116,12 +117,31 @@ class RMSProp(_Pieces):
 
 
 class Adam(_Pieces):
-    """Adam, Kingma & Ba 2014 algorithm 1: bias-corrected moments, epsilon outside the root."""
+    """Adam, Kingma & Ba 2014: bias-corrected moments, epsilon outside the root.
+
+    Two forms that differ by what epsilon is added to. Algorithm 1 (torch): the bias-corrected root,
+
+        theta <- theta - lr m_hat / (sqrt(v_hat) + epsilon),  m_hat = m / (1 - beta_1^t),  v_hat = v / (1 - beta_2^t)
+
+    `epsilon_hat`, the form at the end of the paper's section 2 (Lasagne, TensorFlow; Stooke & Abbeel 2018, appendix A):
+    the uncorrected root,
+
+        theta <- theta - lr sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
+
+    which is algorithm 1 with epsilon / sqrt(1 - beta_2^t): 32 times the epsilon at the first step, equal after some
+    thousands.
+    """
 
     def __init__(
-        self, size: int, epsilon: float = 1e-8, beta_1: float = 0.9, beta_2: float = 0.999, device: str = "cpu"
+        self,
+        size: int,
+        epsilon: float = 1e-8,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        device: str = "cpu",
+        epsilon_hat: bool = False,
     ):
-        self.epsilon, self.beta_1, self.beta_2 = epsilon, beta_1, beta_2
+        self.epsilon, self.beta_1, self.beta_2, self.epsilon_hat = epsilon, beta_1, beta_2, epsilon_hat
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
         self.steps = 0
@@ -133,7 +153,12 @@ class Adam(_Pieces):
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: float) -> None:
         betas, step = (self.beta_1, self.beta_2), torch.tensor(float(self.steps), device=data.device)
         mean, square = self.mean[part], self.square[part]
-        _fused_adam(data, grad, mean, square, step, learning_rate, betas, self.epsilon)
+        _fused_adam(data, grad, mean, square, step, learning_rate, betas, self.epsilon_now)
+
+    @property
+    def epsilon_now(self) -> float:
+        """What is added to the bias-corrected root at the step `steps`."""
+        return self.epsilon / math.sqrt(1 - self.beta_2**self.steps) if self.epsilon_hat else self.epsilon
 
     def state_dict(self) -> dict[str, Any]:
         return {"mean": self.mean, "square": self.square, "steps": self.steps}
@@ -144,13 +169,20 @@ class Adam(_Pieces):
         self.steps = state["steps"]
 
 
-RuleName = Literal["rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adam"]
+AdamName = Literal["adam", "adam-epsilon-hat"]
+"""Adam by name; `-epsilon-hat`: epsilon beside the root without its bias correction."""
+RuleName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch"]
 """Update rules by name; `-torch`: epsilon outside the root, as in torch.optim.RMSprop."""
+
+
+def is_adam(name: str) -> bool:
+    """Whether the rule of that name is a form of Adam."""
+    return name in get_args(AdamName)
 
 
 def make_rule(name: str, size: int, *, decay: float, epsilon: float, device: str = "cpu") -> Rule:
     """The rule of that name for `size` parameters; `decay` is RMSProp's."""
-    if name == "adam":
-        return Adam(size, epsilon=epsilon, device=device)
+    if is_adam(name):
+        return Adam(size, epsilon=epsilon, device=device, epsilon_hat=name == "adam-epsilon-hat")
     inside = not name.endswith("-torch")
     return RMSProp(size, decay, epsilon, inside, device, centered="centered" in name)

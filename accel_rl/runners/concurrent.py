@@ -57,6 +57,7 @@ class Concurrent:
         self.period = period
         self.behaviour = self.algo.behaviour()
         self._rollouts = 0  # of the period that was begun; 0: none is
+        self._owed = [0 for _ in self.learners]  # env steps of that period that each learner's updates were owed for
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, dict[str, Tensor]]] = []  # metrics of the period's updates
         self._pause = threading.Event()
@@ -96,8 +97,7 @@ class Concurrent:
 
     def _begin(self, remaining: int) -> None:
         self._rollouts = -(-min(self.period, max(remaining, 1)) // self.each)
-        for _, learner in self.learners:
-            learner.algo.owe(self._rollouts * self.each)  # type: ignore[attr-defined]
+        self._owed = [learner.algo.owe(self._rollouts * self.each) for _, learner in self.learners]  # type: ignore
 
     def _sample(self, training: Future[None]) -> None:
         staged = sum(int(r.valid.sum()) for r in self._staged)
@@ -128,9 +128,10 @@ class Concurrent:
         if self._stream is not None:
             torch.cuda.default_stream().wait_stream(self._stream)
         before = self.algo.env_steps
-        for _, learner in self.learners:
-            for rollout in self._staged:
-                learner.algo.store(rollout)  # type: ignore[attr-defined]
+        for (_, learner), owed in zip(self.learners, self._owed, strict=True):
+            taken = sum(learner.algo.store(rollout) for rollout in self._staged)  # type: ignore[attr-defined]
+            if owed > taken:  # cells that were skipped (--sampler.reset wait) call for no update: the next period has less
+                learner.algo.owe(taken - owed)  # type: ignore[attr-defined]
             learner.algo.update_target()  # type: ignore[attr-defined]
         self._show()
         metrics = [named(prefix, found) for prefix, found in self._found]
@@ -149,6 +150,7 @@ class Concurrent:
         """At a meeting, or wherever a period was interrupted."""
         return {
             "rollouts": self._rollouts,
+            "owed": self._owed,
             "staged": [r.state_dict() for r in self._staged],
             "found": [_stacked([f for p, f in self._found if p == prefix]) for prefix, _ in self.learners],
             "shown": parameters_to_vector(self.behaviour.model.parameters()),
@@ -158,7 +160,7 @@ class Concurrent:
         """ValueError for a state of another schedule."""
         if state is None:
             raise ValueError("the run was begun with --schedule lockstep, which has no period to go on with")
-        self._rollouts = state["rollouts"]
+        self._rollouts, self._owed = state["rollouts"], list(state["owed"])
         self._staged = [Rollout.from_state(s, self.algo.device) for s in state["staged"]]
         self._found = [
             (prefix, metrics)

@@ -80,6 +80,21 @@ def test_learning_rate_grows_with_the_root_of_the_batch():
     assert rate(5, 512, learning_rate_scaling="none") == pytest.approx(7e-4)
 
 
+def test_learning_rate_in_proportion_to_the_batch():
+    """Clemente et al. 2017; the cap is the paper's."""
+    rate = lambda B, **k: A2C(A2CConfig(learning_rate_scaling="linear", **k), SPEC, T=5, B=B).learning_rate  # noqa: E731
+    assert rate(16) == pytest.approx(7e-4) and rate(32) == pytest.approx(14e-4) and rate(512) == pytest.approx(3e-3)
+    assert rate(512, max_learning_rate=1.0) == pytest.approx(32 * 7e-4)
+
+
+@pytest.mark.parametrize(("progress", "expected"), [(0.0, 7e-4), (0.025, 14e-4), (0.05, 21e-4), (0.5, 21e-4)])
+def test_warmup_goes_from_the_reference_to_the_scaled_step_size(progress, expected):
+    """Goyal et al. 2017, section 2.2."""
+    algo = A2C(A2CConfig(warmup=0.05), SPEC, T=5, B=9 * 16)
+    algo.progress = progress
+    assert algo.learning_rate == pytest.approx(expected)
+
+
 def test_linear_schedule():
     algo, _ = build(A2CConfig(learning_rate_schedule="linear", learning_rate_scaling="none"))
     algo.progress = 0.25

@@ -12,6 +12,7 @@ from accel_rl.algos.rainbow import Rainbow, RainbowConfig
 from accel_rl.errors import ConfigError
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.replays.config import ReplayConfig
+from experiments import stooke
 from tests.algos import made_up
 
 SMALL = ReplayConfig(size=600, start=60)
@@ -55,6 +56,38 @@ def textbook(algo, batch):
             loss = F.cross_entropy(out_tm1[i, a][None], m[None])
         losses.append(float(batch.weight[i]) * loss)
     return torch.stack(losses).mean()
+
+
+def lasagne_rmsprop(grads, rate, rho, epsilon=1e-6):
+    """Lasagne's rule in float64, step by step: accu <- rho accu + (1 - rho) g^2; step = rate g / sqrt(accu + eps)."""
+    accu = torch.zeros_like(grads[0], dtype=torch.float64)
+    for g in grads:
+        accu = rho * accu + (1 - rho) * g.double() ** 2
+        yield rate * g.double() / (accu + epsilon).sqrt()
+
+
+@pytest.mark.parametrize("batch_size", [64, 256, 1_024])
+def test_rmsprops_epsilon_is_the_same_at_all_batch_sizes(batch_size):
+    """Figure 9 of Stooke & Abbeel 2018, the experiment as it is swept: gradients of 1e-4 a parameter, whose square is
+    a hundredth of the epsilon."""
+    config = stooke.update_rules(rule="rmsprop", batch_size=batch_size, learning_rate=2.5e-4)
+    algo = C51(replace(config.algo, replay=SMALL), made_up.SPEC, T=made_up.T, B=made_up.B)
+    rule, data = algo.build_rule(100), torch.zeros(100)
+    grads = [1e-4 * torch.randn(100, generator=torch.Generator().manual_seed(i)) for i in range(5)]
+    for g, expected in zip(grads, lasagne_rmsprop(grads, 2.5e-4, config.algo.rule_decay), strict=True):
+        before = data.clone()
+        rule.step(data, g, 2.5e-4)
+        torch.testing.assert_close((before - data).double(), expected, atol=1e-9, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("cls", "config", "published"), [(C51, C51Config, 0.01), (Rainbow, RainbowConfig, 0.005)])
+def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
+    """Section 5.4.1."""
+    for batch_size in (32, 2_048):
+        for rule in ("adam", "adam-epsilon-hat"):
+            settings = config(replay=SMALL, batch_size=batch_size, rule=rule)
+            algo = cls(settings, made_up.SPEC, T=made_up.T, B=made_up.B)
+            assert algo.build_rule(10).epsilon == published / batch_size
 
 
 def optimizer(config, params):

@@ -47,8 +47,25 @@ def test_rmsprop_with_epsilon_inside_by_hand():
     torch.testing.assert_close(data, torch.tensor([1 - 1 / 0.5**0.5, 1.0]))
 
 
+def test_adam_with_epsilon_beside_the_uncorrected_root():
+    """Against appendix A's formulas in float64; the two forms differ most at the first steps."""
+    g = torch.Generator().manual_seed(0)
+    data, theirs = torch.ones(8), torch.ones(8, dtype=torch.float64)
+    hat, usual = Adam(8, epsilon=1e-5, epsilon_hat=True), Adam(8, epsilon=1e-5)
+    other, m, v = data.clone(), torch.zeros(8).double(), torch.zeros(8).double()
+    for t in range(1, 41):
+        grad = 1e-4 * torch.randn(8, generator=g)
+        m, v = 0.9 * m + 0.1 * grad.double(), 0.999 * v + 0.001 * grad.double() ** 2
+        theirs -= 1e-3 * (1 - 0.999**t) ** 0.5 / (1 - 0.9**t) * m / (v.sqrt() + 1e-5)
+        hat.step(data, grad, 1e-3)
+        usual.step(other, grad, 1e-3)
+    torch.testing.assert_close(data.double(), theirs, atol=1e-6, rtol=0)
+    assert (1 - other).abs().max() > 1.5 * (1 - data).abs().max()
+
+
 RULES = {
     "adam": Adam,
+    "adam-epsilon-hat": lambda n: Adam(n, epsilon=1e-5, epsilon_hat=True),
     "rmsprop": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=True),
     "rmsprop-torch": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=False),
     "rmsprop-centered": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=True, centered=True),

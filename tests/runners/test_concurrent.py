@@ -26,7 +26,9 @@ def threads_and_cores():
     os.sched_setaffinity(0, cores)
 
 
-def config(algorithm="dqn", schedule="concurrent", engine="in-process", env="CartPole-v1", **algo) -> TrainConfig:
+def config(
+    algorithm="dqn", schedule="concurrent", engine="in-process", env="CartPole-v1", reset="immediate", **algo
+) -> TrainConfig:
     base = default_config(algorithm)
     replay = replace(base.algo.replay, size=400, start=100)
     settings = {"batch_size": 16, "intensity": 2.0, "target_interval": C, "epsilon_steps": 500, "network": "a3c"}
@@ -34,7 +36,7 @@ def config(algorithm="dqn", schedule="concurrent", engine="in-process", env="Car
         base,
         env=replace(base.env, id=env),
         algo=replace(base.algo, replay=replay, **(settings | algo)),
-        sampler=replace(base.sampler, envs=B, horizon=T, engine=engine, workers=2),
+        sampler=replace(base.sampler, envs=B, horizon=T, engine=engine, workers=2, reset=reset),
         evaluation=replace(base.evaluation, interval=0),
         schedule=schedule,
         env_steps=10_000,
@@ -108,6 +110,30 @@ def test_workers_and_a_second_learner_change_nothing(trainer):
     assert torch.equal(serial.learner.flat.data, workers.learner.flat.data)
     assert torch.equal(serial.secondary.flat.data, workers.secondary.flat.data)
     assert not torch.equal(serial.secondary.flat.data, serial.learner.flat.data)
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, schedule, reset):
+    """Each transition is used `intensity` times on average, also where environments wait for their reset and cells are
+    skipped: within a batch for each schedule, and what the last period still corrects."""
+    t = trainer(schedule=schedule, env="tests.catch:make", reset=reset)
+    steps = updates = began = 0
+    for _ in range(12 if schedule == "concurrent" else 12 * C // (T * B)):
+        ready = t.learner.algo.learning
+        n, metrics = t.schedule.cycle(10_000)
+        if began or ready or metrics:
+            began = began or steps
+            updates += len(metrics)
+        steps += n
+    if reset == "wait":  # most of a period: episodes last nine steps
+        assert steps < 0.95 * 12 * C
+    late = C if schedule == "concurrent" else 0
+    wanted = (steps - began) * 2.0 / 16
+    assert abs(updates - wanted) <= 1 + late * 2.0 / 16, (updates, wanted)
+    if schedule == "concurrent":  # exact: what was owed is what was done, and what is left
+        algo = t.learner.algo
+        assert updates * 16 + algo._due == 2.0 * (steps - began)
 
 
 def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
