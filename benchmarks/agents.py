@@ -10,6 +10,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
+from accel_rl.runners.trained_policy import load_policy
 
 NETS = ("none", "a3c", "dqn")
 NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
@@ -21,12 +22,18 @@ def check_net(net: str) -> None:
         raise ConfigError(f"--nets {net}: must be one of {', '.join(NETS)}{nearest(net, NETS)}")
 
 
-def make_agent(net: str, spec: EnvSpec, device: str = "cpu") -> Agent:
-    """The same untrained weights whenever it is called. ConfigError for an unknown net."""
+def make_agent(net: str, spec: EnvSpec, device: str = "cpu", policy: str = "") -> Agent:
+    """The same untrained weights whenever it is called, or those of the run in the folder `policy`. ConfigError for an
+    unknown net, or a run of another network."""
     check_net(net)
     torch.manual_seed(0)
     if net == "none":
         return RandomAgent(spec.n_actions)
+    agent: Agent
     if net == "a3c":
-        return CategoricalPolicyAgent(ActorCritic(spec).to(device))
-    return EpsilonGreedyAgent(QNetwork(spec, "dqn").to(device), epsilon=0.1)
+        agent = CategoricalPolicyAgent(ActorCritic(spec).to(device))
+    else:
+        agent = EpsilonGreedyAgent(QNetwork(spec, "dqn").to(device), epsilon=0.1)
+    if policy:
+        load_policy(agent, policy)
+    return agent

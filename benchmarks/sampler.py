@@ -33,7 +33,8 @@ before_torch()
 
 from accel_rl.counts import Count  # noqa: E402
 from accel_rl.runners.build import resolve_device  # noqa: E402
-from benchmarks import breakdown, memory, sampler_turns  # noqa: E402
+from accel_rl.runners.trained_policy import check_policy  # noqa: E402
+from benchmarks import breakdown, memory, one_core, sampler_turns  # noqa: E402
 from benchmarks.agents import check_net, make_agent  # noqa: E402
 from benchmarks.bare import Bare  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
@@ -62,6 +63,10 @@ class Options:
     """immediate, wait, swap or cached."""
     nets: tuple[str, ...] = ("a3c",)
     """Who acts: none (random actions, the environment alone), a3c, dqn."""
+    policy: str = ""
+    """Folder of a run whose newest checkpoint acts, with the network of --nets. Default: untrained weights."""
+    one_core: bool = False
+    """Also measure E on one core, by a process and by one on each of its hyperthreads (Stooke & Abbeel, figure 2)."""
     frame: str = "104x80"
     """Picture: 104x80, 104x80-mean or 84x84."""
     backend: str = "auto"
@@ -111,6 +116,8 @@ def check(o: Options) -> None:
         raise ConfigError(f"--plot {o.plot}: there is no folder {Path(o.plot).absolute().parent}")
     for net in o.nets:
         check_net(net)
+    if o.policy:
+        check_policy("--policy", o.policy)
     resolve_device(o.device)
     for setting in settings(o):
         setting.check()
@@ -118,7 +125,7 @@ def check(o: Options) -> None:
 
 def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str, Any]:
     """One sampler with one net: E0, E, I and S in turns, and what follows from them."""
-    agent, threads = make_agent(net, ours.spec, ours.placement.device), ours.placement.torch_threads
+    agent, threads = make_agent(net, ours.spec, ours.placement.device, o.policy), ours.placement.torch_threads
     act_threads = breakdown.best_threads(ours.sampler, agent, threads)
     inference_us, copy_us, busy = [], [], []
 
@@ -179,7 +186,8 @@ def run(o: Options) -> dict[str, Any]:
     groups = [list(same) for _, same in itertools.groupby(cases, key=lambda s: (s.game, s.workers))]
     beside = len(groups[0]) > 1 and all(sampler_turns.fit(group) for group in groups)
     parts = sum(3 if net == "none" else 4 for net in o.nets) + beside * len(o.nets)
-    bar, results, turns = Bar(parts * o.repeats * len(cases)), [], []
+    more = o.one_core * o.repeats * min(2, len(one_core.first_core()))
+    bar, results, turns = Bar(parts * o.repeats * len(cases) + more), [], []
     try:
         for group in groups:
             bare = Bare(asdict(group[0].env()), cores_of(group[0].placement()))
@@ -193,22 +201,26 @@ def run(o: Options) -> dict[str, Any]:
             finally:
                 bare.close()
             if beside:
-                turns += sampler_turns.in_turns(group, o.nets, o.seconds, o.repeats, bar)
+                turns += sampler_turns.in_turns(group, o.nets, o.seconds, o.repeats, bar, o.policy)
+        env = asdict(cases[0].env())
+        alone = one_core.measure(env, one_core.first_core(), o.seconds, o.repeats, bar) if o.one_core else {}
     finally:
         bar.close()
-    return {"results": results, "in_turns": turns if beside else None}
+    return {"results": results, "in_turns": turns if beside else None, "one_core": alone}
 
 
 def show(o: Options, result: dict[str, Any]) -> list[str]:
     m, found = machine(), result["results"]
     if o.plot:
-        figure(found, Path(o.plot))
+        figure(found, Path(o.plot), {k: statistics.median(v) for k, v in result["one_core"].items()})
     head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; env steps/s, medians of {o.repeats} x {o.seconds:g} s"
     rest = table(found) if len(found) > 1 else []
     if result["in_turns"] is not None:
         rest += [line for turns in result["in_turns"] for line in sampler_turns.lines(turns)]
     elif len({r["game"] for r in found}) * len(o.nets) < len(found):
         rest += ["", "not measured in turns: together these samplers would take more than half of the free memory"]
+    for name, rates in result["one_core"].items():
+        rest += ["", f"one core of {o.game[0]}, no inference, {name}: {statistics.median(rates):,.0f} env steps/s"]
     return [head, *(line for r in found for line in report(r)), *rest]
 
 

@@ -1,5 +1,7 @@
 """What the sampler benchmark shows: lines for each case, a table over all, a figure."""
 
+import statistics
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -65,9 +67,9 @@ def _key(r: Result) -> tuple:
     return r["game"], r["net"], r["reset"], r["groups"], r["B"], r["cores"]
 
 
-def figure(results: list[Result], path: Path) -> None:
-    """Steps/s per core against environments per core, a panel for each game (Stooke & Abbeel, figure 2); dashed: E,
-    dotted: E0, which play without inference."""
+def figure(results: list[Result], path: Path, one_core: Mapping[str, float] | None = None) -> None:
+    """Steps/s per core against environments per core, a panel for each game (Stooke & Abbeel, figure 2). Lines across,
+    without inference: E and E0 of all cores; or, of one core alone, {"process": dashed, "hyperthreads": dotted}."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -81,9 +83,13 @@ def figure(results: list[Result], path: Path) -> None:
             curve = list(same)
             x = [r["B"] / r["cores"] for r in curve]
             ax.plot(x, [r["median"]["S"] / r["cores"] for r in curve], "o-", label=label.removeprefix(f"{game}, "))
-        for name, style in (("E", "--"), ("E0", ":")):
-            per_core = [r["median"][name] / r["cores"] for r in of_game]
-            ax.axhline(sum(per_core) / len(per_core), color="black", linestyle=style, label=f"{name}, no inference")
+        lines = {"process": "one process on one core", "hyperthreads": "one on each hyperthread of a core"}
+        levels = {lines[name]: rate for name, rate in (one_core or {}).items()}
+        if not levels:
+            for name in ("E", "E0"):
+                levels[name] = statistics.mean(r["median"][name] / r["cores"] for r in of_game)
+        for (name, level), style in zip(levels.items(), ("--", ":"), strict=False):
+            ax.axhline(level, color="black", linestyle=style, label=f"{name}, no inference")
         ax.set(title=game, xlabel="environments per core", ylabel="env steps/s per core", ylim=(0, None))
         ax.set_xscale("log", base=2)
         ticks = sorted({r["B"] / r["cores"] for r in of_game})

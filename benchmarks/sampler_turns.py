@@ -24,7 +24,9 @@ def fit(settings: Sequence[Setting]) -> bool:
     return wanted < psutil.virtual_memory().available / 2
 
 
-def in_turns(settings: Sequence[Setting], nets: Sequence[str], seconds: float, repeats: int, bar: Bar) -> list[Turns]:
+def in_turns(
+    settings: Sequence[Setting], nets: Sequence[str], seconds: float, repeats: int, bar: Bar, policy: str = ""
+) -> list[Turns]:
     """All samplers of one game are there, one at a time is at work -> for each net {what a sampler has of its own: its
     rates}, and their ratios to those of the fastest."""
     varying = [f.name for f in fields(Setting) if len({getattr(s, f.name) for s in settings}) > 1]
@@ -33,7 +35,7 @@ def in_turns(settings: Sequence[Setting], nets: Sequence[str], seconds: float, r
     with ExitStack() as stack:
         samplers = [stack.enter_context(closing(Ours(s))) for s in settings]
         for net in nets:
-            agent = make_agent(net, samplers[0].spec, samplers[0].placement.device)
+            agent = make_agent(net, samplers[0].spec, samplers[0].placement.device, policy)
             parts = {}
             for name, sampler in zip(names, samplers, strict=True):
                 sampler.warm_up(agent)

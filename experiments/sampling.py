@@ -1,67 +1,122 @@
-"""Stooke & Abbeel 2018, section 5.2: how fast sampling is, with A3C-Net on Breakout, by `benchmarks.sampler`.
+"""Stooke & Abbeel 2018, section 5.2: how fast sampling is, with a trained A3C-Net on Breakout.
 
-`python -m experiments.sampling figure_2 --device cuda --out sampling.png`; `--scale 0.1` measures for a tenth as long.
+figure_2: steps/s of a core against simulators a core, on one GPU. Trains a policy first, or takes --policy RUN.
+table_1: 8 learners that all meet every five steps (sync), or run on their own (async). The same as a sweep of training
+runs: `python -m launch.sweep experiments.stooke:table_1`.
+
+    python -m experiments.sampling figure_2 --device cuda --out sampling.png
+    python -m experiments.sampling table_1 --gpus 0,1,2,3,4,5,6,7
+
+`--scale 0.1` measures for a tenth as long.
 """
 
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
+from accel_rl import hardware
 from accel_rl.arguments import parse, positionals
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.counts import Count
+from accel_rl.errors import ConfigError, RunError, nearest
+from accel_rl.runners.trained_policy import check_policy
+
+CORES = (1, 2, 4, 8, 16)  # of figure 2's curves
+PER_CORE = (2, 4, 8, 16, 32, 64)  # simulators; two groups need two
+SIMULATORS = (64, 128, 256, 512)  # of table 1
+RANKS = 8  # of table 1, one a GPU
+EXPERIMENTS = ("figure_2", "table_1")
 
 
 @dataclass(frozen=True)
 class Options:
     device: str = "cpu"
-    """Where the network runs (the paper: one P100 a process)."""
+    """figure_2: where the network runs (the paper: a P100)."""
+    gpus: str = ""
+    """table_1: GPUs, such as 0,1,2,3. Default: none."""
+    ranks: Count = RANKS
+    """table_1: learners."""
     scale: float = 1.0
-    """Length of the measurements, as a share."""
+    """Length of the measurements, and of the training before figure_2, as a share."""
     workers: tuple[int, ...] = ()
-    """Worker processes. Default: as many as there are cores, of figure_2's 1 to 16."""
+    """figure_2: worker processes of each curve. Default: 1, 2, 4, 8 and 16, as far as there are cores."""
+    policy: str = ""
+    """figure_2: folder of an A2C or PPO run on Breakout, whose newest checkpoint acts. Default: trains one first."""
+    train_steps: Count = 1_000_000
+    """figure_2, without --policy: env steps that A2C is trained for; 0: an untrained network acts."""
     out: str = ""
-    """Also draw figure_2 into this PNG."""
+    """figure_2: draw it into this PNG."""
 
 
-def figure_2(o: Options) -> list[str]:
-    """Steps/s a core against simulators a core, 2 to 64 (two groups need two), for several numbers of cores."""
-    from accel_rl import hardware
+def check(o: Options) -> None:
+    """ConfigError, one line, before anything is started."""
+    if not 0 < o.scale <= 1:
+        raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
+    if o.train_steps < 0:
+        raise ConfigError(f"--train-steps {o.train_steps}: must be 0 or more")
+    if o.ranks < 1 or any(n % (2 * o.ranks) for n in SIMULATORS):
+        raise ConfigError(f"--ranks {o.ranks}: {', '.join(map(str, SIMULATORS))} simulators must divide by 2 x ranks")
+    if o.policy:
+        check_policy("--policy", o.policy)
 
-    cores = len(hardware.allowed_cores())
-    workers = o.workers or tuple(n for n in (1, 2, 4, 8, 16) if n <= cores)
-    return [*_common(o, 20), "--workers", *map(str, workers), "--envs-per-worker", "2", "4", "8", "16", "32", "64"]
+
+def figure_2(o: Options, policy: str) -> list[str]:
+    """Steps/s a core against simulators a core, for several numbers of cores: words for `benchmarks.sampler`."""
+    workers = o.workers or tuple(n for n in CORES if n <= len(hardware.allowed_cores()))
+    words = ["--game", "breakout", "--nets", "a3c", "--device", o.device, "--horizon", "20", "--one-core"]
+    words += ["--seconds", str(4.0 * o.scale), "--workers", *map(str, workers)]
+    words += ["--envs-per-worker", *map(str, PER_CORE)]
+    return words + (["--policy", policy] if policy else []) + (["--plot", o.out] if o.out else [])
 
 
 def table_1(o: Options) -> list[str]:
-    """2 to 16 simulators a core on all cores, synchronised every five steps, on one GPU (the paper: eight)."""
-    workers = ["--workers", *map(str, o.workers)] if o.workers else []
-    return [*_common(o, 5), *workers, "--envs-per-worker", "2", "4", "8", "16"]
+    """Thousands of samples/s by total simulators, sync and async: words for `benchmarks.scaling`."""
+    words = ["--tables", "1", "--ranks", str(o.ranks), "--simulators", *map(str, SIMULATORS)]
+    return words + ["--seconds", str(30.0 * o.scale)] + (["--gpus", o.gpus] if o.gpus else [])
 
 
-def _common(o: Options, horizon: int) -> list[str]:
-    plot = ["--plot", o.out] if o.out else []
-    return [
-        *("--game", "breakout", "--nets", "a3c", "--device", o.device, "--horizon", str(horizon)),
-        *("--seconds", str(4.0 * o.scale), *plot),
-    ]
-
-
-EXPERIMENTS = {"figure_2": figure_2, "table_1": table_1}
+@contextmanager
+def trained(o: Options) -> Iterator[str]:
+    """The folder of a run whose agent is to act; "" for an untrained network. RunError where the training fails."""
+    steps = round(o.train_steps * o.scale)
+    if o.policy or not steps:
+        yield o.policy
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "policy"
+        words = ["train", "a2c", "--game", "breakout", "--env-steps", steps, "--evaluation.interval", 0]
+        words += ["--device", o.device, "--run-dir", run]
+        if code := subprocess.run([sys.executable, "-m", "accel_rl", *map(str, words)]).returncode:
+            raise RunError(f"the training of the policy ended with exit code {code}")
+        yield str(run)
 
 
 def main(argv: list[str]) -> int:
-    from benchmarks.sampler import main as measure
-
     try:
-        words, options = positionals(argv, ["figure_2 or table_1"], "python -m experiments.sampling")
+        words, options = positionals(argv, [" or ".join(EXPERIMENTS)], "python -m experiments.sampling")
         o = parse(Options, options, "python -m experiments.sampling figure_2|table_1", __doc__ or "")
         if words[0] not in EXPERIMENTS:
-            raise ConfigError(f"{words[0]!r} is unknown: must be figure_2 or table_1{nearest(words[0], EXPERIMENTS)}")
-        if not 0 < o.scale <= 1:
-            raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
+            raise ConfigError(
+                f"{words[0]!r} is unknown: must be {' or '.join(EXPERIMENTS)}{nearest(words[0], EXPERIMENTS)}"
+            )
+        check(o)
+        if words[0] == "table_1":
+            from benchmarks.scaling import main as measure_ranks
+
+            return measure_ranks(table_1(o))
+        from benchmarks.sampler import main as measure
+
+        with trained(o) as policy:
+            return measure(figure_2(o, policy))
     except ConfigError as e:
         print(f"experiments.sampling: {e}", file=sys.stderr)
         return 2
-    return measure(EXPERIMENTS[words[0]](o))
+    except RunError as e:
+        print(f"experiments.sampling: {e}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -40,8 +40,7 @@ class KeptOutputs:
         self._action, self._stale = action, False
 
     def invalidate(self) -> None:
-        """The parameters have changed in the midst of the rollout: nothing of it is read, though it is still written.
-        """
+        """The parameters changed in the midst of the rollout: it is written to its end, and nothing of it is read."""
         self._stale = True
 
     def void(self) -> None:

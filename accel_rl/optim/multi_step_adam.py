@@ -22,7 +22,7 @@ class MultiStepAdam(LockedChunks):
         m, ~m <- beta_1^n ~m + (1 - beta_1) a_g
         v, ~v <- beta_2^n ~v + (1 - beta_2) a_g2
 
-    The step count belongs to the chunk and grows by n. Epsilon stands where the chunk's `Adam` has it: appendix A has it
+    The step count belongs to the chunk and grows by n. Epsilon stands where the chunk's `Adam` has it; appendix A's is
     beside the uncorrected root (--algo.rule adam-epsilon-hat).
     """
 

@@ -130,7 +130,7 @@ class Concurrent:
         before = self.algo.env_steps
         for (_, learner), owed in zip(self.learners, self._owed, strict=True):
             taken = sum(learner.algo.store(rollout) for rollout in self._staged)  # type: ignore[attr-defined]
-            if owed > taken:  # cells that were skipped (--sampler.reset wait) call for no update: the next period has less
+            if owed > taken:  # skipped cells (--sampler.reset wait) call for no update: the next period has fewer
                 learner.algo.owe(taken - owed)  # type: ignore[attr-defined]
             learner.algo.update_target()  # type: ignore[attr-defined]
         self._show()

@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
+import torch
 
+from accel_rl.cli import main
 from accel_rl.config import TrainConfig
-from experiments import cpu, cule, daley, sampling, stooke
+from accel_rl.runners.checkpoint import Checkpoints
+from experiments import cpu, cule, daley, sampling, sampling_only, stooke
 from launch.grid import find_grid
 from launch.settings import scaled
 
@@ -60,18 +63,30 @@ def test_c51_has_one_step_size_from_256_on():
         ("stooke:secondary_learner", 3 * 2),
         ("stooke:update_rules", 8 * 2),
         ("stooke:a3c", 6 * 6 * 2),
-        ("stooke:appo", 6 * 4 * 3 * 2),
+        ("stooke:appo", 6 * 4 * 4 * 2),
         ("stooke:a2c_ranks", 6 * 4 * 2),
         ("stooke:ppo_ranks", 6 * 4 * 2),
         ("stooke:async_dqn", 6 * 3 * 2),
+        ("stooke:step_size_rules", 6 * 4 * 3 * 2),
+        ("stooke:step_size_warmup", 6 * 2 * 2 * 2 * 2),
+        ("stooke:dqn_simulators", 6 * 4 * 2 * 2),
+        ("stooke:figure_3", 6 * (6 + 6 + 7 + 4) * 2),
+        ("stooke:figure_4", 6 * (3 + 5) * 2),
         ("stooke:figure_5", 6 * 4 * 2),
+        ("stooke:figure_6", 2 * 2),
+        ("stooke:figure_7", 2 * 2),
+        ("stooke:figure_8", 2),
+        ("stooke:figure_9", 8 * 2),
         ("stooke:figure_10", 49 * 3 * 2),
         ("stooke:figure_11", 49 * 3 * 2),
         ("stooke:figure_12", 56 * 3 * 2),
-        ("stooke:table_2", 16),
-        ("stooke:table_3", 12),
-        ("daley:speed_test", 14 * 5),
-        ("daley:suite", 49),
+        ("stooke:table_1", 4 * 2),
+        ("stooke:table_2", 4 + 3 + 4 + 3),
+        ("stooke:table_3", 4 + 1 + 4 + 4),
+        ("daley:table_1", 14 * 5),
+        ("daley:table_2", 14 * 5),
+        ("daley:table_3", 14 * 5),
+        ("daley:table_4", 49),
         ("cpu:step_sizes", 12),
     ],
 )
@@ -97,6 +112,13 @@ def test_daley_and_amatos_hyperparameters_are_table_5():
     assert config.schedule == "concurrent" and config.sampler.groups == 1 and not config.sampler.unsynchronized
 
 
+def test_daley_and_amato_fill_the_replay_before_they_count():
+    """Algorithm 1: N random steps, then t = 1, 2 ...; environments are not decorrelated."""
+    for config, counted in ((daley.table_4(), 50_000_000), (daley.table_1(), 1_000_000)):
+        assert config.env_steps - config.algo.replay.start == counted and config.algo.replay.start == 50_000
+        assert config.sampler.decorrelation_steps == 0
+
+
 def test_the_fourteen_variants_are_table_1s():
     found = {
         tuple(m.labels[k] for k in ("threads", "variant")) for m in find_grid("experiments.daley:speed_test").members
@@ -104,7 +126,7 @@ def test_the_fourteen_variants_are_table_1s():
     assert len(found) == 14 and ("1", "both") not in found and ("8", "standard") in found
     config = daley.speed_test(4, "standard")
     assert config.sampler.unsynchronized and config.schedule == "lockstep" and config.sampler.workers == 4
-    assert config.env_steps == 1_000_000 and config.evaluation.interval == 0
+    assert config.evaluation.interval == 0
     with pytest.raises(ValueError, match="variant='fast'"):
         daley.dqn(variant="fast")
 
@@ -113,11 +135,32 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
     from accel_rl.arguments import parse
     from benchmarks.sampler import Options
 
-    o = parse(Options, sampling.figure_2(sampling.Options(scale=0.5, workers=(1, 2))), "", "")
+    o = parse(Options, sampling.figure_2(sampling.Options(scale=0.5, workers=(1, 2)), "somewhere"), "", "")
     assert o.envs_per_worker == (2, 4, 8, 16, 32, 64) and o.workers == (1, 2) and o.seconds == 2.0
-    o = parse(Options, sampling.table_1(sampling.Options()), "", "")
-    assert o.horizon == (5,) and o.envs_per_worker == (2, 4, 8, 16) and o.nets == ("a3c",)
-    assert sampling.main(["figure_3"]) == 2 and "figure_2" in capsys.readouterr().err
+    assert o.policy == "somewhere" and o.one_core
+    for words, said in (
+        (["figure_3"], "figure_2"),
+        (["figure_2", "--policy", "/nowhere"], "--policy /nowhere: there is no checkpoint"),
+        (["table_1", "--ranks", "3"], "--ranks 3"),
+        (["figure_2", "--scale", "2"], "--scale 2"),
+    ):
+        assert sampling.main(words) == 2 and said in capsys.readouterr().err
+
+
+def test_table_1_is_measured_with_a_barrier_and_without():
+    """By ranks, which meet every five steps where they are synchronous; one process alone has nothing to meet."""
+    from accel_rl.arguments import parse
+    from benchmarks.scaling import Options, cases
+
+    o = parse(Options, sampling.table_1(sampling.Options(scale=0.1)), "", "")
+    assert o.tables == (1,) and o.ranks == (8,) and o.simulators == (64, 128, 256, 512) and o.seconds == 3.0
+    assert [(row, column) for _, row, column in cases(o)][:2] == [("64", 0), ("64", 1)]  # sync, async
+    for mode, update, envs in (("sync", "all-reduce", 64), ("async", "async", 8)):
+        config = stooke.table_1(64, mode)
+        assert (config.group.ranks, config.group.update, config.sampler.envs) == (8, update, envs)
+        assert config.T == 5 and config.algorithm.endswith(":SamplingOnly")
+    with pytest.raises(ValueError, match="a multiple of 8"):
+        stooke.table_1(20)
 
 
 def test_learners_are_the_papers():
@@ -126,6 +169,7 @@ def test_learners_are_the_papers():
     appo, ppo = stooke.appo(local_updates=4), stooke.ppo_scaling(envs=8)
     algo: Any = appo.algo
     assert algo.learning_rate == ppo.algo.learning_rate / 4 and algo.learning_rate_schedule == "constant"
+    assert algo.clip_grad_norm == 0.5 and algo.clip_schedule == "constant" and algo.rule == "adam-epsilon-hat"
     assert (appo.group.ranks, appo.group.local_updates, appo.group.pull_steps) == (8, 4, 64)
     table = stooke.table_2(gpus=8, algorithm="ppo")
     assert (table.sampler.envs, table.group.ranks, table.group.update) == (64, 8, "all-reduce")
@@ -133,3 +177,41 @@ def test_learners_are_the_papers():
     figure = {m.name: m.config for m in stooke.figure_10().only({"game": ["pong"], "seed": ["0"]}).members}
     assert figure["pong,a2c-256env,seed=0"] == stooke.a2c_scaling(envs=256)
     assert figure["pong,a3c-16env-16,seed=0"] == stooke.a3c(ranks=16)
+
+
+def test_settings_of_the_published_code():
+    """Of A2C and PPO; norm clipping came with APPO (section 5.3)."""
+    a2c: Any = stooke.a2c_scaling().algo
+    assert (a2c.rule, a2c.rule_decay, a2c.rule_epsilon, a2c.clip_grad_norm) == ("rmsprop", 0.9, 1e-6, 0.5)
+    assert stooke.a3c().algo == a2c
+    ppo: Any = stooke.ppo_scaling().algo
+    assert (ppo.value_coefficient, ppo.clip_grad_norm, ppo.normalize_advantage) == (1.0, 0.0, "none")
+    assert (ppo.clip_schedule, ppo.learning_rate_schedule, ppo.minibatch) == ("linear", "linear", 512)
+    for config in (ppo, stooke.c51_scaling().algo, stooke.rainbow_512().algo, stooke.update_rules().algo):
+        assert config.rule == "adam-epsilon-hat"  # appendix A
+    rmsprop: Any = stooke.update_rules(rule="rmsprop", batch_size=1_024).algo
+    assert (rmsprop.rule, rmsprop.rule_epsilon) == ("rmsprop", 1e-6)
+    with pytest.raises(ValueError, match="rule='sgd'"):
+        stooke.update_rules(rule="sgd")
+
+
+@pytest.mark.parametrize("seeds", [(3,), (0, 1, 2)])
+@pytest.mark.parametrize("n", range(3, 13))
+def test_figures_take_seeds(n, seeds):
+    found = find_grid(f"experiments.stooke:figure_{n}", seeds)
+    assert {m.config.seed for m in found.members} == set(seeds)
+
+
+def test_a_run_that_only_samples(tmp_path):
+    """It takes its steps, learns nothing, and acts with a trained agent's parameters where it is given a run."""
+    run = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4", "--env-steps", "400")
+    run += ("--decorrelation-steps", "0", "--evaluation.interval", "0", "--torch-threads", "1")
+    assert main(["train", "a2c", *run, "--run-dir", str(tmp_path / "policy")]) == 0
+    name = "experiments.sampling_only:SamplingOnly"
+    words = ["train", name, *run, "--horizon", "5", "--policy", str(tmp_path / "policy")]
+    assert main([*words, "--run-dir", str(tmp_path / "sampling")]) == 0
+    policy, sampled = (Checkpoints(tmp_path / n / "checkpoints").load_latest() for n in ("policy", "sampling"))
+    same = [state["learner"]["exchange"]["parameters"] for _, state in (policy, sampled)]
+    assert torch.equal(*same) and sampled[1]["learner"]["updates"] == 0 and sampled[0] == 400
+    assert main(["train", name, *run, "--policy", str(tmp_path), "--run-dir", str(tmp_path / "no")]) == 2
+    assert sampling_only.sampling_only("breakout", 16, 5).env.game == "breakout"

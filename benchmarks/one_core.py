@@ -1,0 +1,50 @@
+"""Emulation on a single core, without inference: the reference lines of Stooke & Abbeel 2018, figure 2.
+
+process        one process on the core                                     (the paper's dashed line)
+hyperthreads   a process on each of the core's two hyperthreads, together  (its dotted line)
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+from accel_rl.hardware import say_once, usable_cores
+from benchmarks.bare import Bare
+from benchmarks.interleave import Bar, interleave
+
+CPUS = Path("/sys/devices/system/cpu")
+
+
+def hyperthreads(core: int, cpus: Path = CPUS) -> tuple[int, ...]:
+    """The logical processors of one physical core, the given one first; it alone where the system does not say."""
+    try:
+        text = (cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()
+    except OSError:
+        return (core,)
+    found = set()
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        found |= set(range(int(low), int(high or low) + 1))
+    return (core, *sorted(found - {core}))
+
+
+def measure(
+    env: dict[str, Any], threads: Sequence[int], seconds: float, repeats: int, bar: Bar
+) -> dict[str, list[float]]:
+    """Env steps/s of one core, {"process": [repeats], "hyperthreads": [repeats]}; the latter where it has several."""
+    processes = {"process": list(threads[:1])}
+    if len(threads) > 1:
+        processes["hyperthreads"] = list(threads)
+    with ExitStack() as stack:
+        bare = {name: stack.enter_context(closing(Bare(env, cores))) for name, cores in processes.items()}
+        parts = {name: lambda b=b: b.measure(seconds, "E") for name, b in bare.items()}
+        return interleave(parts, repeats, bar, "one core, no inference: ")
+
+
+def first_core() -> tuple[int, ...]:
+    """The hyperthreads of the first core that may be used; says so once where it has a single one."""
+    threads = hyperthreads(min(usable_cores()))
+    if len(threads) == 1:
+        say_once(f"core {threads[0]} has no second hyperthread: figure 2's dotted line is left out")
+    return threads

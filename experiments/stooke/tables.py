@@ -1,0 +1,64 @@
+"""Tables 1 to 3: speed by number of simulators and of GPUs. `accel-rl report` of the sweep's folder prints each in the
+paper's layout. The paper does not name the game of Tables 2 and 3; Breakout is that of section 5.2."""
+
+from dataclasses import replace
+from typing import Any
+
+from accel_rl.config import TrainConfig
+from experiments.sampling_only import sampling_only
+from experiments.stooke.figures import variant
+from experiments.stooke.policy_gradients import a2c_ranks, a3c, appo, ppo_ranks
+from experiments.stooke.q_learning import async_dqn
+from experiments.stooke.settings import together
+from launch.grid import Level, levels
+
+GPUS = (1, 2, 4, 8)
+LEARNERS = 8  # Table 1: one a GPU
+
+
+@levels({"simulators": (64, 128, 256, 512)}, {"mode": ("sync", "async")}, seeds=(0,))
+def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
+    """Samples/s of 8 learners that never learn, A3C-Net on Breakout. sync: all meet every five steps; async: each runs
+    on its own. policy: a run whose agent acts; default: an untrained network, which takes as long."""
+    if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
+        raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")
+    if mode == "sync":
+        return together(sampling_only("breakout", simulators, 5, policy, seed), LEARNERS)
+    return together(sampling_only("breakout", simulators // LEARNERS, 5, policy, seed), LEARNERS, update="async")
+
+
+@levels(
+    Level(
+        {
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # one asynchronous learner is none
+            "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
+        }
+    ),
+    seeds=(0,),
+)
+def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig:
+    """Hours for 50 M env steps, policy gradients by number of GPUs: 16 environments a GPU for A2C and A3C, 8 for PPO
+    and APPO."""
+    make: Any = {"a2c": a2c_ranks, "a3c": a3c, "ppo": ppo_ranks, "appo": appo}[algorithm]
+    return _timed(make(game="breakout", ranks=gpus, seed=seed))
+
+
+@levels(
+    Level(
+        {
+            "gpus": (*GPUS, 4, *GPUS, *GPUS),
+            "algorithm": ("dqn-512",) * 4 + ("async-dqn-512",) + ("rainbow-512",) * 4 + ("c51-2048",) * 4,
+        }
+    ),
+    seeds=(0,),
+)
+def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainConfig:
+    """Hours for 50 M env steps, Q-learning by number of GPUs, synchronous; DQN on 4 asynchronous, too (*)."""
+    if algorithm == "async-dqn-512":
+        return _timed(async_dqn("breakout", gpus, 512, seed))
+    return _timed(together(variant("breakout", algorithm, seed), gpus))
+
+
+def _timed(config: TrainConfig) -> TrainConfig:
+    """Without evaluations, which are no part of the hours."""
+    return replace(config, evaluation=replace(config.evaluation, interval=0))
