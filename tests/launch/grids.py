@@ -1,5 +1,6 @@
 """Grids for the tests: runs of a second or two."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from accel_rl.config import TrainConfig, default_config
@@ -29,6 +30,10 @@ def swept(envs: int = 4, seed: int = 0) -> TrainConfig:
 
 def small() -> Grid:
     return grid(cartpole(), {"envs": (4, 8)}, seeds=(0, 1))
+
+
+def seeded(seeds: Sequence[int] = (0, 1)) -> Grid:
+    return grid(cartpole(), seeds=seeds)
 
 
 def long() -> Grid:
