@@ -11,7 +11,7 @@ from accel_rl.errors import ConfigError
 from accel_rl.hardware import share_of_cores
 from accel_rl.runners import ranks as ranks_of
 from launch.machine import Machine, Node, load, numbers, ranges, read
-from launch.slots import describe, plan
+from launch.slots import describe, plan, unused
 
 DGX1 = Machine(  # 40 cores on two sockets, two threads each, numbered as Linux does; 8 GPUs
     (
@@ -151,5 +151,6 @@ def test_lists_of_numbers():
 
 
 def test_the_plan_says_what_no_slot_uses():
-    text = "\n".join(describe(DGX1, plan(DGX1, None, 3)))
-    assert "in no slot: GPUs 3,7" in text and "idle beside the reserved" in text
+    assert unused(DGX1, plan(DGX1, None, 3)) == ["in no slot: cores 15-19,35-39,55-59,75-79", "in no slot: GPUs 3,7"]
+    assert unused(DGX1, plan(DGX1, None, 3) + plan(DGX1, None, 1)) == []
+    assert all("idle beside the reserved" in line for line in describe(plan(DGX1, None, 3))[1:])

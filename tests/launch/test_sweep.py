@@ -68,7 +68,7 @@ def test_no_core_is_shared_and_each_run_is_pinned_to_its_slot(tmp_path):
             with contextlib.suppress(psutil.Error):  # git, which the sweep asks for the revision, has just ended
                 if "resume" in p.cmdline():
                     seen[p.pid] = p.cpu_affinity()
-        return len(seen) == len(sweep.make_slots(sweep.Options())[1]) or process.poll() is not None
+        return len(seen) == len(hardware.allowed_cores()) or process.poll() is not None
 
     wait_for(two_are_pinned)
     process.send_signal(signal.SIGINT)
@@ -182,7 +182,7 @@ def test_a_dry_run_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
     assert sweep.main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "   0  0-1      0     0,5          1-4,6-9,41-44,46-49 (idle beside the reserved: 40,45)" in lines
-    assert "4 runs on 4 slots:" in lines and not out.exists()
+    assert "4 runs of 2 GPUs, 10 cores, 4 at the same time:" in lines and not out.exists()
     assert sum(n in line for n in NAMES for line in lines) == 4
 
 
@@ -245,8 +245,9 @@ def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
     grid = find_grid(SMALL).only({"envs": ["4"], "seed": ["0"]})
-    folder.create(grid, {"placing": {}, "slurm": True})
-    assert slurm.submit(folder, sweep.Options(), cluster="local") == 0
+    runs = sweep.planned(grid, sizes := slurm.sizes({NAMES[0]: grid.members[0].needs}, sweep.Options(gpus="none")))
+    folder.create(runs, {NAMES[0]: {}}, {"placing": {}, "slurm": True})
+    assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
     wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
     assert "1 jobs" in capsys.readouterr().out
     assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err
