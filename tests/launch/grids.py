@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from accel_rl.config import TrainConfig, default_config
-from launch.grid import Grid, grid, levels
+from launch.grid import Grid, Level, grid, levels
 
 
 def cartpole(envs: int = 4, learning_rate: float = 7e-4, seed: int = 0) -> TrainConfig:
@@ -34,6 +34,17 @@ def small() -> Grid:
 
 def seeded(seeds: Sequence[int] = (0, 1)) -> Grid:
     return grid(cartpole(), seeds=seeds)
+
+
+def machines() -> Grid:
+    """Runs of one GPU, of three and of eight."""
+    return grid(cartpole(), Level({"envs": (4, 48, 64)}, gpus=(1, 3, 8)))
+
+
+def mixed() -> Grid:
+    """Two runs of one core, and one of two."""
+    runs = grid(replace(cartpole(), env_steps=4_000), Level({"envs": (4, 8)}, cores=(1, 2)), {"seed": (0,)})
+    return runs + grid(replace(cartpole(), env_steps=4_000), {"envs": (4,)}, seeds=(1,))
 
 
 def long() -> Grid:
