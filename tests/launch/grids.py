@@ -43,8 +43,8 @@ def machines() -> Grid:
 
 def mixed() -> Grid:
     """Two runs of one core, and one of two."""
-    runs = grid(replace(cartpole(), env_steps=4_000), Level({"envs": (4, 8)}, cores=(1, 2)), {"seed": (0,)})
-    return runs + grid(replace(cartpole(), env_steps=4_000), {"envs": (4,)}, seeds=(1,))
+    base = replace(cartpole(), env_steps=2_400)
+    return grid(base, Level({"envs": (4, 8)}, cores=(1, 2)), {"seed": (0,)}) + grid(base, {"envs": (4,)}, seeds=(1,))
 
 
 def long() -> Grid:
