@@ -183,9 +183,19 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
     return allowed
 
 
-def share_of_cores(cores: Sequence[int], ranks: int, rank: int) -> tuple[int, ...]:
-    """A rank's even share, neighbouring cores; where there are more ranks than cores they take turns."""
+def gpu_of_rank(rank: int, ranks: int, gpus: int) -> int:
+    """Index of a rank's GPU. More ranks than GPUs share them evenly, neighbours one: 0 0 1 1 for 4 on 2."""
+    return rank * gpus // max(ranks, gpus)
+
+
+def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -> tuple[int, ...]:
+    """A rank's even share, neighbouring cores; where there are more ranks than cores they take turns. With `gpus`, of
+    its GPU's even share of the cores, which are listed GPU by GPU."""
     n = len(cores)
+    if 0 < gpus < ranks:
+        gpu = gpu_of_rank(rank, ranks, gpus)
+        sharing = [r for r in range(ranks) if gpu_of_rank(r, ranks, gpus) == gpu]
+        return share_of_cores(share_of_cores(cores, gpus, gpu), len(sharing), sharing.index(rank))
     if ranks > n:
         return (cores[rank % n],)
     return tuple(cores[rank * n // ranks : (rank + 1) * n // ranks])

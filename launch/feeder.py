@@ -1,14 +1,16 @@
-"""Feeds the slots: a run that waits begins in a slot that is free; one that fails goes on from its checkpoint."""
+"""Feeds the slots: a run that waits begins in a free slot of its size; one that fails goes on from its checkpoint."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from launch.folder import SweepFolder
+from launch.layout import Layout
+from launch.queue import starts
 from launch.slots import Slot
 
 PATIENCE_S = 60.0  # for an orderly stop: a checkpoint is written
@@ -18,25 +20,26 @@ BAD_INPUT = 2  # exit code of a run that would fail again
 @dataclass
 class Running:
     name: str
+    slot: Slot
     process: subprocess.Popen[bytes]
 
 
 class Feeder:
-    """`runs`: name -> its length in env steps, in the order they are begun. `say`: where events are told. `lock`: the
-    folder's, which every run holds, too."""
+    """`runs`: name -> its length in env steps; the largest begin first, those of one size in this order. `say`: where
+    events are told. `lock`: the folder's, which every run holds, too."""
 
     def __init__(
         self,
         folder: SweepFolder,
-        slots: Sequence[Slot],
+        layout: Layout,
         runs: dict[str, int],
         retries: int,
         say: Callable[[str], None],
         lock: int,
     ):
         self._lock = lock
-        self.folder, self.slots, self.runs, self.retries, self._say = folder, slots, runs, retries, say
-        self.running: dict[int, Running] = {}
+        self.folder, self.layout, self.runs, self.retries, self._say = folder, layout, runs, retries, say
+        self.running: dict[str, Running] = {}
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
 
@@ -45,24 +48,24 @@ class Feeder:
         return not self.running and not self.waiting
 
     def step(self) -> None:
-        """See who has ended, and fill the slots that are free."""
-        for slot, running in list(self.running.items()):
+        """Note which runs have ended, and begin those for which a slot is free."""
+        for name, running in list(self.running.items()):
             if (code := running.process.poll()) is not None:
-                del self.running[slot]
-                self._ended(running.name, code)
-        for slot in range(len(self.slots)):
-            if slot not in self.running and self.waiting:
-                self._start(slot, self.waiting.pop(0))
+                del self.running[name]
+                self._ended(name, code)
+        in_use = [running.slot for running in self.running.values()]
+        for name, slot in starts(self.waiting, self.layout.sizes, self.layout.slots, in_use):
+            self.waiting.remove(name)
+            self._start(slot, name)
 
-    def _start(self, slot: int, name: str) -> None:
-        place = self.slots[slot]
+    def _start(self, slot: Slot, name: str) -> None:
         environment = {
             **os.environ,
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as the slots count them
-            "CUDA_VISIBLE_DEVICES": ",".join(map(str, place.gpus)),
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
-        cores = ",".join(map(str, place.cores))
+        cores = ",".join(map(str, slot.cores))
         command = [sys.executable, "-m", "launch.child", str(os.getpid()), cores, str(self.folder.run(name))]
         with open(self.folder.log(name), "ab") as log:
             # a session of its own: Ctrl-C reaches the sweep alone, which stops its runs
@@ -75,10 +78,16 @@ class Feeder:
                 pass_fds=(self._lock,),
                 start_new_session=True,
             )
-        self.running[slot] = Running(name, process)
+        self.running[name] = Running(name, slot, process)
         attempts = self.folder.records[name].attempts + 1
         self.folder.note(
-            name, status="running", slot=slot, pid=process.pid, attempts=attempts, started=time.time(), exit_code=None
+            name,
+            status="running",
+            slot=str(slot),
+            pid=process.pid,
+            attempts=attempts,
+            started=time.time(),
+            exit_code=None,
         )
 
     def _ended(self, name: str, code: int) -> None:

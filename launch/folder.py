@@ -1,6 +1,6 @@
 """A sweep's folder: what is to be run, what has been run, and a lock for who runs it.
 
-sweep.json       the grid, and how it was placed
+sweep.json       the grid, how it was placed, and what each run asks for and gets
 state.json       each run: waiting, running, done, failed or stopped; attempts; exit code
 NAME/            a run's folder, as `accel-rl train` leaves it, with its output in log.txt
 """
@@ -17,21 +17,25 @@ from typing import Any
 
 import psutil
 
+from accel_rl.config import TrainConfig
 from accel_rl.errors import ConfigError
 from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.run_folder import RunFolder
-from launch.grid import Grid
+from launch.needs import Needs
+from launch.placing import needs_of_begun
+from launch.plan import Run
 
 LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one run beside its own folder. Times in seconds since the epoch."""
+    """What is known of one run beside its own folder. `slot`: the GPUs, or cores, that it runs on. Times in seconds
+    since the epoch."""
 
     status: str = "waiting"
     attempts: int = 0
-    slot: int | None = None
+    slot: str | None = None
     pid: int | None = None
     exit_code: int | None = None
     started: float | None = None
@@ -65,9 +69,23 @@ class SweepFolder:
     def log(self, name: str) -> Path:
         return self.path / name / "log.txt"
 
+    def config(self, name: str) -> TrainConfig:
+        """As the run was begun."""
+        return RunFolder.open(self.run(name))[1]
+
     def env_steps(self, name: str) -> int:
         """How long the run is to be."""
-        return RunFolder.open(self.run(name))[1].env_steps
+        return self.config(name).env_steps
+
+    def needs_left(self) -> dict[str, Needs]:
+        """What each run that is not finished asks for: what it got when it was begun."""
+        sizes, found = self.plan["sizes"], {}
+        for name in self.names:
+            config = self.config(name)
+            if not self.finished(name, config.env_steps):
+                begun = sizes[name]
+                found[name] = needs_of_begun(config, begun["gets"]["cores"] or begun["asks"]["cores"])
+        return found
 
     def finished(self, name: str, env_steps: int) -> bool:
         """Whether its last checkpoint, which is written after its last row, is there."""
@@ -98,13 +116,17 @@ class SweepFolder:
                 who = "runs of a sweep that was killed, which are about to stop"
             raise ConfigError(f"{self.path} is in use by {who}")
 
-    def create(self, grid: Grid, placed: Mapping[str, Any]) -> None:
-        """Write every run's configuration, before anything is started, so that a sweep killed at once can go on."""
-        for member in grid.members:
-            path = self.run(member.name)
-            RunFolder.create(path, replace(member.config.resolved(), run_dir=str(path)))
-        runs = {m.name: dict(m.labels) for m in grid.members}
-        self.write("sweep.json", {**placed, "created": time.time(), "runs": runs})
+    def create(
+        self, runs: Mapping[str, Run], labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
+    ) -> None:
+        """Write every run's configuration, before anything is started, so that a sweep killed at once can go on.
+        `labels`: of each run in its grid."""
+        for name, run in runs.items():
+            path = self.run(name)
+            RunFolder.create(path, replace(run.config.resolved(), run_dir=str(path)))
+        sizes = {name: {"asks": asdict(run.needs), "gets": asdict(run.size)} for name, run in runs.items()}
+        named = {name: dict(labels[name]) for name in runs}
+        self.write("sweep.json", {**placed, "created": time.time(), "runs": named, "sizes": sizes})
 
     def load_records(self) -> dict[str, Record]:
         try:

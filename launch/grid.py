@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from accel_rl.config import TrainConfig, find
 from accel_rl.errors import ConfigError, nearest
+from launch.needs import Needs, needs_of
 from launch.settings import full_name, parsed, with_setting
 
 Make = Callable[..., TrainConfig]
@@ -29,13 +30,19 @@ PLAIN = ("game", "algorithm")  # a name of a folder says these without their key
 
 @dataclass(frozen=True)
 class Level:
-    """Values that a grid goes through: of one key, or of several that go together. `names`: theirs in folders."""
+    """Values that a grid goes through: of one key, or of several that go together. `names`: theirs in folders.
+
+    `gpus` and `cores`: what the runs at each position ask for, where that is not what the configuration says (`Needs`).
+    A synchronous run that leaves `group.ranks` unset has a rank on each GPU that it gets.
+    """
 
     values: Mapping[str, Sequence[Any]]
     names: Sequence[str] = ()
+    gpus: Sequence[int] = ()
+    cores: Sequence[int] = ()
 
-    def positions(self) -> list[tuple[dict[str, Any], dict[str, str]]]:
-        """(value of each key, its name) at each position. ConfigError."""
+    def positions(self) -> list["Position"]:
+        """One for each value. ConfigError."""
         lengths = {key: len(values) for key, values in self.values.items()}
         if not lengths or not all(lengths.values()):
             empty = next((key for key, n in lengths.items() if not n), "{}")
@@ -43,15 +50,31 @@ class Level:
         if len(set(lengths.values())) > 1:
             raise ConfigError(f"keys of one level go together, but {_counts(lengths)}; cross them as two levels")
         n = next(iter(lengths.values()))
-        if self.names and len(self.names) != n:
-            raise ConfigError(f"level {', '.join(lengths)}: {len(self.names)} names for {n} values")
+        for what in ("names", "gpus", "cores"):
+            if (entries := getattr(self, what)) and len(entries) != n:
+                raise ConfigError(f"level {', '.join(lengths)}: {len(entries)} {what} for {n} values")
+        for what in ("gpus", "cores"):
+            for entry in getattr(self, what):
+                if isinstance(entry, bool) or not isinstance(entry, int) or entry < 1:
+                    raise ConfigError(f"level {', '.join(lengths)}: {what} {entry!r}: must be a whole number from 1 on")
         keys = list(self.values)
         found = []
         for i in range(n):
             value = {key: self.values[key][i] for key in keys}
             label = {"+".join(keys): self.names[i]} if self.names else {key: named(v) for key, v in value.items()}
-            found.append((value, label))
+            gpus, cores = (entries[i] if entries else 0 for entries in (self.gpus, self.cores))
+            found.append(Position(value, label, gpus, cores))
         return found
+
+
+@dataclass(frozen=True)
+class Position:
+    """One step through a level: the value of each key, what a folder's name says of them, and what they ask for."""
+
+    values: Mapping[str, Any]
+    labels: Mapping[str, str]
+    gpus: int = 0
+    cores: int = 0
 
 
 def _counts(lengths: Mapping[str, int]) -> str:
@@ -60,10 +83,18 @@ def _counts(lengths: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a grid. `labels`: what tells it apart, {level: value}."""
+    """One run of a grid. `labels`: what tells it apart, {level: value}. `gpus` and `cores`: what its levels ask for; 0:
+    what its configuration says."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
+    gpus: int = 0
+    cores: int = 0
+
+    @property
+    def needs(self) -> Needs:
+        derived = needs_of(self.config)
+        return Needs(self.gpus or derived.gpus, self.cores or derived.cores)
 
     @property
     def name(self) -> str:
@@ -130,8 +161,10 @@ def grid(
     set_all = _settings(base, keys) if isinstance(base, TrainConfig) else _parameters(base, keys)
     members = []
     for combination in itertools.product(*(level.positions() for level in stages)):
-        values = {k: v for value, _ in combination for k, v in value.items()}
-        members.append(Member(set_all(values), {k: v for _, label in combination for k, v in label.items()}))
+        config = set_all({k: v for p in combination for k, v in p.values.items()})
+        labels = {k: v for p in combination for k, v in p.labels.items()}
+        gpus, cores = (max((getattr(p, what) for p in combination), default=0) for what in ("gpus", "cores"))
+        members.append(Member(config, labels, gpus, cores))
     return Grid(tuple(members))
 
 
@@ -171,15 +204,17 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
-    """What `module:function` stands for: the grid that it returns, or the levels it is decorated with, or its one run;
-    `seeds` in place of the decorated ones. ConfigError."""
+    """What `module:function` stands for: the grid that it returns, or the levels it is decorated with, or its one run.
+    `seeds` replace the decorated ones; a function that returns a grid takes them as its parameter `seeds`. ConfigError.
+    """
     make = find(name)
     if not callable(make) or isinstance(make, type):
         raise ConfigError(f"{name!r} is no function that returns a grid, such as experiments.stooke:a2c_scaling")
     try:
         if hasattr(make, "levels"):
             return grid(make, *make.levels, seeds=seeds or make.seeds)
-        found = make()
+        takes_seeds = bool(seeds) and "seeds" in inspect.signature(make).parameters
+        found = make(seeds=tuple(seeds)) if takes_seeds else make()
         if isinstance(found, TrainConfig):
             return grid(found, seeds=seeds or (found.seed,))
     except ConfigError:
@@ -188,8 +223,8 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
         raise ConfigError(f"{name}: {e}") from e
     if not isinstance(found, Grid):
         raise ConfigError(f"{name!r} returns {type(found).__name__}, not a grid (launch.grid.grid)")
-    if seeds:
-        raise ConfigError(f"--seeds: the grid {name} sets its seeds itself; choose among them with --only seed=...")
+    if seeds and not takes_seeds:
+        raise ConfigError(f"--seeds: {name} has no parameter 'seeds'; choose among its seeds with --only seed=...")
     return found
 
 

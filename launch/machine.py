@@ -40,6 +40,17 @@ class Machine:
     def cores(self) -> int:
         return sum(len(n.cores) for n in self.nodes)
 
+    def cores_of(self, processors: Sequence[int]) -> int:
+        """How many cores these logical processors are on."""
+        return sum(not set(c).isdisjoint(processors) for n in self.nodes for c in n.cores)
+
+    def describe(self) -> str:
+        """machine: 2 NUMA nodes, 40 cores (80 logical processors), GPUs 0-7"""
+        nodes, processors = len(self.nodes), sum(len(c) for n in self.nodes for c in n.cores)
+        gpus = f"GPU{'s' * (len(self.gpus) > 1)} {ranges(self.gpus)}" if self.gpus else "no GPU"
+        cores = f"{self.cores} core{'s' * (self.cores > 1)} ({processors} logical processor{'s' * (processors > 1)})"
+        return f"machine: {nodes} NUMA node{'s' * (nodes > 1)}, {cores}, {gpus}"
+
     def restricted(self, processors: Sequence[int]) -> "Machine":
         """Only these logical processors. ConfigError for one that is not there."""
         there = sorted(t for n in self.nodes for c in n.cores for t in c)

@@ -1,4 +1,5 @@
-"""Slots: what one run gets. Each core is in one slot only; a GPU in as many as runs share it.
+"""Slots: what one run gets. Of the slots of one size each core is in one only; a GPU in as many as runs share it. Slots
+of different sizes overlap: runs in two that hold a core in common take turns (queue.py).
 
 A GPU is served by cores of its own NUMA node, evenly shared between the node's GPUs; of each share the first core is
 kept for the process that drives the GPU (Stooke & Abbeel 2018, section 4.1). The hyperthreads of a core stay together.
@@ -28,8 +29,12 @@ class Slot:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """Every logical processor that no other slot may have."""
+        """Every logical processor that no other run may use at the same time."""
         return self.cores + self.idle
+
+    def __str__(self) -> str:
+        what, numbers = ("GPU", self.gpus) if self.gpus else ("core", self.cores)
+        return f"{what}{'s' * (len(numbers) > 1)} {ranges(numbers)}"
 
 
 def plan(
@@ -48,16 +53,22 @@ def plan(
     ):
         if value < 1:
             raise ConfigError(f"{flag} {value}: must be at least 1")
-    there = machine.gpus
-    chosen = list(there if gpus is None else gpus)
-    if outside := [g for g in chosen if g not in there]:
-        has = f"GPUs {ranges(there)}" if there else "no GPU"
-        raise ConfigError(f"--gpus {ranges(chosen)}: GPU {ranges(outside)} is not there; the machine has {has}")
-    if not chosen:
+    use = chosen(machine, gpus)
+    if not use:
         return _of_cores(machine, cores_per_run)
-    if gpus_per_run > len(chosen):
-        raise ConfigError(f"--gpus-per-run {gpus_per_run}: there are {len(chosen)} (GPUs {ranges(chosen)})")
-    return _of_gpus(machine, chosen, gpus_per_run, runs_per_gpu)
+    if gpus_per_run > len(use):
+        raise ConfigError(f"--gpus-per-run {gpus_per_run}: there are {len(use)} (GPUs {ranges(use)})")
+    return _of_gpus(machine, use, gpus_per_run, runs_per_gpu)
+
+
+def chosen(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
+    """The GPUs to use; None: all there are. ConfigError for one that is not there."""
+    there = machine.gpus
+    use = list(there if gpus is None else gpus)
+    if outside := [g for g in use if g not in there]:
+        has = f"GPUs {ranges(there)}" if there else "no GPU"
+        raise ConfigError(f"--gpus {ranges(use)}: GPU {ranges(outside)} is not there; the machine has {has}")
+    return use
 
 
 def _of_cores(machine: Machine, n: int) -> list[Slot]:
@@ -105,17 +116,23 @@ def _groups(by_node: Sequence[Sequence[X]], n: int) -> list[list[X]]:
     return [list(things[i : i + n]) for things in by_node for i in range(0, len(things) // n * n, n)]
 
 
-def describe(machine: Machine, slots: Sequence[Slot]) -> list[str]:
-    """The plan, a line a slot, and what no slot uses."""
-    lines = [f"{'slot':>4}  {'GPUs':<8} {'node':<5} {'drive GPUs':<12} cores"]
+def describe(slots: Sequence[Slot]) -> list[str]:
+    """A line a slot."""
+    rows = [("slot", "GPUs", "node", "drive GPUs", "cores")]
     for i, s in enumerate(slots):
         others = ranges([c for c in s.cores if c not in s.reserved])
         idle = f" (idle beside the reserved: {ranges(s.idle)})" if s.idle else ""
-        lines.append(f"{i:>4}  {ranges(s.gpus):<8} {ranges(s.nodes):<5} {ranges(s.reserved):<12} {others}{idle}")
+        rows.append((str(i), ranges(s.gpus), ranges(s.nodes), ranges(s.reserved), others + idle))
+    wide = [max(least, *(len(row[k + 1]) for row in rows)) for k, least in enumerate((8, 5, 12))]
+    return [f"{i:>4}  {g:<{wide[0]}} {n:<{wide[1]}} {d:<{wide[2]}} {cores}" for i, g, n, d, cores in rows]
+
+
+def unused(machine: Machine, slots: Sequence[Slot]) -> list[str]:
+    """What none of the slots uses: a line for cores, and one for GPUs."""
     used = {t for s in slots for t in s.held}
-    unused = [t for n in machine.nodes for c in n.cores for t in c if t not in used]
-    if unused:
-        lines.append(f"in no slot: cores {ranges(unused)}")
-    if free := [g for g in machine.gpus if not any(g in s.gpus for s in slots)]:
-        lines.append(f"in no slot: GPUs {ranges(free)}")
+    lines = []
+    if cores := [t for n in machine.nodes for c in n.cores for t in c if t not in used]:
+        lines.append(f"in no slot: cores {ranges(cores)}")
+    if gpus := [g for g in machine.gpus if not any(g in s.gpus for s in slots)]:
+        lines.append(f"in no slot: GPUs {ranges(gpus)}")
     return lines

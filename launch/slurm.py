@@ -2,11 +2,15 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from accel_rl.arguments import stdout
 from accel_rl.errors import ConfigError
 from launch.folder import SweepFolder
+from launch.needs import Needs, Size, counted
+from launch.placing import size_of
+from launch.plan import Run
 
 INSTALL = "pip install 'accel_rl[slurm]'"
 
@@ -47,23 +51,50 @@ def check(cluster: str = "slurm") -> None:
         raise ConfigError("--slurm: there is no sbatch here; submit from a login node of the cluster")
 
 
-def submit(folder: SweepFolder, o: Any, cluster: str = "slurm") -> int:
-    """Submit every run that is not finished. `o`: the options of a sweep; `cluster`: submitit's name of it."""
+def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
+    """What each job asks of Slurm: GPUs, and processors beside them. `o`: the options of a sweep; its --gpus says what
+    a node has."""
+    gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
+    found = {}
+    for name, n in needs.items():
+        found[name] = Size(size_of(n, o, gpus, sys.maxsize).gpus, o.cores_per_run or n.cores)
+    return found
+
+
+def _asked(size: Size) -> str:
+    return (f"{counted(size.gpus, 'GPU')}, " if size.gpus else "") + counted(size.cores, "core")
+
+
+def describe(runs: Mapping[str, Run]) -> list[str]:
+    """A line for each job."""
+    jobs = [f"  {n:<40}  {r.config.env_steps:>13,} env steps  {_asked(r.size)}" for n, r in runs.items()]
+    return [f"{counted(len(runs), 'job')}, each asking Slurm for:", *jobs]
+
+
+def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
+    """Submit every run that is not finished, those of one size as one array. `o`: the options of a sweep; `cluster`:
+    submitit's name of it."""
+    left = [n for n in folder.names if not folder.finished(n, folder.env_steps(n))]
+    for size in sorted({sizes[n] for n in left}, reverse=True):
+        names = [n for n in left if sizes[n] == size]
+        executor = _executor(folder, size, o, cluster)
+        jobs = executor.map_array(lambda job: job(), [Job(str(folder.run(n).absolute()), o.retries) for n in names])
+        for name, job in zip(names, jobs, strict=True):
+            stdout(f"  {name}: job {job.job_id}, {_asked(size)}")
+    stdout(f"{len(left)} jobs; python -m launch.status {folder.path}")
+    return 0
+
+
+def _executor(folder: SweepFolder, size: Size, o: Any, cluster: str) -> Any:
     import submitit
 
     executor = submitit.AutoExecutor(folder=str(folder.path / "slurm"), cluster=cluster)
-    gpus = 0 if o.gpus == "none" else o.gpus_per_run
     executor.update_parameters(
         name=folder.path.name,
         timeout_min=max(1, round(60 * o.slurm_hours)),
-        cpus_per_task=o.cores_per_run,
-        **({"gpus_per_node": gpus} if gpus else {}),
+        cpus_per_task=size.cores,
+        **({"gpus_per_node": size.gpus} if size.gpus else {}),
         **({"slurm_partition": o.slurm_partition} if o.slurm_partition else {}),
         slurm_additional_parameters={"export": f"ALL,WANDB_RUN_GROUP={folder.path.name}"},
     )
-    left = [n for n in folder.names if not folder.finished(n, folder.env_steps(n))]
-    jobs = executor.map_array(lambda job: job(), [Job(str(folder.run(n).absolute()), o.retries) for n in left])
-    for name, job in zip(left, jobs, strict=True):
-        stdout(f"  {name}: job {job.job_id}")
-    stdout(f"{len(jobs)} jobs; python -m launch.status {folder.path}")
-    return 0
+    return executor

@@ -1,6 +1,7 @@
 """Run a grid over the slots of a machine: queue it, leave, come back to a folder of finished runs.
 
     python -m launch.sweep experiments.stooke:a2c_scaling --gpus 0-7 --runs-per-gpu 1
+    python -m launch.sweep experiments.stooke:table_2 --dry-run --machine FILE
     python -m launch.sweep experiments.stooke:a2c_scaling --only game=pong envs=16,64 --scale 0.01 --dry-run
     python -m launch.sweep --resume FOLDER
     python -m launch.status FOLDER
@@ -12,7 +13,7 @@ import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,11 +23,13 @@ from accel_rl.errors import ConfigError, RunError, show_warning
 from accel_rl.process import before_torch
 from accel_rl.runners.build import plan
 from accel_rl.runners.signals import StopRequest
-from launch import machine, slots
 from launch.feeder import Feeder
 from launch.folder import SweepFolder
 from launch.grid import Grid, find_grid, overridden
-from launch.placing import Placing, make_slots, on_gpus, placing
+from launch.layout import Layout, lay_out
+from launch.needs import Needs, Size
+from launch.placing import Placing, check_begun, on_gpus, placing
+from launch.plan import Run, describe, shortages
 from launch.settings import scaled
 from launch.table import Display, View
 
@@ -40,7 +43,7 @@ class Options(Placing):
     only: tuple[str, ...] = ()
     """Only the runs with these values of a level: game=pong,breakout envs=16."""
     seeds: tuple[int, ...] = ()
-    """Seeds, in place of the experiment's."""
+    """Seeds, in place of the experiment's; a function that returns a grid takes them as its parameter `seeds`."""
     override: tuple[str, ...] = ()
     """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
@@ -54,8 +57,8 @@ class Options(Placing):
     machine: str = ""
     """Place on the machine that this JSON file describes (with --dry-run)."""
     slurm: bool = False
-    """Submit each run to Slurm instead, asking for --cores-per-run cores and --gpus-per-run GPUs (none with --gpus
-    none); needs the extra slurm."""
+    """Submit each run to Slurm instead, with as many GPUs and cores as it asks for, or --gpus-per-run and
+    --cores-per-run; --gpus 0-7 says that a node has 8, none: without GPUs. Needs the extra slurm."""
     slurm_partition: str = ""
     """Partition to submit to."""
     slurm_hours: float = 24.0
@@ -95,12 +98,32 @@ def make_grid(experiment: str, o: Options) -> Grid:
     return grid
 
 
-def show(grid: Grid, here: machine.Machine, planned: Sequence[slots.Slot]) -> None:
-    for line in slots.describe(here, planned):
+def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
+    """The runs of a grid as they are begun in slots of these sizes. ConfigError."""
+    runs = {}
+    for m in grid.members:
+        try:
+            runs[m.name] = Run(on_gpus(m.config, sizes[m.name].gpus), m.needs, sizes[m.name])
+        except ConfigError as e:
+            raise ConfigError(f"run {m.name}: {e}") from e
+    return runs
+
+
+def begun(folder: SweepFolder, needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
+    """The runs that are left of a sweep, to go on in slots of these sizes. ConfigError."""
+    runs = {name: Run(folder.config(name), needs[name], size) for name, size in sizes.items()}
+    for name, r in runs.items():
+        try:
+            check_begun(r.config, r.size)
+        except ConfigError as e:
+            raise ConfigError(f"run {name}: {e}") from e
+    return runs
+
+
+def show(lines: Sequence[str]) -> int:
+    for line in lines:
         stdout(line)
-    stdout(f"{len(grid.members)} runs on {len(planned)} slots:")
-    for i, m in enumerate(grid.members):
-        stdout(f"  {m.name:<40} {m.config.env_steps:>13,} env steps" + (f"  slot {i}" if i < len(planned) else ""))
+    return 0
 
 
 def main(argv: list[str]) -> int:
@@ -137,24 +160,26 @@ def sweep(argv: list[str]) -> int:
         Path(o.out).expanduser() if o.out else Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
     )
     folder.check_new()
+    needs = {m.name: m.needs for m in grid.members}
     if o.slurm:
         from launch import slurm
 
         slurm.check()
-        grid = grid.changed(lambda config: on_gpus(config, 0 if o.gpus == "none" else o.gpus_per_run))
-    else:
-        here, planned = make_slots(o, o.machine)
-        grid = grid.changed(lambda config: on_gpus(config, len(planned[0].gpus)))
+        runs = planned(grid, slurm.sizes(needs, o))
         if o.dry_run:
-            show(grid, here, planned)
-    if o.dry_run:
-        return 0
+            return show(slurm.describe(runs))
+    else:
+        layout = lay_out(o, needs, o.machine)
+        runs = planned(grid, layout.sizes)
+        if o.dry_run:
+            return show(describe(layout, runs))
     with folder.locked() as lock:
         folder.check_unwritten()
-        folder.create(grid, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
+        labels = {m.name: m.labels for m in grid.members}
+        folder.create(runs, labels, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
         if o.slurm:
-            return slurm.submit(folder, o)
-        return run(folder, planned, o.retries, lock)
+            return slurm.submit(folder, {n: r.size for n, r in runs.items()}, o)
+        return run(folder, layout, shortages(runs.values()), o.retries, lock)
 
 
 def go_on(o: Options) -> int:
@@ -167,27 +192,30 @@ def go_on(o: Options) -> int:
     o = replace(o, **{**placed, **changed})
     if o.only or o.seeds or o.override or o.scale != 1:
         raise ConfigError("--resume goes on with the runs as they were begun; leave --only, --seeds and the like")
+    needs = folder.needs_left()
     if o.slurm:
         from launch import slurm
 
         slurm.check()
-        return slurm.submit(folder, o)
-    here, planned = make_slots(o)
+        sizes = slurm.sizes(needs, o)
+        runs = begun(folder, needs, sizes)
+        return show(slurm.describe(runs)) if o.dry_run else slurm.submit(folder, sizes, o)
+    layout = lay_out(o, needs)
+    runs = begun(folder, needs, layout.sizes)
     folder.check_free()
     if o.dry_run:
-        left = [n for n in folder.names if not folder.finished(n, folder.env_steps(n))]
-        for line in [*slots.describe(here, planned), f"{len(left)} runs are left:", *left]:
-            stdout(line)
-        return 0
+        return show(describe(layout, runs))
     with folder.locked() as lock:
-        return run(folder, planned, o.retries, lock)
+        return run(folder, layout, [], o.retries, lock)
 
 
-def run(folder: SweepFolder, planned: Sequence[slots.Slot], retries: int, lock: int) -> int:
+def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
     """See all runs of a folder through; returns the exit code."""
     view = View(folder)
     with Display(view) as display, StopRequest() as stop:
-        feeder = Feeder(folder, planned, view.lengths, retries, display.say, lock)
+        for line in notes:
+            display.say(f"note: {line}")
+        feeder = Feeder(folder, layout, view.lengths, retries, display.say, lock)
         try:
             while not feeder.over and not stop:
                 feeder.step()

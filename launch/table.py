@@ -56,7 +56,7 @@ class View:
     def table(self, records: Mapping[str, Record]) -> Table:
         table = Table(title=str(self.folder.path), caption=self.summary(records), title_justify="left")
         for column in ("run", "state", "slot", "env steps", "steps/s", "score", "left", "tries"):
-            left = column in ("run", "state")
+            left = column in ("run", "state", "slot")
             # where the terminal is narrow, names fold and figures stay whole
             table.add_column(column, justify="left" if left else "right", no_wrap=column != "run", overflow="fold")
         rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
@@ -73,7 +73,7 @@ class View:
         return [
             name,
             record.status,
-            "" if record.slot is None else str(record.slot),
+            record.slot or "",
             f"{p.env_steps:,}/{length:,}",
             f"{p.steps_per_s:,.0f}" if math.isfinite(p.steps_per_s) else "-",
             human_score(p.score),

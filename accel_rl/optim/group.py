@@ -16,7 +16,7 @@ class GroupConfig:
     ranks: OptionalCount = None
     """How many. Default: one a GPU of --gpus, else one in all."""
     gpus: str = ""
-    """GPUs to use, such as 0,1; ranks beyond their number share them. Default: --device for all."""
+    """GPUs to use, such as 0,1; more ranks than GPUs share them evenly, neighbours one. Default: --device for all."""
     update: Literal["all-reduce", "async"] = "all-reduce"
     """all-reduce: one learner on several devices; --envs, --batch-size and --minibatch are divided among the ranks.
     async: each rank is a learner of its own, with so many environments and such batches, that applies its gradients to
@@ -59,10 +59,10 @@ class GroupConfig:
         """Whether ranks are processes of their own."""
         return self.size > 1 or self.update == "async"
 
-    def device(self, rank: int, other: str) -> str:
-        """Of a rank; `other` where no GPUs are named."""
+    def device(self, rank: int, ranks: int, other: str) -> str:
+        """Of one of the machine's ranks; `other` where no GPUs are named."""
         gpus = self.gpu_list
-        return f"cuda:{gpus[rank % len(gpus)]}" if gpus else other
+        return f"cuda:{gpus[hardware.gpu_of_rank(rank, ranks, len(gpus))]}" if gpus else other
 
     def check(self) -> None:
         for name in ("ranks", "chunks", "local_updates", "pull_steps"):

@@ -24,16 +24,16 @@ def config_of(config: TrainConfig, rank: int, local_rank: int | None = None, loc
     the replay."""
     g = config.group
     if not g.several:
-        return replace(config, device=g.device(0, config.device))
-    local = rank if local_rank is None else local_rank
+        return replace(config, device=g.device(0, 1, config.device))
+    local, size = rank if local_rank is None else local_rank, local_ranks or g.size
     cores = config.sampler.cores
-    if (local_ranks or g.size) > 1:
-        cores = hardware.share_of_cores(hardware.usable_cores(cores), local_ranks or g.size, local)
+    if size > 1:
+        cores = hardware.share_of_cores(hardware.usable_cores(cores), size, local, len(g.gpu_list))
     return replace(
         config,
         sampler=replace(config.sampler, envs=config.rank_envs, horizon=config.T, cores=cores),
         algo=config.algo.of_rank(g.size),
-        device=g.device(local, config.device),
+        device=g.device(local, size, config.device),
         wandb="disabled" if rank else config.wandb,
         log=replace(config.log, tensorboard=config.log.tensorboard and not rank),
     )

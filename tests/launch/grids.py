@@ -1,9 +1,10 @@
 """Grids for the tests: runs of a second or two."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from accel_rl.config import TrainConfig, default_config
-from launch.grid import Grid, grid, levels
+from launch.grid import Grid, Level, grid, levels
 
 
 def cartpole(envs: int = 4, learning_rate: float = 7e-4, seed: int = 0) -> TrainConfig:
@@ -29,6 +30,21 @@ def swept(envs: int = 4, seed: int = 0) -> TrainConfig:
 
 def small() -> Grid:
     return grid(cartpole(), {"envs": (4, 8)}, seeds=(0, 1))
+
+
+def seeded(seeds: Sequence[int] = (0, 1)) -> Grid:
+    return grid(cartpole(), seeds=seeds)
+
+
+def machines() -> Grid:
+    """Runs of one GPU, of three and of eight."""
+    return grid(cartpole(), Level({"envs": (4, 48, 64)}, gpus=(1, 3, 8)))
+
+
+def mixed() -> Grid:
+    """Two runs of one core, and one of two."""
+    base = replace(cartpole(), env_steps=2_400)
+    return grid(base, Level({"envs": (4, 8)}, cores=(1, 2)), {"seed": (0,)}) + grid(base, {"envs": (4,)}, seeds=(1,))
 
 
 def long() -> Grid:

@@ -1,10 +1,13 @@
 """Levels crossed and zipped, strict keys, names of folders."""
 
+from dataclasses import replace
+
 import pytest
 
 from accel_rl.config import TrainConfig, default_config
 from accel_rl.errors import ConfigError
 from launch.grid import Grid, Level, find_grid, grid, overridden
+from launch.needs import Needs, needs_of
 from launch.settings import scaled
 from tests.launch import grids
 
@@ -22,6 +25,35 @@ def test_levels_are_crossed_and_keys_of_one_are_zipped():
 def test_a_level_can_name_its_folders():
     g = grid(PPO, Level({"envs": (8, 64), "horizon": (256, 32)}, names=("few", "many")))
     assert [m.name for m in g.members] == ["envs+horizon=few", "envs+horizon=many"]
+
+
+def test_a_run_asks_for_a_gpu_a_rank_and_a_core_a_worker():
+    def needs(**group_and_workers):
+        workers = group_and_workers.pop("workers", None)
+        sampler = replace(PPO.sampler, workers=workers)
+        return needs_of(replace(PPO, group=replace(PPO.group, **group_and_workers), sampler=sampler))
+
+    assert needs() == Needs(1, 1) and needs(workers=8) == Needs(1, 8)
+    assert needs(ranks=32, update="async") == Needs(32, 32) and needs(ranks=2, workers=3) == Needs(2, 6)
+
+
+def test_levels_say_what_the_configuration_does_not():
+    sizes = Level({"envs": (8, 64)}, gpus=(1, 8))
+    g = grid(PPO, sizes, Level({"horizon": (32, 64)}, gpus=(2, 4), cores=(3, 6)))
+    assert [m.needs for m in g.members] == [Needs(2, 3), Needs(4, 6), Needs(8, 3), Needs(8, 6)]  # the largest entry
+    assert [m.needs for m in grid(PPO, sizes, seeds=(0,)).members] == [Needs(1, 1), Needs(8, 1)]
+
+
+def test_needs_follow_changes_of_the_configuration():
+    g = overridden(grid(PPO, Level({"envs": (8, 64)}, cores=(4, 4))), {"ranks": "2"})
+    assert [m.needs for m in g.members] == [Needs(2, 4)] * 2
+    assert [m.needs for m in overridden(g, {"workers": "5"}).only({"envs": ["8"]}).members] == [Needs(2, 4)]
+
+
+def test_a_function_that_returns_a_grid_takes_seeds_as_a_parameter():
+    name = "tests.launch.grids:seeded"
+    assert [m.config.seed for m in find_grid(name).members] == [0, 1]
+    assert [m.config.seed for m in find_grid(name, seeds=(7, 8, 9)).members] == [7, 8, 9]
 
 
 def test_a_function_takes_its_levels_as_arguments():
@@ -57,11 +89,14 @@ def test_grids_are_added_and_chosen_from():
         (lambda: grid(PPO, {"reset": ("waitt",)}), ["'waitt'", "wait"]),
         (lambda: grid(PPO, {"strict": (1,)}), ["strict=1", "bool"]),
         (lambda: grid(PPO, Level({"envs": (1, 2)}, names=("a",))), ["1 names for 2 values"]),
+        (lambda: grid(PPO, Level({"envs": (1, 2)}, gpus=(1,))), ["envs", "1 gpus for 2 values"]),
+        (lambda: grid(PPO, Level({"envs": (1, 2)}, cores=(1, 2, 3))), ["3 cores for 2 values"]),
+        (lambda: grid(PPO, Level({"envs": (1, 2)}, gpus=(0, 1))), ["envs", "gpus 0", "from 1 on"]),
         (lambda: grid(grids.swept, {"env": (4,)}), ["swept", "'env'", "nearest: envs"]),
         (lambda: find_grid("tests.launch.grids:no_grid"), ["int", "not a grid"]),
         (lambda: find_grid("tests.launch.grids:smal"), ["smal", "small"]),
         (lambda: find_grid("a2c"), ["no function"]),
-        (lambda: find_grid("tests.launch.grids:small", seeds=(1,)), ["--seeds", "--only"]),
+        (lambda: find_grid("tests.launch.grids:small", seeds=(1,)), ["--seeds", "'seeds'", "--only"]),
         (lambda: find_grid("tests.launch.grids:small").only({"env": ["4"]}), ["'env'", "nearest: envs"]),
         (lambda: find_grid("tests.launch.grids:small").only({"envs": ["5"]}), ["'5'", "4, 8"]),
         (lambda: overridden(find_grid("tests.launch.grids:small"), {"env-stps": "1"}), ["env-stps", "env-steps"]),
@@ -89,8 +124,6 @@ def test_overrides_are_written_as_on_the_command_line():
 
 @pytest.mark.parametrize("name", ["a2c", "rainbow"])
 def test_a_scaled_run_is_shorter_and_can_be_begun(name):
-    from dataclasses import replace
-
     base = default_config(name)
     base = replace(base, env=replace(base.env, game="pong"), env_steps=50_000_000)
     small = scaled(base, 1e-3)

@@ -1,13 +1,17 @@
 """Placement on paper: disjoint, local to the GPU's node, a core a GPU kept; on two sockets with hyperthreads."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
+from accel_rl import hardware
+from accel_rl.config import default_config
 from accel_rl.errors import ConfigError
 from accel_rl.hardware import share_of_cores
+from accel_rl.runners import ranks as ranks_of
 from launch.machine import Machine, Node, load, numbers, ranges, read
-from launch.slots import describe, plan
+from launch.slots import describe, plan, unused
 
 DGX1 = Machine(  # 40 cores on two sockets, two threads each, numbered as Linux does; 8 GPUs
     (
@@ -42,6 +46,21 @@ def test_the_papers_machine(gpus_per_run, slots, runs_per_gpu):
         assert per_gpu == (5 if runs_per_gpu == 1 else 2)  # the paper's five cores a GPU
     if gpus_per_run < 8:
         assert all(len(s.nodes) == 1 for s in found)
+
+
+def test_32_ranks_on_8_gpus_are_4_each_on_the_cores_of_their_gpu(monkeypatch):
+    monkeypatch.setattr(hardware, "gpu_count", lambda: 8)
+    monkeypatch.setattr(hardware, "allowed_cores", lambda: sorted(NODE_OF_CORE))
+    slot, by_gpu = plan(DGX1, None, 8)[0], [set(s.held) for s in plan(DGX1, None, 1)]
+    base = default_config("a2c")
+    group = replace(base.group, ranks=32, update="async", gpus="0,1,2,3,4,5,6,7")
+    config = replace(base, group=group, sampler=replace(base.sampler, cores=slot.cores))
+    ranks = [ranks_of.config_of(config, r) for r in range(32)]
+    assert [r.device for r in ranks] == [f"cuda:{i // 4}" for i in range(32)]
+    for i, rank in enumerate(ranks):
+        assert rank.sampler.cores and set(rank.sampler.cores) <= by_gpu[i // 4]
+        assert {NODE_OF_CORE[c] for c in rank.sampler.cores} == {NODE_OF_GPU[i // 4]}
+    assert len({c for r in ranks for c in r.sampler.cores}) == sum(len(r.sampler.cores) for r in ranks)  # none twice
 
 
 def test_some_gpus_share_all_cores_of_their_node():
@@ -132,5 +151,6 @@ def test_lists_of_numbers():
 
 
 def test_the_plan_says_what_no_slot_uses():
-    text = "\n".join(describe(DGX1, plan(DGX1, None, 3)))
-    assert "in no slot: GPUs 3,7" in text and "idle beside the reserved" in text
+    assert unused(DGX1, plan(DGX1, None, 3)) == ["in no slot: cores 15-19,35-39,55-59,75-79", "in no slot: GPUs 3,7"]
+    assert unused(DGX1, plan(DGX1, None, 3) + plan(DGX1, None, 1)) == []
+    assert all("idle beside the reserved" in line for line in describe(plan(DGX1, None, 3))[1:])

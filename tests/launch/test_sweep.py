@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,15 +15,17 @@ import pytest
 
 from accel_rl import hardware
 from accel_rl.errors import ConfigError
-from launch import sweep
+from launch import machine, sweep
 from launch.child import main as child
 from launch.folder import SweepFolder
+from launch.needs import Needs, Size
+from launch.plan import Run
 from launch.progress import read_progress
 from launch.status import main as status
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
 from tests.launch import grids
 
-SMALL, LONG = "tests.launch.grids:small", "tests.launch.grids:long"
+SMALL, LONG, MIXED = "tests.launch.grids:small", "tests.launch.grids:long", "tests.launch.grids:mixed"
 NAMES = ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]
 
 
@@ -68,7 +71,7 @@ def test_no_core_is_shared_and_each_run_is_pinned_to_its_slot(tmp_path):
             with contextlib.suppress(psutil.Error):  # git, which the sweep asks for the revision, has just ended
                 if "resume" in p.cmdline():
                     seen[p.pid] = p.cpu_affinity()
-        return len(seen) == len(sweep.make_slots(sweep.Options())[1]) or process.poll() is not None
+        return len(seen) == len(hardware.allowed_cores()) or process.poll() is not None
 
     wait_for(two_are_pinned)
     process.send_signal(signal.SIGINT)
@@ -130,6 +133,69 @@ def test_a_killed_sweep_leaves_nothing_running_and_can_go_on(whole, tmp_path, ca
     assert_equal(whole, folder, NAMES)
 
 
+def watched(process: subprocess.Popen, until=lambda: False) -> list[dict[str, tuple[int, ...]]]:
+    """The cores of each run at every look, until the sweep ends."""
+    looks: list[dict[str, tuple[int, ...]]] = []
+    while process.poll() is None and not until():
+        look = {}
+        with contextlib.suppress(psutil.Error):  # a process that has just ended
+            for p in psutil.Process(process.pid).children():
+                if "resume" in (line := p.cmdline()):
+                    look[Path(line[line.index("resume") + 1]).name] = tuple(p.cpu_affinity())
+        looks.append(look)
+        time.sleep(0.02)
+    return looks
+
+
+@pytest.mark.skipif(len(hardware.allowed_cores()) < 2, reason="needs two cores")
+def test_runs_of_one_and_of_two_cores_in_one_sweep_and_resumed(tmp_path, capsys):
+    sweep_of = (MIXED, "--gpus", "none", "--cores", ",".join(map(str, hardware.allowed_cores()[:2])))
+    names, both = ["envs=8,seed=0", "envs=4,seed=0", "envs=4,seed=1"], tuple(hardware.allowed_cores()[:2])
+    whole, folder = tmp_path / "whole", tmp_path / "cut"
+    process = start(*sweep_of, "--out", whole)
+    looks = watched(process)
+    assert process.returncode == 0, process.communicate()
+    for look in looks:
+        cores = [c for run_cores in look.values() for c in run_cores]
+        assert len(set(cores)) == len(cores)  # no core has two runs
+    seen = {name: {look[name] for look in looks if name in look} for name in names}
+    assert seen[names[0]] == {both} and all(len(c) == 1 for n in names[1:] for c in seen[n])
+    assert any(len(look) == 2 for look in looks)  # those of one core run beside each other
+    sizes = json.loads((whole / "sweep.json").read_text())["sizes"]
+    assert sizes[names[0]] == {"asks": {"gpus": 1, "cores": 2}, "gets": {"gpus": 0, "cores": 2}}
+
+    process = start(*sweep_of, "--out", folder)
+    watched(process, until=lambda: progressed(folder / names[0], 4))
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert json.loads((folder / "state.json").read_text())[names[0]]["slot"] == f"cores {both[0]}-{both[1]}"
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not any(c.is_running() and c.status() != "zombie" for c in children), 60, "their ends")
+    assert sweep.main(["--resume", str(folder), "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "1 run of 2 cores, 1 at the same time:" in lines and "2 runs of 1 core, 2 at the same time:" in lines
+    process = start("--resume", folder)
+    looks = watched(process)
+    assert process.returncode == 0, process.communicate()
+    assert {n: {len(k[n]) for k in looks if n in k} for n in names} == {names[0]: {2}, names[1]: {1}, names[2]: {1}}
+    assert_equal(whole, folder, names)
+
+
+def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch, capsys):
+    here = machine.Machine((machine.Node(((0,), (1,), (2,), (3,)), (0, 1)),))
+    monkeypatch.setattr("launch.machine.read", lambda: here)
+    config = grids.cartpole()
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.path.mkdir()
+    two = Run(replace(config, group=replace(config.group, ranks=2, gpus="0,1")), Needs(4, 4), Size(2))
+    one = Run(config, Needs(1, 1), Size(1))
+    folder.create({"two": two, "one": one}, {"two": {}, "one": {}}, {"placing": {}, "slurm": False})
+    assert folder.needs_left() == {"two": Needs(2, 4), "one": Needs(1, 1)}
+    for options in (["--gpus", "none"], ["--gpus-per-run", "1"], ["--gpus", "0"]):
+        assert sweep.main(["--resume", str(folder.path), *options]) == 2
+        assert "run two: it was begun on 2 GPUs and would get" in capsys.readouterr().err
+
+
 def test_a_run_that_goes_on_failing_is_reported(tmp_path):
     folder = tmp_path / "sweep"
     done = run("tests.launch.grids:failing", "--out", folder, "--retries", 1)
@@ -182,7 +248,7 @@ def test_a_dry_run_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
     assert sweep.main(argv) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "   0  0-1      0     0,5          1-4,6-9,41-44,46-49 (idle beside the reserved: 40,45)" in lines
-    assert "4 runs on 4 slots:" in lines and not out.exists()
+    assert "4 runs of 2 GPUs, 10 cores, 4 at the same time:" in lines and not out.exists()
     assert sum(n in line for n in NAMES for line in lines) == 4
 
 
@@ -245,8 +311,9 @@ def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
     grid = find_grid(SMALL).only({"envs": ["4"], "seed": ["0"]})
-    folder.create(grid, {"placing": {}, "slurm": True})
-    assert slurm.submit(folder, sweep.Options(), cluster="local") == 0
+    runs = sweep.planned(grid, sizes := slurm.sizes({NAMES[0]: grid.members[0].needs}, sweep.Options(gpus="none")))
+    folder.create(runs, {NAMES[0]: {}}, {"placing": {}, "slurm": True})
+    assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
     wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
     assert "1 jobs" in capsys.readouterr().out
     assert sweep.main(["--resume", str(folder.path)]) == 2 and "--slurm" in capsys.readouterr().err

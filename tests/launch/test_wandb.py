@@ -26,6 +26,9 @@ def test_the_example_sweeps_arguments_are_ours():
 def test_runs_of_a_sweep_are_grouped_by_its_name(tmp_path, monkeypatch):
     from launch import feeder
     from launch.folder import Record, SweepFolder
+    from launch.layout import Layout
+    from launch.machine import Machine
+    from launch.needs import Size
     from launch.slots import Slot
 
     started = {}
@@ -41,8 +44,9 @@ def test_runs_of_a_sweep_are_grouped_by_its_name(tmp_path, monkeypatch):
     folder = SweepFolder(tmp_path / "my_sweep")
     (folder.path / "a").mkdir(parents=True)
     folder.write("sweep.json", {"runs": {"a": {}}})
-    f = feeder.Feeder(folder, [Slot((3, 4), (0, 2))], {"a": 100}, 0, print, lock=0)
-    f.step()
-    assert folder.records["a"] == Record("running", 1, 0, 1, None, folder.records["a"].started)
+    size = Size(2)
+    layout = Layout(Machine(()), {"a": size}, {size: [Slot((3, 4), (0, 2))]})
+    feeder.Feeder(folder, layout, {"a": 100}, 0, print, lock=0).step()
+    assert folder.records["a"] == Record("running", 1, "GPUs 0,2", 1, None, folder.records["a"].started)
     assert started["env"]["WANDB_RUN_GROUP"] == "my_sweep"
     assert started["env"]["CUDA_VISIBLE_DEVICES"] == "0,2" and "3,4" in started["command"]

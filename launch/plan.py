@@ -1,0 +1,64 @@
+"""What a sweep would do: a line for each run, with what it asks for and what it gets."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from accel_rl.config import TrainConfig
+from launch.layout import Layout
+from launch.needs import Needs, Size, counted
+from launch.queue import in_order
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a plan. `config`: as it is begun, with the GPUs that it gets."""
+
+    config: TrainConfig
+    needs: Needs
+    size: Size
+
+    @property
+    def ranks(self) -> int:
+        return self.config.group.size
+
+    @property
+    def shortage(self) -> tuple[str, str, str] | None:
+        """(what it asks for, what it gets, how its ranks share that), where it gets less than it asks for."""
+        if self.needs.gpus > max(1, self.size.gpus):
+            asked, got = counted(self.needs.gpus, "GPU"), str(self.size.gpus or "none")
+        elif not self.size.gpus and self.needs.cores > self.size.cores:
+            asked, got = counted(self.needs.cores, "core"), str(self.size.cores)
+        else:
+            return None
+        shared = self.ranks > (self.size.gpus or self.size.cores)
+        return asked, got, f"{self.ranks} ranks share {self.size}" if shared else ""
+
+
+def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
+    """The machine, the slots of each size, and each run in the order in which they begin."""
+    names = in_order(runs, layout.sizes)
+    rows = [("run", "env steps", "asks for", "gets")]
+    rows += [(n, f"{runs[n].config.env_steps:,}", _asked(runs[n].needs), _got(layout, runs[n])) for n in names]
+    wide = [max(len(row[i]) for row in rows) for i in range(3)]
+    table = [f"  {name:<{wide[0]}}  {steps:>{wide[1]}}  {asks:<{wide[2]}}  {gets}" for name, steps, asks, gets in rows]
+    return [*layout.describe(), *shortages(runs.values()), f"{counted(len(runs), 'run')}, in this order:", *table]
+
+
+def shortages(runs: Iterable[Run]) -> list[str]:
+    """A line for each kind of run that gets less than it asks for."""
+    lines = []
+    for (asked, got, sharing), n in Counter(run.shortage for run in runs if run.shortage).items():
+        line = f"1 run asks for {asked} and gets {got}" if n == 1 else f"{n} runs ask for {asked} each and get {got}"
+        lines.append(f"{line}: {'its' if n == 1 else 'the'} {sharing}" if sharing else line)
+    return lines
+
+
+def _asked(needs: Needs) -> str:
+    return f"{counted(needs.gpus, 'GPU')}, {counted(needs.cores, 'core')}"
+
+
+def _got(layout: Layout, run: Run) -> str:
+    cores = counted(layout.cores(run.size), "core")
+    ranks = f", {run.ranks} ranks" if run.ranks > 1 else ""
+    return f"{run.size}, {cores}{ranks}" if run.size.gpus else f"{cores}{ranks}"
