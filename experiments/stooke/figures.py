@@ -34,11 +34,11 @@ def variants(games: Sequence[str], algorithms: Sequence[str], seeds: Sequence[in
 def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
     """Policy gradients against the number of simulators and learners: A2C with 16 to 512 environments, A3C with 1 to 32
     learners, PPO with 8 to 512 environments, APPO with 8 learners and 1 to 4 updates between pushes."""
-    names = [f"a2c-{n}env" for n in (16, 32, 64, 128, 256, 512)]
-    names += [f"a3c-16env-{n}" for n in (1, 2, 4, 8, 16, 32)]
-    names += [f"ppo-{n}env" for n in (8, 16, 32, 64, 128, 256, 512)]
-    names += [f"appo-8env-8-{n}" for n in (1, 2, 3, 4)]
-    return variants(TEST_GAMES, names, seeds)
+    gpus = {f"a2c-{n}env": 1 for n in (16, 32, 64, 128, 256, 512)}
+    gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}  # more learners share GPUs
+    gpus |= {f"ppo-{n}env": 1 for n in (8, 16, 32, 64, 128, 256, 512)}
+    gpus |= {f"appo-8env-8-{n}": WHOLE_MACHINE for n in (1, 2, 3, 4)}
+    return variants(TEST_GAMES, tuple(gpus), seeds, tuple(gpus.values()))
 
 
 def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:

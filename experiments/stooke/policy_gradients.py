@@ -5,7 +5,7 @@ from typing import Any
 
 from accel_rl.config import TrainConfig
 from experiments.stooke.settings import TEST_GAMES, policy_gradient, together
-from launch.grid import levels
+from launch.grid import Level, levels
 
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 32, 64, 128, 256, 512)})
@@ -34,9 +34,10 @@ def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
     return together(ppo_scaling(game, 8 * ranks, seed), ranks)
 
 
-@levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8, 16, 32)})
+@levels({"game": TEST_GAMES}, Level({"ranks": (1, 2, 4, 8, 16, 32)}, gpus=(1, 2, 4, 8, 8, 8)))
 def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3, second row, and Table 2: 1 to 32 learners of 16 environments, A2C's settings unchanged."""
+    """Figure 3, second row, and Table 2: 1 to 32 learners of 16 environments, A2C's settings unchanged; those beyond 8
+    share the GPUs."""
     return together(a2c_scaling(game, 16, seed), ranks, update="async")
 
 
