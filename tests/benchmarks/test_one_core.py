@@ -1,0 +1,68 @@
+"""The reference lines of figure 2: one core, by a process on it and by one on each of its hyperthreads."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from accel_rl.cli import main as accel_rl
+from accel_rl.envs.make import EnvConfig
+from accel_rl.hardware import allowed_cores
+from benchmarks import one_core, sampler
+from benchmarks.interleave import Bar
+from benchmarks.sampler_report import figure
+
+
+@pytest.mark.parametrize(
+    ("text", "core", "found"), [("3", 3, (3,)), ("0,40\n", 0, (0, 40)), ("2-3", 3, (3, 2)), ("0,40", 40, (40, 0))]
+)
+def test_hyperthreads_of_a_core(tmp_path: Path, text: str, core: int, found: tuple[int, ...]) -> None:
+    folder = tmp_path / f"cpu{core}" / "topology"
+    folder.mkdir(parents=True)
+    (folder / "thread_siblings_list").write_text(text)
+    assert one_core.hyperthreads(core, tmp_path) == found
+
+
+def test_a_system_that_does_not_say(tmp_path: Path) -> None:
+    assert one_core.hyperthreads(7, tmp_path) == (7,)
+
+
+def test_one_process_and_one_on_each_thread_take_turns() -> None:
+    """Two logical processors stand for a core's two hyperthreads."""
+    env, threads = asdict(EnvConfig(game="pong").resolved()), allowed_cores()[:2]
+    found = one_core.measure(env, threads, 0.1, 2, Bar(4))
+    names = ["process", "hyperthreads"][: len(threads)]
+    assert list(found) == names and all(len(v) == 2 and min(v) > 0 for v in found.values())
+
+
+def test_the_figure_draws_both_lines(tmp_path: Path, monkeypatch) -> None:
+    import matplotlib.axes
+
+    drawn = {}
+    monkeypatch.setattr(
+        matplotlib.axes.Axes, "axhline", lambda self, y, **k: drawn.update({k["linestyle"]: (y, k["label"])})
+    )
+    case = {"game": "breakout", "net": "a3c", "workers": 1, "groups": 2, "horizon": 20, "together": False}
+    case |= {"reset": "immediate", "B": 4, "cores": 1, "median": {"S": 5.0, "E": 9.0, "E0": 2.0}}
+    figure([case], tmp_path / "with.png", {"process": 10.0, "hyperthreads": 13.0})
+    assert {style: y for style, (y, _) in drawn.items()} == {"--": 10.0, ":": 13.0}
+    assert "hyperthread" in drawn[":"][1]
+    figure([case], tmp_path / "without.png")
+    assert {style: y for style, (y, _) in drawn.items()} == {"--": 9.0, ":": 2.0}
+
+
+@pytest.mark.slow
+def test_a_trained_policy_acts(tmp_path: Path, capsys) -> None:
+    """A run's agent, of the same network; another's is refused in a line."""
+    for name in ("a2c", "dqn"):
+        words = ["train", name, "--game", "pong", "--env-steps", "64", "--evaluation.interval", "0", "--envs", "4"]
+        words += ["--replay.size", "1000", "--replay.start", "500"] if name == "dqn" else []
+        assert accel_rl([*words, "--decorrelation-steps", "0", "--run-dir", str(tmp_path / name)]) == 0
+    short = ["--game", "pong", "--envs-per-worker", "2", "--seconds", "0.1", "--repeats", "1", "--one-core"]
+    short += ["--decorrelation-steps", "0", "--json", str(tmp_path / "out.json")]
+    assert sampler.main([*short, "--policy", str(tmp_path / "a2c")]) == 0
+    assert list(json.loads((tmp_path / "out.json").read_text())["one_core"])[0] == "process"
+    capsys.readouterr()
+    assert sampler.main([*short, "--policy", str(tmp_path / "dqn")]) == 2
+    assert "parameters" in capsys.readouterr().err
