@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,8 @@ X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
 
 
-def spread(
-    columns: Sequence[Column], points: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """x, mean, least and greatest of several columns, where every one has values; None where they have no x in common."""
+def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """x, mean, least and greatest of several columns, where all have values; None where they have no x in common."""
     low, high = max(x[0] for x, _ in columns), min(x[-1] for x, _ in columns)
     if low > high:
         return None
@@ -147,7 +146,7 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
     for panel in axes.flat[len(games) :]:
         panel.axis("off")
     colours = {kind: f"C{i}" for i, kind in enumerate(dict.fromkeys(c.kind for c in curves))}
-    lines: dict[str, object] = {}
+    lines: dict[str, Any] = {}
     for panel, game in zip(axes.flat, games, strict=False):
         here = [c for c in curves if c.game == game]
         for curve in here:

@@ -42,7 +42,11 @@ def published(game: str) -> dict[str, float]:
 def percent(game: str, score: float) -> float:
     """100 (score - random) / (human - random)."""
     row = published(game)
-    return 100 * (score - row["random"]) / (row["human"] - row["random"])
+    return percent_of(score, row["random"], row["human"])
+
+
+def percent_of(score: float, random: float, human: float) -> float:
+    return 100 * (score - random) / (human - random)
 
 
 def stooke_row(settings: Settings) -> tuple[int, str] | None:
