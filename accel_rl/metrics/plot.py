@@ -106,29 +106,32 @@ def _curve(run: Path) -> tuple[str, Curve]:
 def gather(runs: list[Path], x: str, y: str) -> list[Curve]:
     """Runs grouped by their settings without the seed."""
     curves: dict[str, Curve] = {}
-    first: dict[str, Path] = {}
+    folders: dict[str, list[str]] = {}  # of each curve, and of each kind
     for run in runs:
         key, empty = _curve(run)
         curve = curves.setdefault(key, empty)
-        first.setdefault(key, run)
+        for group in (key, curve.kind):
+            folders.setdefault(group, []).append(run.name)
         a, b = read_column(run, x, y)
         curve.x.append(a)
         curve.y.append(b)
     found = list(curves.values())
     labels = [c.label for c in found]
-    first_of_kind: dict[str, str] = {}
-    for curve, run in zip(found, first.values(), strict=True):
-        first_of_kind.setdefault(curve.kind, run.name)
-    for curve, run in zip(found, first.values(), strict=True):
-        if labels.count(f"{curve.name} {curve.game}") > 1:  # same algorithm and game: the folder tells them apart
-            curve.label += f" ({run.name})"
+    names = {c.kind: c.name for c in found}
+    for key, curve in curves.items():
+        if labels.count(curve.label) > 1:  # same algorithm and game, other settings: the folder tells them apart
+            curve.label += f" ({_common(folders[key])})"
         if len(curve.x) > 1:
             curve.label += f", {len(curve.x)} seeds"
-    names = {c.kind: c.name for c in found}
-    for curve in found:
-        if list(names.values()).count(names[curve.kind]) > 1:
-            curve.name += f" ({first_of_kind[curve.kind]})"
+        if list(names.values()).count(curve.name) > 1:
+            curve.name += f" ({_common(folders[curve.kind])})"
     return found
+
+
+def _common(folders: Sequence[str]) -> str:
+    """What the names of a sweep's runs, pong,a2c-16env,seed=0, have in common; else the first name."""
+    first, *others = [name.split(",") for name in folders]
+    return ",".join(part for part in first if all(part in other for other in others)) or folders[0]
 
 
 def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:

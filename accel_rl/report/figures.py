@@ -30,7 +30,9 @@ def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> byt
 
 def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
     """Performance profiles: the share of runs above a human-normalised score."""
-    figure, panel = pyplot().subplots(figsize=(8, 4.5), dpi=100, layout="constrained")  # type: ignore[attr-defined]
+    columns = 2 if max(map(len, found), default=0) > 30 else 3
+    height = 4.0 + 0.19 * -(-len(found) // columns)  # inches; a line of the legend has 0.19
+    figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     greys = iter(("--", ":", "-."))
     for setting, s in found.items():
         ours = setting in colour
@@ -42,5 +44,5 @@ def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> byte
     panel.set_ylabel("share of runs above t", fontsize=9)
     panel.set_ylim(-0.02, 1.02)
     panel.grid(alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=columns, fontsize=8)
     return picture(figure)

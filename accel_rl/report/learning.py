@@ -29,6 +29,18 @@ def bands_of(rows: dict[str, Settings], curve: str, over: Over) -> dict[str, dic
     return {row: score_bands(settings, curve, over) for row, settings in rows.items()}
 
 
+def left_out(bands: dict[str, dict[str, dict[str, Band]]], settings: Settings, over: Over) -> list[str]:
+    """A line for each setting and game with scores but no curve."""
+    there = {(setting, game) for games in bands.values() for game, lines in games.items() for setting in lines}
+    why = "no wall clock, or no minutes in common" if over == "minutes" else "no env steps in common"
+    return [
+        f"no curve of {setting} in {game}: its runs have {why}"
+        for setting, games in settings.items()
+        for game, runs in games.items()
+        if (setting, game) not in there and any(r.online[0].size or r.evaluated for r in runs)
+    ]
+
+
 def drawn(bands: dict[str, dict[str, dict[str, Band]]], settings: Settings, over: Over) -> list[bytes]:
     panels = {
         row: {

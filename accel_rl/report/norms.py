@@ -65,7 +65,7 @@ def panels(runs: Sequence[Run]) -> list[Panel]:
     mean over seeds."""
     names = short_names(runs)
     lines: dict[str, dict[str, Band]] = {}
-    for setting, games in by_setting(runs).items():
+    for setting, games in sorted(by_setting(runs).items(), key=lambda found: names[found[0]].partition(",")[0]):
         for same in games.values():
             for learner, bands in learner_bands(same, titles()).items():
                 for title, b in bands.items():

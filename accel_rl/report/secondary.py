@@ -29,7 +29,8 @@ def panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
                     if quantity in bands.get(names[prefix], {})
                 }
                 if lines:
-                    title = f"{game}: {', '.join(names.values())}"
+                    sampler, other = same[0].settings.get("algo.batch_size"), same[0].settings.get("secondary.batch")
+                    title = f"{game}: sampler {sampler}, secondary {other}"
                     there.append(
                         Panel(title, lines, game=game if quantity == "evaluation score" else "", quantity=quantity)
                     )

@@ -72,7 +72,8 @@ def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
     left_out = sorted(
         {r.setting for r in timed if (stooke_row(r.settings) or (0,))[0] == table and stooke_cell(r.settings) is None}
     )
-    note = f"Own: by ranks, mean over runs. The paper: {printed['unit']}; {papers()['stooke2018']['machine']}."
+    machine = papers()["stooke2018"]["machine"]
+    note = f"Own: by ranks, mean over whole runs, with their evaluations. The paper: {printed['unit']}; {machine}."
     if left_out:
         note += f" Left out, with other numbers of environments a rank than the paper's: {', '.join(left_out)}."
     titles = [f"{n} rank" + "s" * (n > 1) for n in columns]
@@ -80,7 +81,8 @@ def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
 
 
 def _pair(cell: Cell, hours: Mapping[Cell, list[float]]) -> Pair:
-    return _mean(hours.get(cell), 2), number(printed_hours(cell)) or "-"
+    printed = printed_hours(cell)
+    return _mean(hours.get(cell), 2), "-" if printed is None else str(printed)
 
 
 def _mean(values: Sequence[float] | None, digits: int) -> str:

@@ -36,13 +36,13 @@ def dummy(
 def write_run(
     folder: Path,
     config: TrainConfig,
-    steps_per_s: float = 500.0,
+    rate: float = 500.0,
     settings: Mapping[str, object] | None = None,
     scores: Sequence[object] = (),
     **columns: Sequence[object],
 ) -> Path:
-    """A run of this configuration with a row for each score, evenly over its length. `columns`: more of metrics.csv.
-    `settings`: of the top level of config.json, in place of the configuration's."""
+    """A run of this configuration with a row for each score, evenly over its length. `rate`: env steps/s. `columns`:
+    more of metrics.csv. `settings`: of the top level of config.json, in place of the configuration's."""
     folder.mkdir(parents=True)
     values = replace(config, run_dir=str(folder)).to_dict() | dict(settings or {})
     (folder / "config.json").write_text(json.dumps(values))
@@ -52,7 +52,7 @@ def write_run(
         writer.writerow(["env_steps", "score", "wall_s", *columns])
         for i, score in enumerate(scores):
             steps = config.env_steps * (i + 1) // len(scores)
-            writer.writerow([steps, score, steps / steps_per_s, *(c[i] for c in columns.values())])
+            writer.writerow([steps, score, steps / rate, *(c[i] for c in columns.values())])
     return folder
 
 
