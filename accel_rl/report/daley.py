@@ -9,7 +9,7 @@ import numpy as np
 
 from accel_rl.envs.games import ATARI_49
 from accel_rl.report.curves import Settings
-from accel_rl.report.papers import daley_cell, is_daleys_dqn, papers, percent_of
+from accel_rl.report.papers import MNIH, daley_cell, is_daleys_dqn, papers, percent_of
 from accel_rl.report.run import Run
 from accel_rl.report.table import Pair, Table, beside, number
 
@@ -82,7 +82,7 @@ def suite_tables(settings: Settings) -> list[tuple[Table, Table]]:
 
 
 def _is_of_suite(run: Run) -> bool:
-    return run.evaluated and is_daleys_dqn(run.settings) and run.settings.get("env.protocol") == "mnih2015"
+    return run.evaluated and is_daleys_dqn(run.settings) and run.settings.get("env.protocol") == MNIH
 
 
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:

@@ -21,6 +21,7 @@ ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}  # table 2's caption
 BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
 STOOKE_GPUS = (1, 2, 4, 8)  # columns of tables 2 and 3
 ASYNCHRONOUS = ", asynchronous"  # ends the name of table 3's starred cell
+MNIH = "mnih2015"  # the protocol of Daley & Amato
 Cell = tuple[int, str, int]  # of Stooke & Abbeel's tables: table, row, ranks
 
 
@@ -99,6 +100,12 @@ def daley_cell(settings: Settings) -> tuple[str, str] | None:
     alone = None in printed["threads"][threads]  # one environment: synchronized or not is the same
     column = (settings.get("schedule") == "concurrent") + 2 * (not unsynchronized and not alone)
     return threads, printed["columns"][column]
+
+
+def daley_name(settings: Settings) -> str:
+    """DQN-8threads-both, of a run by the protocol of Mnih et al. 2015 that measures a cell; "" for other runs."""
+    cell = daley_cell(settings) if settings.get("env.protocol") == MNIH else None
+    return f"DQN-{cell[0]}threads-{cell[1]}" if cell else ""
 
 
 def is_daleys_dqn(settings: Settings) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from accel_rl.errors import ConfigError, nearest
 from accel_rl.metrics.plot import read_columns
 from accel_rl.report import families
+from accel_rl.report.papers import daley_name
 from accel_rl.report.run import Run, no_column
 
 DEPTH = 2  # folders below the given one in which runs are looked for: a sweep's, or a folder of sweeps
@@ -97,7 +98,7 @@ def _experiment(folder: Path) -> str:
 def _labels(runs: Sequence[Run]) -> list[str]:
     """Of each run: its name in the papers' figures, else its algorithm, and those of its settings that differ among the
     runs of that name."""
-    names = [families.name(r.settings) or r.algorithm for r in runs]
+    names = [daley_name(r.settings) or families.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
     for name in set(names):
         all_settings = [r.settings for r, n in zip(runs, names, strict=True) if n == name]

@@ -15,6 +15,11 @@ from tests.report.test_stooke import cells
 PONG = (-20.0, -5.0, 5.0, 0.0)  # 5 is 85.7 % of the way from random to human
 
 
+def test_each_of_the_14_variants_has_a_name_of_its_own(tmp_path):
+    runs = hours_runs(tmp_path, [(threads, variant, (500,)) for threads, variant in daley.FOURTEEN])
+    assert {r.setting for r in runs} == {f"DQN-{threads}threads-{variant}" for threads, variant in daley.FOURTEEN}
+
+
 def hours_runs(folder, variants):
     for threads, variant, rates in variants:
         for seed, rate in enumerate(rates):
@@ -36,6 +41,7 @@ def test_tables_1_to_3_are_hours_percent_and_speed_up(tmp_path):
     assert cells(two)["1", "standard"] == "100.0"
     assert cells(three)["8", "both"] == f"{base / fast:.2f}" and cells(three)["8", "both (paper)"] == "2.78"
     assert "2 each" in one.note and "pong" in one.note
+    assert list(by_setting(runs)) == ["DQN-1threads-standard", "DQN-8threads-both"]
 
 
 def test_without_the_standard_variant_there_is_table_1_alone(tmp_path):
