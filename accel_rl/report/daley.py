@@ -21,9 +21,11 @@ Hours = Mapping[tuple[str, str], list[float]]  # of the runs of a cell: {(thread
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
     """Tables 1 to 3: hours for 50 M env steps by threads and variant, in percent of the standard variant with one
-    thread, and the speed-up over it. The last two only where that variant was run."""
+    thread, and the speed-up over it. The last two only where that variant was run. Runs with evaluations count only
+    where there is no run without: the paper's had none."""
     hours: dict[tuple[str, str], list[float]] = {}
-    measured = [r for r in runs if daley_cell(r.settings) and not math.isnan(r.hours)]
+    timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(r.hours)]
+    measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
     for run in measured:
         hours.setdefault(daley_cell(run.settings), []).append(run.hours)  # type: ignore[arg-type]
     if not hours:

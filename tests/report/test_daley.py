@@ -49,6 +49,14 @@ def test_without_the_standard_variant_there_is_table_1_alone(tmp_path):
     assert cells(one)["8", "both"] == "13.89" and "was not run" in one.note
 
 
+def test_evaluated_runs_count_only_where_there_are_no_others(tmp_path):
+    suite_run(tmp_path, "alien", (1.0,))
+    (one,) = speed_tables(read_runs([tmp_path]))
+    assert cells(one)["8", "both"] == "27.78" and "time of their evaluations" in one.note
+    (one,) = speed_tables(hours_runs(tmp_path, [(8, "both", (1_000,))]))
+    assert cells(one)["8", "both"] == "13.89" and "time of their evaluations" not in one.note
+
+
 def test_other_runs_have_no_cell():
     settings = dict(flat(daley.speed_test(8, "both").to_dict()))
     assert daley_hours(settings) == 9.02
