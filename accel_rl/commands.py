@@ -294,7 +294,7 @@ class PlotOptions:
     out: str = ""
     """File to write. Default: curve.png in the run folder, or in the current folder for several runs."""
     x: str = "env_steps"
-    """Column of metrics.csv across: env_steps, wall_s ..."""
+    """Column of metrics.csv across: env_steps, wall_s ...; or minutes."""
     y: str = "score"
     """Column of metrics.csv up: score, eval_score, entropy ..."""
 
@@ -308,7 +308,8 @@ def plot(argv: list[str]) -> int:
         PlotOptions,
         options,
         "accel-rl plot RUN [RUN ...]",
-        "Draw learning curves as a PNG: a curve for each kind of run, with the spread over its seeds.",
+        "Draw learning curves as a PNG: a panel for each game, a curve for each kind of run, with the spread over its "
+        "seeds.",
     )
     runs = [Path(w).expanduser() for w in words]
     for run in runs:

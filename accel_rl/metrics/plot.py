@@ -5,34 +5,52 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from accel_rl.errors import ConfigError, nearest
 
 Column = tuple[np.ndarray, np.ndarray]  # x and y
+MINUTES = "minutes"  # a column of none of the files: wall_s / 60
+COLUMNS = 3  # panels side by side
+X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
+Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
+
+
+def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+    """x, mean, least and greatest of several columns, where all have values; None where they have no x in common."""
+    low, high = max(x[0] for x, _ in columns), min(x[-1] for x, _ in columns)
+    if low > high:
+        return None
+    grid = np.linspace(low, high, points) if low < high else np.array([low])
+    values = np.stack([np.interp(grid, x, y) for x, y in columns])
+    return grid, values.mean(0), values.min(0), values.max(0)
 
 
 @dataclass(slots=True)
 class Curve:
-    """The runs that differ by their seed alone: steps and values, one array pair a run."""
+    """The runs that differ by their seed alone: x and values, one array pair a run. `name`: the label without the game;
+    `kind`: the same for runs that differ by seed and game alone."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
     y: list[np.ndarray] = field(default_factory=list)
+    game: str = ""
+    name: str = ""
+    kind: str = ""
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """x, mean, low, high (least and greatest over seeds), where every run has values."""
         if len(self.x) == 1:
             return self.x[0], self.y[0], self.y[0], self.y[0]
-        low, high = max(x[0] for x in self.x), min(x[-1] for x in self.x)
-        if low > high:
+        found = spread(list(zip(self.x, self.y, strict=True)), points)
+        if found is None:
+            low, high = max(x[0] for x in self.x), min(x[-1] for x in self.x)
             raise ConfigError(
                 f"{self.label}: its runs have no steps in common (one begins at {low:g}, one ends at {high:g})"
             )
-        grid = np.linspace(low, high, points) if low < high else np.array([low])
-        values = np.stack([np.interp(grid, x, y) for x, y in zip(self.x, self.y, strict=True)])
-        return grid, values.mean(0), values.min(0), values.max(0)
+        return found
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
@@ -53,76 +71,104 @@ def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
 
 
 def read_column(run: Path, x: str, y: str) -> Column:
-    """Two columns of a run's metrics.csv, where both are given. ConfigError where they are not there."""
+    """Two columns of a run's metrics.csv, where both are given; `x` may be MINUTES. ConfigError where they are not
+    there."""
     file = run / "metrics.csv"
     if not file.exists():
         raise ConfigError(f"{run} holds no run with metrics (no metrics.csv)")
     with open(file, newline="") as f:
         columns = next(csv.reader(f), [])
-    for name in (x, y):
+    in_file = "wall_s" if x == MINUTES else x
+    for name, others in ((in_file, [*columns, MINUTES]), (y, columns)):
         if name not in columns:
-            raise ConfigError(f"{file} has no column {name!r}{nearest(name, columns)}; there are: {', '.join(columns)}")
-    column = read_columns(run, x, [y])[y]
+            raise ConfigError(f"{file} has no column {name!r}{nearest(name, others)}; there are: {', '.join(others)}")
+    column = read_columns(run, in_file, [y])[y]
     if not column[0].size:
         raise ConfigError(f"{file} has no value of {y!r} yet")
-    return column
+    return (column[0] / 60, column[1]) if x == MINUTES else column
 
 
-def _kind(run: Path) -> tuple[str, str]:
-    """(what the run's settings are but for seed and folder, a label)."""
+def _curve(run: Path) -> tuple[str, Curve]:
+    """(what the run's settings are but for seed and folder, an empty curve for runs of these settings)."""
     try:
         config = json.loads((run / "config.json").read_text())
     except (OSError, ValueError) as e:
         raise ConfigError(f"{run} holds no run (no config.json)") from e
-    label = f"{config.get('algorithm')} {config.get('env', {}).get('game') or config.get('env', {}).get('id')}"
+    env = config.get("env", {})
+    game, name = str(env.get("game") or env.get("id")), str(config.get("algorithm"))
     for key in ("seed", "run_dir", "wandb", "wandb_project"):
         config.pop(key, None)
-    return json.dumps(config, sort_keys=True), label
+    key = json.dumps(config, sort_keys=True)
+    kind = json.dumps(config | {"env": env | {"game": "", "id": ""}}, sort_keys=True)
+    return key, Curve(f"{name} {game}", game=game, name=name, kind=kind)
 
 
 def gather(runs: list[Path], x: str, y: str) -> list[Curve]:
     """Runs grouped by their settings without the seed."""
     curves: dict[str, Curve] = {}
+    folders: dict[str, list[str]] = {}  # of each curve, and of each kind
     for run in runs:
-        key, label = _kind(run)
-        curve = curves.setdefault(key, Curve(label))
+        key, empty = _curve(run)
+        curve = curves.setdefault(key, empty)
+        for group in (key, curve.kind):
+            folders.setdefault(group, []).append(run.name)
         a, b = read_column(run, x, y)
         curve.x.append(a)
         curve.y.append(b)
-    labels = [c.label for c in curves.values()]
-    for i, (curve, run) in enumerate(zip(curves.values(), _first_of_each(runs), strict=True)):
-        if labels.count(labels[i]) > 1:  # same algorithm and game, other settings: the folder tells them apart
-            curve.label = f"{labels[i]} ({run.name})"
+    found = list(curves.values())
+    labels = [c.label for c in found]
+    names = {c.kind: c.name for c in found}
+    for key, curve in curves.items():
+        if labels.count(curve.label) > 1:  # same algorithm and game, other settings: the folder tells them apart
+            curve.label += f" ({_common(folders[key])})"
         if len(curve.x) > 1:
             curve.label += f", {len(curve.x)} seeds"
-    return list(curves.values())
+        if list(names.values()).count(curve.name) > 1:
+            curve.name += f" ({_common(folders[curve.kind])})"
+    return found
 
 
-def _first_of_each(runs: list[Path]) -> list[Path]:
-    first: dict[str, Path] = {}
-    for run in runs:
-        first.setdefault(_kind(run)[0], run)
-    return list(first.values())
+def _common(folders: Sequence[str]) -> str:
+    """What the names of a sweep's runs, pong,a2c-16env,seed=0, have in common; else the first name."""
+    first, *others = [name.split(",") for name in folders]
+    return ",".join(part for part in first if all(part in other for other in others)) or folders[0]
 
 
 def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
-    """Write a PNG: mean line, band from the least to the greatest over seeds."""
+    """Write a PNG: mean line, band from the least to the greatest over seeds. A panel for each game."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 5), dpi=120)
-    for curve in curves:
-        grid, mean, low, high = curve.band()
-        (line,) = axes.plot(grid, mean, label=curve.label, linewidth=1.5, marker="o" if len(grid) == 1 else None)
-        if len(curve.x) > 1:
-            axes.fill_between(grid, low, high, alpha=0.2, color=line.get_color(), linewidth=0)
-    axes.set_xlabel({"env_steps": "env steps (agent steps)", "wall_s": "seconds"}.get(x, x))
-    axes.set_ylabel({"score": "score, last 100 episodes", "eval_score": "evaluation score"}.get(y, y))
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.tight_layout()
+    games = list(dict.fromkeys(c.game for c in curves))
+    columns = min(COLUMNS, len(games))
+    rows = -(-len(games) // columns)
+    size = (8.0, 5.0) if len(games) == 1 else (4.4 * columns, 3.2 * rows + 0.5)
+    figure, axes = plt.subplots(rows, columns, figsize=size, dpi=120, squeeze=False, layout="constrained")
+    for panel in axes.flat[len(games) :]:
+        panel.axis("off")
+    colours = {kind: f"C{i}" for i, kind in enumerate(dict.fromkeys(c.kind for c in curves))}
+    lines: dict[str, Any] = {}
+    for panel, game in zip(axes.flat, games, strict=False):
+        here = [c for c in curves if c.game == game]
+        for curve in here:
+            grid, mean, low, high = curve.band()
+            colour = colours[curve.kind]
+            (line,) = panel.plot(grid, mean, color=colour, linewidth=1.5, marker="o" if len(grid) == 1 else None)
+            lines.setdefault(curve.label if len(games) == 1 else curve.name, line)
+            if len(curve.x) > 1:
+                panel.fill_between(grid, low, high, alpha=0.2, color=colour, linewidth=0)
+        panel.set_xlabel(X_LABELS.get(x, x))
+        panel.set_ylabel(Y_LABELS.get(y, y))
+        panel.locator_params(nbins=6)
+        panel.grid(alpha=0.3)
+        if len(games) > 1:
+            panel.set_title(game)
+    if len(games) == 1:
+        axes[0, 0].legend(list(lines.values()), list(lines))
+    else:
+        figure.legend(list(lines.values()), list(lines), loc="outside lower center", ncols=min(len(lines), COLUMNS))
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out)
     plt.close(figure)

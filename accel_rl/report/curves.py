@@ -1,22 +1,29 @@
 """Learning curves: the mean over seeds, with the spread, on a grid common to them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
-from accel_rl.report.runs import Run
+from accel_rl.metrics.plot import Column, spread
+from accel_rl.report import families
+from accel_rl.report.run import Run
+from accel_rl.report.table import Table, number
 
 POINTS = 100
 KINDS = ("training", "evaluation")
+Over = Literal["env steps", "minutes"]
+Settings = Mapping[str, Mapping[str, Sequence[Run]]]  # {setting: {game: runs}}
 
 
 @dataclass(frozen=True)
 class Band:
-    """Arrays [POINTS], or fewer: env steps, the mean over `seeds` runs, their least and greatest. `what`: training or
-    evaluation scores."""
+    """Arrays [POINTS], or fewer: env steps, minutes (NaN where no clock is known), the mean over `seeds` runs, their
+    least and greatest. `what`: training or evaluation, of scores."""
 
     steps: np.ndarray
+    minutes: np.ndarray
     mean: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -24,26 +31,58 @@ class Band:
     what: str
 
 
-def band(runs: Sequence[Run], evaluations: bool) -> Band | None:
-    """Where all runs that have values have them; None where none has, or they have no steps in common."""
-    columns = [c for r in runs if (c := r.evaluations if evaluations else r.online)[0].size]
-    if not columns:
+def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
+    """Of values against env steps, a column a run, where all runs that have values have them; None where no run has, or
+    they have nothing in common."""
+    there = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
+    if not there:
         return None
-    low, high = max(x[0] for x, _ in columns), min(x[-1] for x, _ in columns)
-    if low > high:
+    xs = [(x if over == "env steps" else run.minutes(x), y) for run, (x, y) in there]
+    found = spread(xs, min(POINTS, max(len(x) for x, _ in xs)))
+    if found is None:
         return None
-    if len(columns) == 1 or low == high:
-        n = min(POINTS, len(columns[0][0])) if low < high else 1
+    grid, mean, low, high = found
+    if over == "env steps":
+        steps, minutes = grid, np.mean([run.minutes(grid) for run, _ in there], 0)
     else:
-        n = min(POINTS, max(len(x) for x, _ in columns))
-    grid = np.linspace(low, high, n)
-    values = np.stack([np.interp(grid, x, y) for x, y in columns])
-    return Band(grid, values.mean(0), values.min(0), values.max(0), len(columns), KINDS[evaluations])
+        steps, minutes = np.mean([np.interp(grid, *run.clock[::-1]) for run, _ in there], 0), grid
+    return Band(steps, minutes, mean, low, high, len(there), what)
 
 
 def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
-    """Of one game. `curve`: online, evaluation, or auto: evaluations where every run has three, or none has a training
-    score."""
-    if curve == "auto":
-        return all(len(r.evaluations[0]) >= 3 for r in runs) or not any(r.online[0].size for r in runs)
-    return curve == "evaluation"
+    """Of one panel. `curve`: online, evaluation, or auto: of policy gradients the training scores if there are any; of
+    others evaluations, where every run has three, or no run has a training score."""
+    if curve != "auto":
+        return curve == "evaluation"
+    if not any(r.online[0].size for r in runs):
+        return True
+    if all(families.is_policy_gradient(r.settings) for r in runs):
+        return False
+    return all(len(r.evaluations[0]) >= 3 for r in runs)
+
+
+def score_bands(settings: Settings, curve: str, over: Over = "env steps") -> dict[str, dict[str, Band]]:
+    """{game: {setting: band}}."""
+    found: dict[str, dict[str, Band]] = {}
+    for game in sorted({g for games in settings.values() for g in games}):
+        evaluations = shows_evaluations([r for games in settings.values() for r in games.get(game, ())], curve)
+        for setting, games in settings.items():
+            columns = [(r, r.evaluations if evaluations else r.online) for r in games.get(game, ())]
+            if (b := band(columns, KINDS[evaluations], over)) is not None:
+                found.setdefault(game, {})[setting] = b
+    return found
+
+
+def curves_table(name: str, title: str, bands: Sequence[Mapping[str, Mapping[str, Band]]]) -> Table:
+    rows = [
+        [
+            *(game, setting, b.what, str(b.seeds), number(b.steps[i], 0), number(b.minutes[i], 3)),
+            *(number(b.mean[i]), number(b.low[i]), number(b.high[i])),
+        ]
+        for group in bands
+        for game, settings in group.items()
+        for setting, b in settings.items()
+        for i in range(len(b.steps))
+    ]
+    columns = ["game", "setting", "score of", "seeds", "env steps", "minutes", "mean", "low", "high"]
+    return Table(name, title, columns, rows)

@@ -1,15 +1,17 @@
 """One HTML page that holds everything: no script, no file beside it."""
 
 import base64
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from accel_rl.report.runs import Run
+from accel_rl.report.run import Run
 from accel_rl.report.table import Table
 from accel_rl.version import __version__
 
+NUMBER = r"-?(\d+(\.\d+)?|inf)( \+- [\d.]+| \([\d.]+\))?"
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1280px; margin: 2em auto; padding: 0 1em; color: #222; }
 h1 { font-size: 1.5em; } h2 { font-size: 1.2em; margin-top: 2em; border-bottom: 1px solid #ddd; }
@@ -26,26 +28,34 @@ class Picture:
     caption: str
 
 
-def page(
-    runs: Sequence[Run], tables: Sequence[Table], pictures: Mapping[str, Sequence[Picture]], notes: Sequence[str]
-) -> str:
-    """`tables` and `pictures` in the order shown; a table's pictures (by its name) come before it."""
+@dataclass(frozen=True)
+class Section:
+    """Shown in this order: the notes, the pictures, the tables."""
+
+    title: str
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+
+
+def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
+    """`notes`: of all the runs, at the top."""
     games = {r.game for r in runs}
     title = f"{len(runs)} runs, {len({r.setting for r in runs})} settings, {len(games)} games"
     parts = [f"<h1>{title}</h1>", f"<p class=note>accel_rl {__version__}, {time.strftime('%Y-%m-%d %H:%M')}</p>"]
-    if notes:
-        parts.append("<ul class=notes>" + "".join(f"<li>{escape(n)}</li>" for n in notes) + "</ul>")
-    if pictures.get("curves"):
-        parts += ["<h2>Learning curves</h2>", *map(_figure, pictures["curves"])]
-    for table in tables:
-        parts.append(f"<h2>{escape(table.title)}</h2>")
-        parts += map(_figure, pictures.get(table.name, ()))
-        parts.append(_table(table))
+    parts += _notes(notes)
+    for section in sections:
+        parts += [f"<h2>{escape(section.title)}</h2>", *_notes(section.notes), *map(_figure, section.pictures)]
+        parts += map(_table, section.tables)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
         f"<title>{title}</title><style>{STYLE}</style></head>\n<body>\n" + "\n".join(parts) + "\n</body></html>\n"
     )
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    return ["<ul class=notes>" + "".join(f"<li>{escape(n)}</li>" for n in notes) + "</ul>"] if notes else []
 
 
 def _figure(picture: Picture) -> str:
@@ -71,7 +81,5 @@ def _table(table: Table) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    try:
-        return not cell or bool(float(cell) or True)
-    except ValueError:
-        return False
+    """Also one with its deviation, 3069 (1093) or 25.08 +- 0.52, and a dash where there is none."""
+    return cell in ("", "-") or re.fullmatch(NUMBER, cell) is not None

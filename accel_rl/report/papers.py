@@ -1,19 +1,28 @@
 """Published results: scores in 49 games, and times."""
 
 import json
-from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from accel_rl.envs.games import ATARI_49, scores
+from accel_rl.report.families import (
+    Settings,
+    asynchronous,
+    family,
+    is_policy_gradient,
+    plays_atari,
+    ranks,
+    total_envs,
+)
 from accel_rl.report.table import Table, number
 
-# of one GPU and 5 cores: (algorithm, batch) -> table and row; any batch for the policy gradients
-STOOKE_ROWS = {("a2c", None): ("2", "A2C"), ("ppo", None): ("2", "PPO"), ("dqn", 512): ("3", "DQN-512")} | {
-    ("rainbow", 512): ("3", "epsilon-Rainbow-512"),
-    ("c51", 2_048): ("3", "Categorical-DQN-2048"),
-}
+ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}  # table 2's caption
+BATCH_ROWS = {("dqn", 512): "DQN-512", ("rainbow", 512): "epsilon-Rainbow-512", ("c51", 2_048): "Categorical-DQN-2048"}
+STOOKE_GPUS = (1, 2, 4, 8)  # columns of tables 2 and 3
+ASYNCHRONOUS = ", asynchronous"  # ends the name of table 3's starred cell
+MNIH = "mnih2015"  # the protocol of Daley & Amato
+Cell = tuple[int, str, int]  # of Stooke & Abbeel's tables: table, row, ranks
 
 
 @cache
@@ -34,26 +43,84 @@ def published(game: str) -> dict[str, float]:
 def percent(game: str, score: float) -> float:
     """100 (score - random) / (human - random)."""
     row = published(game)
-    return 100 * (score - row["random"]) / (row["human"] - row["random"])
+    return percent_of(score, row["random"], row["human"])
 
 
-def stooke_hours(settings: Mapping[str, Any]) -> float | None:
-    """Hours for 50 M env steps with one GPU and 5 cores (Stooke & Abbeel 2018, tables 2 and 3) of a run's settings,
-    {"algo.batch_size": 512, ...}; None for others than theirs."""
-    row = STOOKE_ROWS.get((settings.get("algorithm", ""), settings.get("algo.batch_size")))
-    return float(papers()["stooke2018"][f"table_{row[0]}"]["algorithms"][row[1]][0]) if row else None
+def percent_of(score: float, random: float, human: float) -> float:
+    return 100 * (score - random) / (human - random)
 
 
-def daley_hours(settings: Mapping[str, Any]) -> float | None:
-    """Hours for 50 M env steps on a desktop (Daley & Amato 2021, table 1) of a run's settings; None for others."""
-    unsynchronized = bool(settings.get("sampler.unsynchronized"))
-    theirs = settings.get("algorithm") == "dqn" and settings.get("algo.batch_size") == 32
-    cells = papers()["daley2021"]["table_1"]["threads"].get(str(settings.get("sampler.envs")))
-    if not theirs or cells is None or not (unsynchronized or settings.get("sampler.groups") == 1):
+def stooke_row(settings: Settings) -> tuple[int, str] | None:
+    """Table and row of Stooke & Abbeel 2018 that a run's algorithm, batch, game and update mode belong to."""
+    if not plays_atari(settings) or settings.get("secondary.batch"):
         return None
-    alone = len([c for c in cells if c is not None]) == 2  # one environment: synchronized or not is the same
+    if is_policy_gradient(settings):
+        return 2, family(settings)
+    row = BATCH_ROWS.get((str(settings.get("algorithm")), settings.get("algo.batch_size")))  # type: ignore[arg-type]
+    if row is None or not asynchronous(settings):
+        return (3, row) if row else None
+    return (3, row + ASYNCHRONOUS) if row in papers()["stooke2018"]["table_3"]["asynchronous"] else None
+
+
+def stooke_cell(settings: Settings) -> Cell | None:
+    """The cell of tables 2 and 3 that a run of these settings measures, printed or not: one with the paper's number of
+    environments a rank. None for other runs."""
+    if (row := stooke_row(settings)) is None:
+        return None
+    n, envs = ranks(settings), total_envs(settings)
+    if row[0] == 2 and envs not in (None, ENVS_PER_GPU[row[1]] * n):
+        return None
+    return *row, n
+
+
+def printed_hours(cell: Cell) -> float | None:
+    """What Stooke & Abbeel's table prints in a cell."""
+    table, row, n = cell
+    rows = papers()["stooke2018"][f"table_{table}"]
+    cells = rows["asynchronous"][row.removesuffix(ASYNCHRONOUS)] if row.endswith(ASYNCHRONOUS) else None
+    cells = cells or rows["algorithms"][row]
+    return cells[STOOKE_GPUS.index(n)] if n in STOOKE_GPUS else None
+
+
+def stooke_hours(settings: Settings) -> float | None:
+    """Hours for 50 M env steps that Stooke & Abbeel 2018 print (tables 2 and 3) for a run's algorithm, batch, update
+    mode, ranks (a GPU and 5 cores each) and environments a rank; None where they have no such cell."""
+    cell = stooke_cell(settings)
+    return printed_hours(cell) if cell else None
+
+
+def daley_cell(settings: Settings) -> tuple[str, str] | None:
+    """(threads, variant) of the cell of Daley & Amato's tables 1 to 3 that a run of these settings measures."""
+    printed = papers()["daley2021"]["table_1"]
+    unsynchronized = bool(settings.get("sampler.unsynchronized"))
+    threads = str(settings.get("sampler.envs"))
+    theirs = is_daleys_dqn(settings) and threads in printed["threads"]
+    if not theirs or not (unsynchronized or settings.get("sampler.groups") == 1):
+        return None
+    alone = None in printed["threads"][threads]  # one environment: synchronized or not is the same
     column = (settings.get("schedule") == "concurrent") + 2 * (not unsynchronized and not alone)
-    return float(cells[column][0])
+    return threads, printed["columns"][column]
+
+
+def daley_name(settings: Settings) -> str:
+    """DQN-8threads-both, of a run by the protocol of Mnih et al. 2015 that measures a cell; "" for other runs."""
+    cell = daley_cell(settings) if settings.get("env.protocol") == MNIH else None
+    return f"DQN-{cell[0]}threads-{cell[1]}" if cell else ""
+
+
+def is_daleys_dqn(settings: Settings) -> bool:
+    """Whether a run is DQN on one game and one rank with a batch of 32 (Daley & Amato, table 5)."""
+    one_rank = ranks(settings) == 1 and not asynchronous(settings) and not settings.get("secondary.batch")
+    dqn = settings.get("algorithm") == "dqn" and settings.get("algo.batch_size") == 32
+    return dqn and one_rank and plays_atari(settings)
+
+
+def daley_hours(settings: Settings) -> float | None:
+    """Hours for 50 M env steps on a desktop (Daley & Amato 2021, table 1) of a run's settings; None for others."""
+    if (cell := daley_cell(settings)) is None:
+        return None
+    printed = papers()["daley2021"]["table_1"]
+    return float(printed["threads"][cell[0]][printed["columns"].index(cell[1])][0])
 
 
 def table_of_49() -> Table:

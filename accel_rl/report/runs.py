@@ -4,49 +4,21 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from accel_rl.errors import ConfigError, nearest
-from accel_rl.metrics.plot import Column, read_columns
+from accel_rl.metrics.plot import read_columns
+from accel_rl.report import families
+from accel_rl.report.papers import daley_name
+from accel_rl.report.run import Run, no_column
 
 DEPTH = 2  # folders below the given one in which runs are looked for: a sweep's, or a folder of sweeps
 APART = ("seed", "run_dir", "wandb", "wandb_project", "env.game", "env.id", "sampler.cores", "strict")
 CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
-
-
-@dataclass
-class Run:
-    """One run. `setting`: what it shares with the runs of other games and seeds. Steps in env steps."""
-
-    name: str
-    game: str
-    seed: int
-    setting: str
-    online: Column
-    evaluations: Column
-    env_steps: float = 0.0
-    wall_s: float = math.nan
-    algorithm: str = ""
-    protocol: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    unfinished: str = ""
-    """What is missing, if anything is."""
-
-    def score(self, which: str) -> float:
-        """`final`: the last evaluation; `best`: the best one; `online`: the last training score. A run that was never
-        evaluated has its training scores instead. NaN without any."""
-        values = self.online[1] if which == "online" or not self.evaluated else self.evaluations[1]
-        if not values.size:
-            return math.nan
-        return float(values.max() if which == "best" else values[-1])
-
-    @property
-    def evaluated(self) -> bool:
-        return bool(self.evaluations[1].size)
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
@@ -78,7 +50,8 @@ def _read(path: Path) -> Run:
         length, seed = int(config["env_steps"]), int(config["seed"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
         raise ConfigError(f"{path / 'config.json'} is no configuration of a run ({type(e).__name__}: {e})") from e
-    columns = read_columns(path, "env_steps", ("score", "eval_score", "wall_s"))
+    names = ("score", "eval_score", "eval_score_std", "eval_episodes", "wall_s", "steps_per_s")
+    columns = read_columns(path, "env_steps", names)
     steps, wall = columns["wall_s"]
     run = Run(
         name=path.name,
@@ -87,11 +60,17 @@ def _read(path: Path) -> Run:
         setting="",
         online=columns["score"],
         evaluations=columns["eval_score"],
+        deviations=columns["eval_score_std"],
+        episodes=columns["eval_episodes"],
+        clock=(steps, wall / 60),
+        speeds=columns["steps_per_s"],
         env_steps=float(steps[-1]) if steps.size else 0.0,
         wall_s=float(wall[-1]) if wall.size else math.nan,
         algorithm=str(settings.get("algorithm", "?")),
         protocol=rules,
         settings=settings,
+        experiment=_experiment(path.parent),
+        path=path,
     )
     if run.env_steps < length:
         run.unfinished = f"{run.env_steps:,.0f} of {length:,} env steps"
@@ -107,22 +86,34 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any
             yield prefix + key, value
 
 
+@cache
+def _experiment(folder: Path) -> str:
+    """Of a sweep's folder: experiments.stooke:figure_3; "" for another folder."""
+    try:
+        return str(json.loads((folder / "sweep.json").read_text()).get("experiment", ""))
+    except (OSError, ValueError, AttributeError):
+        return ""
+
+
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Of each run: its algorithm, and those of its settings that differ among the runs of that algorithm."""
+    """Of each run: its name in the papers' figures, else its algorithm, and those of its settings that differ among the
+    runs of that name."""
+    names = [daley_name(r.settings) or families.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
-    for algorithm in {r.algorithm for r in runs}:
-        all_settings = [r.settings for r in runs if r.algorithm == algorithm]
+    for name in set(names):
+        all_settings = [r.settings for r, n in zip(runs, names, strict=True) if n == name]
         keys = dict.fromkeys(k for s in all_settings for k in s if k not in APART)
-        differing[algorithm] = [k for k in keys if len({json.dumps(s.get(k)) for s in all_settings}) > 1]
+        differing[name] = [k for k in keys if len({json.dumps(s.get(k)) for s in all_settings}) > 1]
     return [
-        ", ".join([r.algorithm, *(f"{_short(k)}={r.settings.get(k)}" for k in differing[r.algorithm])]) for r in runs
+        ", ".join([name, *(f"{_short(k)}={r.settings.get(k)}" for k in differing[name])])
+        for r, name in zip(runs, names, strict=True)
     ]
 
 
 def _short(key: str) -> str:
     """evaluation.steps stays whole: its last word alone would mislead."""
     group, _, name = key.rpartition(".")
-    return name if group in ("", "algo", "sampler", "env") else key
+    return name if group in ("", "algo", "sampler", "env", "group") else key
 
 
 def read_csv(file: Path) -> list[Run]:
@@ -152,7 +143,6 @@ def read_csv(file: Path) -> list[Run]:
     runs = []
     for (tool, game, seed), measured in series.items():
         a = np.array(sorted(measured))
-        empty = np.zeros(0)
         runs.append(
             Run(
                 name=f"{file.name} {game} {seed}",
@@ -160,7 +150,8 @@ def read_csv(file: Path) -> list[Run]:
                 seed=seed,
                 setting=tool,
                 online=(a[:, 0], a[:, 1]),
-                evaluations=(empty, empty),
+                evaluations=no_column(),
+                clock=(a[:, 0], a[:, 2] / 60) if np.isfinite(a[:, 2]).all() else no_column(),
                 env_steps=float(a[-1, 0]),
                 wall_s=float(a[-1, 2]),
                 algorithm=tool,
@@ -182,14 +173,3 @@ def _csv_row(
     except ValueError as e:
         raise ConfigError(f"{file}, line {line}: {e}") from e
     return key, values
-
-
-def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
-    """{setting: {game: its runs, by seed}}, in the order they come."""
-    found: dict[str, dict[str, list[Run]]] = {}
-    for run in runs:
-        found.setdefault(run.setting, {}).setdefault(run.game, []).append(run)
-    for games in found.values():
-        for same in games.values():
-            same.sort(key=lambda r: r.seed)
-    return found

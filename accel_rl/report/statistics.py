@@ -8,7 +8,7 @@ import numpy as np
 
 from accel_rl.errors import ConfigError
 from accel_rl.report.papers import percent, published
-from accel_rl.report.runs import Run
+from accel_rl.report.run import Run
 
 INSTALL = "pip install 'accel_rl[report]'"
 TAUS = np.linspace(0.0, 2.0, 41)

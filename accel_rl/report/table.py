@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,3 +33,15 @@ def number(value: float | None, digits: int | None = None) -> str:
     if digits is not None:
         return f"{value:.{digits}f}"
     return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+Pair = tuple[str, str]
+"""Cells of the own runs and of the paper."""
+
+
+def beside(
+    name: str, title: str, head: str, columns: Sequence[str], rows: Mapping[str, Sequence[Pair]], note: str
+) -> Table:
+    """A table in a paper's layout, with the paper's cell right of each own one. `rows`: {label: a pair a column}."""
+    doubled = [c for column in columns for c in (column, f"{column} (paper)")]
+    return Table(name, title, [head, *doubled], [[r, *(c for p in rows[r] for c in p)] for r in rows], note)

@@ -1,9 +1,14 @@
 """The pictures of Figures 6 to 9 out of a real run."""
 
+from dataclasses import replace
+from importlib.util import find_spec
+
 import pytest
 
-from experiments import norms
+from accel_rl.cli import main
+from experiments import norms, stooke
 from tests.integration.runs import run
+from tests.report.dummies import write_run
 
 RUN = (
     *("train", "dqn", "--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c"),
@@ -17,6 +22,26 @@ def test_a_run_with_two_learners_is_drawn(tmp_path, capsys):
     out = tmp_path / "norms.png"
     assert norms.main([str(tmp_path / "run"), "--out", str(out)]) == 0
     assert "2 learners" in capsys.readouterr().out and out.stat().st_size > 20_000
+    if not find_spec("rliable"):
+        return
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "report"), "--reps", "20"]) == 0
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "sampler 8, secondary 16" in (tmp_path / "report" / "secondary.csv").read_text()
+    assert page.index("figure 6") < page.index("Learning curves, by env steps") < page.index("by minutes")
+
+
+def test_runs_that_differ_by_seed_are_one_curve(tmp_path, capsys):
+    columns = {name: (1.0, 2.0) for name in norms.norms.titles().values()}
+    for seed in (0, 1):
+        config = replace(stooke.update_rules("qbert", seed=seed), env_steps=100)
+        write_run(tmp_path / str(seed), config, scores=(1.0, 2.0), **columns)
+    for kind in ("png", "svg"):
+        out = tmp_path / "new" / f"norms.{kind}"
+        assert norms.main([str(tmp_path / "0"), str(tmp_path / "1"), "--out", str(out)]) == 0
+        assert "1 learners" in capsys.readouterr().out and out.stat().st_size > 20_000
+    other = write_run(tmp_path / "2", replace(stooke.update_rules("pong"), env_steps=100), scores=(1.0, 2.0), **columns)
+    assert norms.main([str(tmp_path / "0"), str(other), "--out", str(out)]) == 2
+    assert "several games (pong, qbert)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

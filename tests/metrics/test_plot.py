@@ -76,11 +76,36 @@ def test_mistakes_are_one_line(tmp_path):
         assert "\n" not in str(e.value) and str(r) in str(e.value)
 
 
+def test_minutes_are_those_of_the_wall_clock(tmp_path):
+    run = make_run(tmp_path / "a", [(6, 1), (12, 2)])
+    (curve,) = gather([run], "minutes", "score")
+    assert curve.x[0].tolist() == [1, 2]
+    with pytest.raises(ConfigError, match="nearest: minutes"):
+        gather([run], "minuts", "score")
+
+
+def test_each_game_has_a_panel_and_a_kind_one_colour(tmp_path):
+    from PIL import Image
+
+    runs = [
+        make_run(tmp_path / f"{game}{rate}", [(0, 1), (100, 9)], game=game, rate=rate)
+        for game in ("pong", "breakout")
+        for rate in (7e-4, 1e-3)
+    ]
+    curves = gather(runs, "minutes", "score")
+    assert [c.name for c in curves] == ["a2c (pong0.0007)", "a2c (pong0.001)"] * 2
+    assert [c.game for c in curves] == ["pong", "pong", "breakout", "breakout"]
+    assert curves[0].kind == curves[2].kind != curves[1].kind == curves[3].kind
+    draw(curves, tmp_path / "curve.png", "minutes", "score")
+    with Image.open(tmp_path / "curve.png") as image:
+        assert image.size == (1056, 444)  # two panels
+
+
 def test_a_picture_is_drawn(tmp_path):
     from PIL import Image
 
     runs = [make_run(tmp_path / str(s), [(0, s), (100, 2 * s)], seed=s) for s in range(2)]
-    runs.append(make_run(tmp_path / "one", [(50, 1)], game="breakout"))
+    runs.append(make_run(tmp_path / "one", [(50, 1)], rate=1e-3))
     out = tmp_path / "new" / "folder" / "curve.png"
     draw(gather(runs, "env_steps", "score"), out, "env_steps", "score")
     with Image.open(out) as image:

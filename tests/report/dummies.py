@@ -2,10 +2,11 @@
 
 import csv
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from accel_rl.config import default_config
+from accel_rl.config import TrainConfig, default_config
 
 
 def dummy(
@@ -26,15 +27,37 @@ def dummy(
         env_steps=env_steps,
         seed=seed,
         sampler=replace(base.sampler, **sampler),
-        run_dir=str(folder),
     )
+    return write_run(
+        folder, config, scores=scores, eval_score=[(evaluations or {}).get(i, "") for i in range(len(scores))]
+    )
+
+
+def write_run(
+    folder: Path,
+    config: TrainConfig,
+    rate: float = 500.0,
+    settings: Mapping[str, object] | None = None,
+    scores: Sequence[object] = (),
+    **columns: Sequence[object],
+) -> Path:
+    """A run of this configuration with a row for each score, evenly over its length. `rate`: env steps/s. `columns`:
+    more of metrics.csv. `settings`: of the top level of config.json, in place of the configuration's."""
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config.to_dict()))
-    (folder / "protocol.json").write_text(json.dumps({"name": "stooke2018"}))
+    values = replace(config, run_dir=str(folder)).to_dict() | dict(settings or {})
+    (folder / "config.json").write_text(json.dumps(values))
+    (folder / "protocol.json").write_text(json.dumps({"name": config.env.protocol}))
     with open(folder / "metrics.csv", "w", newline="") as f:
         writer = csv.writer(f)
-        writer.writerow(["env_steps", "score", "eval_score", "wall_s"])
+        writer.writerow(["env_steps", "score", "wall_s", *columns])
         for i, score in enumerate(scores):
-            steps = env_steps * (i + 1) // len(scores)
-            writer.writerow([steps, score, (evaluations or {}).get(i, ""), steps / 500])
+            steps = config.env_steps * (i + 1) // len(scores)
+            writer.writerow([steps, score, steps / rate, *(c[i] for c in columns.values())])
+    return folder
+
+
+def write_sweep(folder: Path, experiment: str) -> Path:
+    """Marks a folder of runs as that of a sweep."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sweep.json").write_text(json.dumps({"experiment": experiment, "runs": {}}))
     return folder

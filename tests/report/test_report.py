@@ -74,30 +74,28 @@ def runs(tmp_path):
 def test_scores_are_means_over_seeds_beside_the_papers(runs, tmp_path):
     write_report(read_runs([runs]), tmp_path / "out", ReportOptions())
     rows = {(r["game"], r["setting"]): r for r in table(tmp_path / "out", "scores")}
-    assert set(rows) == {(g, f"a2c, envs={n}") for g in ("pong", "breakout") for n in (16, 32)}
-    pong = rows["pong", "a2c, envs=16"]
+    assert set(rows) == {(g, f"A2C-{n}env") for g in ("pong", "breakout") for n in (16, 32)}
+    pong = rows["pong", "A2C-16env"]
     assert (pong["score"], pong["seeds"], pong["deviation"], pong["played in"]) == ("18.5", "2", "0.71", "evaluation")
     assert pong["%"] == f"{100 * (18.5 + 20.7) / 30:.1f}"
     assert (pong["Human"], pong["Gorila"], pong["Daley & Amato"]) == ("9.3", "18.3", "18.7")
-    assert (
-        rows["breakout", "a2c, envs=16"]["%"] == "200.0" and rows["breakout", "a2c, envs=16"]["played in"] == "training"
-    )
-    speed = {(r["setting"], r["game"]): r for r in table(tmp_path / "out", "throughput")}["a2c, envs=16", "pong"]
+    assert rows["breakout", "A2C-16env"]["%"] == "200.0" and rows["breakout", "A2C-16env"]["played in"] == "training"
+    speed = {(r["setting"], r["game"]): r for r in table(tmp_path / "out", "throughput")}["A2C-16env", "pong"]
     assert (speed["env steps/s"], speed["hours for 50 M"]) == ("500", "27.78")
     assert speed["Stooke & Abbeel"] == "3.8"
 
 
 def test_aggregates_are_those_of_the_definition(runs, tmp_path):
     write_report(read_runs([runs]), tmp_path / "out", ReportOptions(reps=200))
-    row = {r["setting"]: r for r in table(tmp_path / "out", "aggregates")}["a2c, envs=16"]
+    row = {r["setting"]: r for r in table(tmp_path / "out", "aggregates")}["A2C-16env"]
     pong = [100 * (s + 20.7) / 30 for s in (18.0, 19.0)]
     assert float(row["median %"]) == pytest.approx(np.median([np.mean(pong), 200]), abs=0.06)
     # a quarter of four scores is cut off at each end
     assert float(row["IQM %"]) == pytest.approx(np.mean(sorted([*pong, 200, 200])[1:3]), abs=0.06)
     with open(tmp_path / "out" / "aggregates.csv", newline="") as f:
-        cells = next(r for r in csv.reader(f) if r[0] == "a2c, envs=16")
+        cells = next(r for r in csv.reader(f) if r[0] == "A2C-16env")
     assert float(cells[4]) <= float(cells[3]) <= float(cells[5]) and float(cells[4]) < float(cells[5])
-    shares = [r for r in table(tmp_path / "out", "profiles") if r["setting"] == "a2c, envs=16"]
+    shares = [r for r in table(tmp_path / "out", "profiles") if r["setting"] == "A2C-16env"]
     assert {r["t %"]: r["share above"] for r in shares}["130"] == "0.7500"  # 129, 132.3, 200, 200
 
 
@@ -132,7 +130,7 @@ def test_the_page_is_self_contained_and_its_numbers_are_the_csvs(runs, tmp_path)
     for name, rows in page.tables.items():
         with open(out / f"{name}.csv", newline="") as f:
             assert list(csv.reader(f)) == rows, name
-    assert len(re.findall(r"data:image/png;base64,[A-Za-z0-9+/=]{1000,}", text)) == 3
+    assert len(re.findall(r"data:image/png;base64,[A-Za-z0-9+/=]{1000,}", text)) == 4
 
 
 def test_curves_are_means_over_seeds_on_common_steps(tmp_path):

@@ -1,0 +1,30 @@
+"""What the pictures have in common: pyplot without a display, the bytes of a picture, colours."""
+
+import io
+from collections.abc import Sequence
+
+
+def pyplot() -> object:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def picture(figure: object, kind: str = "png") -> bytes:
+    """The figure as a file of this kind (png, pdf, svg); the figure is closed."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind)  # type: ignore[attr-defined]
+    pyplot().close(figure)  # type: ignore[attr-defined]
+    return buffer.getvalue()
+
+
+def colours(names: Sequence[str]) -> dict[str, object]:
+    """One for each name, the same in all pictures."""
+    import matplotlib
+
+    wheel = matplotlib.colormaps["tab10" if len(names) <= 10 else "turbo"]
+    n = len(names)
+    return {s: wheel(i) if n <= 10 else wheel(i / (n - 1)) for i, s in enumerate(names)}

@@ -1,0 +1,33 @@
+"""What Stooke & Abbeel 2018 write of their figures. The figures themselves have no printed numbers."""
+
+from collections.abc import Sequence
+
+from accel_rl.report.papers import papers
+from accel_rl.report.run import Run
+
+MODULE = "experiments.stooke"
+
+
+def stooke_figures(experiment: str) -> list[str]:
+    """Numbers of the figures that an experiment computes: ["3"] for experiments.stooke:figure_3."""
+    module, _, function = experiment.partition(":")
+    figures = papers()["stooke2018"]["figures"]
+    return [n for n, figure in figures.items() if function in figure["experiments"]] if module == MODULE else []
+
+
+def shown_figures(runs: Sequence[Run]) -> list[str]:
+    """Of the sweeps that these runs are in, in the paper's order."""
+    found = {n for r in runs for n in stooke_figures(r.experiment)}
+    return sorted(found, key=int)
+
+
+def claims(figures: Sequence[str]) -> list[str]:
+    """A line for each claim."""
+    printed = papers()["stooke2018"]["figures"]
+    return [f"Stooke & Abbeel, figure {n}: {claim}" for n in figures for claim in printed[n]["claims"]]
+
+
+def title(figures: Sequence[str]) -> str:
+    """Of the figures together."""
+    printed = papers()["stooke2018"]["figures"]
+    return "Stooke & Abbeel 2018, " + "; ".join(f"figure {n}: {printed[n]['title']}" for n in figures)

@@ -1,0 +1,159 @@
+"""Tables 1 to 4 of Daley & Amato 2021 for one's own runs, in the paper's layout, beside the paper's numbers."""
+
+import math
+import statistics as stats
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from accel_rl.envs.games import ATARI_49
+from accel_rl.report.curves import Settings
+from accel_rl.report.papers import MNIH, daley_cell, is_daleys_dqn, papers, percent_of
+from accel_rl.report.run import Run
+from accel_rl.report.table import Pair, Table, beside, number
+
+TITLE = "Daley & Amato 2021, table {}"
+BASE = ("1", "standard")  # tables 2 and 3 are relative to this cell
+HUMAN_LEVEL = 75  # percent between random and human (section 5.2)
+Hours = Mapping[tuple[str, str], list[float]]  # of the runs of a cell: {(threads, variant): hours}
+
+
+def speed_tables(runs: Sequence[Run]) -> list[Table]:
+    """Tables 1 to 3: hours for 50 M env steps by threads and variant, in percent of the standard variant with one
+    thread, and the speed-up over it. The last two only where that variant was run. Runs with evaluations count only
+    where there is no run without: the paper's had none."""
+    hours: dict[tuple[str, str], list[float]] = {}
+    timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(r.hours)]
+    measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
+    for run in measured:
+        hours.setdefault(daley_cell(run.settings), []).append(run.hours)  # type: ignore[arg-type]
+    if not hours:
+        return []
+    printed = papers()["daley2021"]
+    games = ", ".join(sorted({r.game for r in measured}))
+    note = (
+        f"Own: wall time times 50 M / env steps, of {games}: mean and standard deviation (n - 1) over the runs of a "
+        f"cell{_counted(hours)}. The paper: {printed['table_1']['unit']}; {printed['table_1']['machine']}."
+    )
+    if any(r.evaluated for r in measured):
+        note += " Own runs that were evaluated took the time of their evaluations too; the paper's were not evaluated."
+    if BASE not in hours:
+        note += " Tables 2 and 3 need the standard variant with one thread, which was not run."
+    found = [_speed_table(1, hours, _mean_and_deviation, lambda c: f"{c[0]:.2f} +- {c[1]:.2f}", note)]
+    if base := stats.mean(hours.get(BASE, [0.0])):
+        for i, own, digits in ((2, lambda h: 100 * stats.mean(h) / base, 1), (3, lambda h: base / stats.mean(h), 2)):
+            unit = printed[f"table_{i}"]["unit"]
+            found.append(
+                _speed_table(i, hours, lambda h, f=own, d=digits: number(f(h), d), partial(number, digits=digits), unit)
+            )
+    return found
+
+
+def _counted(hours: Hours) -> str:
+    fewest, most = min(map(len, hours.values())), max(map(len, hours.values()))
+    return f" ({fewest if fewest == most else f'{fewest} to {most}'} each)"
+
+
+def _mean_and_deviation(hours: Sequence[float]) -> str:
+    return f"{stats.mean(hours):.2f}" + (f" +- {stats.stdev(hours):.2f}" if len(hours) > 1 else "")
+
+
+def _speed_table(i: int, hours: Hours, own: Callable, theirs: Callable, note: str) -> Table:
+    names = papers()["daley2021"]["table_1"]["columns"]
+    rows: dict[str, list[Pair]] = {
+        threads: [
+            (own(hours[threads, name]) if (threads, name) in hours else "", "-" if c is None else theirs(c))
+            for name, c in zip(names, cells, strict=True)
+        ]
+        for threads, cells in papers()["daley2021"][f"table_{i}"]["threads"].items()
+    }
+    return beside(f"daley_table_{i}", TITLE.format(i), "threads", names, rows, note)
+
+
+def suite_tables(settings: Settings) -> list[tuple[Table, Table]]:
+    """Table 4 of each setting of DQN with evaluations in some of the 49 games by the protocol of Mnih et al. 2015, and
+    the counts beneath it."""
+    found: list[tuple[Table, Table]] = []
+    for setting, games in settings.items():
+        played = {g: same for g in ATARI_49 if (same := [r for r in games.get(g, ()) if _is_of_suite(r)])}
+        if played:
+            suffix = f"_{len(found) + 1}" if found else ""
+            found.append((_suite_table(setting, played, suffix), _counts_table(played, suffix)))
+    return found
+
+
+def _is_of_suite(run: Run) -> bool:
+    return run.evaluated and is_daleys_dqn(run.settings) and run.settings.get("env.protocol") == MNIH
+
+
+def best(runs: Sequence[Run]) -> tuple[float, float, int]:
+    """The best evaluation of each run: the mean over runs, the standard deviation over all episodes of these
+    evaluations (NaN where no file says it), and the number of episodes."""
+    means, variances, episodes = [], [], 0
+    for run in runs:
+        i = int(run.evaluations[1].argmax())
+        step = run.evaluations[0][i]
+        means.append(run.evaluations[1][i])
+        variances.append(dict(zip(*run.deviations, strict=True)).get(step, math.nan) ** 2)
+        episodes += int(dict(zip(*run.episodes, strict=True)).get(step, 0))
+    mean = float(np.mean(means))
+    return mean, math.sqrt(float(np.mean(variances)) + float(np.var(means))), episodes
+
+
+def _suite_table(setting: str, played: Mapping[str, Sequence[Run]], suffix: str) -> Table:
+    rows, counts = [], set()
+    for game, runs in played.items():
+        random, human, dqn, dqn_std, theirs, theirs_std, dqn_percent, their_percent = _printed(game)
+        score, deviation, episodes = best(runs)
+        counts.add(episodes)
+        scores = (_with_std(dqn, dqn_std), _with_std(theirs, theirs_std), _with_std(score, deviation))
+        percents = (dqn_percent, their_percent, percent_of(score, random, human))
+        rows.append([game, number(random), number(human), *scores, *(number(p, 1) for p in percents)])
+    columns = ["game", "Random", "Human", "DQN", "Daley & Amato", "Ours", "DQN %", "Daley & Amato %", "Ours %"]
+    episodes_text = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    seeds = sorted({len(runs) for runs in played.values()})
+    note = (
+        f"Ours: {setting}. The best evaluation of each run, with the standard deviation over its episodes: "
+        f"{episodes_text} here, 30 in the paper; mean over {', '.join(map(str, seeds))} runs a game, one in the paper. "
+        "Percent: 100 (score - random) / (human - random). The paper's scores, with Random, Human and DQN, as printed."
+    )
+    return Table(f"daley_table_4{suffix}", TITLE.format(4) + f" ({setting})", columns, rows, note)
+
+
+def _counts_table(played: Mapping[str, Sequence[Run]], suffix: str) -> Table:
+    ours = {game: best(runs)[0] for game, runs in played.items()}
+    level = {g: percent_of(s, *_printed(g)[:2]) >= HUMAN_LEVEL for g, s in ours.items()}
+    above = {g: s > _printed(g)[2] for g, s in ours.items()}
+    text = papers()["daley2021"]["table_4"]["counts"]
+    n = str(len(ours))
+
+    def human_level(games: Sequence[str], column: int) -> str:
+        return str(sum(_printed(g)[column] >= HUMAN_LEVEL for g in games))
+
+    def above_dqn(games: Sequence[str]) -> str:
+        return str(sum(_printed(g)[4] > _printed(g)[2] for g in games))
+
+    here = list(ours)
+    in_the_text = f"{text['above_dqn']} (its table: {above_dqn(ATARI_49)})"
+    rows = [
+        [
+            *(f"{HUMAN_LEVEL} % of human or more", n, str(sum(level.values()))),
+            *(human_level(here, 7), human_level(here, 6), str(text["human_level"]), str(text["dqn_human_level"])),
+        ],
+        ["above DQN", n, str(sum(above.values())), above_dqn(here), "", in_the_text, ""],
+    ]
+    columns = ["number of games", "of", "Ours", "Daley & Amato", "DQN", "Daley & Amato, of 49", "DQN, of 49"]
+    note = (
+        "Of the games that were run: ours, and the paper's table in the same games. Of 49: as the paper's section 5.2 "
+        "counts them."
+    )
+    return Table(f"daley_table_4_counts{suffix}", "Number of games", columns, rows, note)
+
+
+def _printed(game: str) -> list[float]:
+    return list(papers()["daley2021"]["table_4"]["games"][game])
+
+
+def _with_std(score: float, deviation: float) -> str:
+    return number(score, 1) + ("" if math.isnan(deviation) else f" ({deviation:.1f})")

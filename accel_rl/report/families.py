@@ -1,0 +1,64 @@
+"""What Stooke & Abbeel 2018 call a run: its family (A2C, A3C ...), and its name in their figures (A2C-256env)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Settings = Mapping[str, Any]
+"""A run's settings by their full names: {"algo.batch_size": 512, ...}. An absent one has its default."""
+
+POLICY_GRADIENTS = {"a2c": ("A2C", "A3C"), "ppo": ("PPO", "APPO")}
+Q_LEARNING = {"dqn": "DQN", "c51": "Categorical-DQN", "rainbow": "Rainbow"}
+FAMILIES = tuple(f for pair in POLICY_GRADIENTS.values() for f in pair) + tuple(
+    prefix + name for name in Q_LEARNING.values() for prefix in ("", "Async-")
+)
+"""In the order of the figures, from top to bottom."""
+
+
+def ranks(settings: Settings) -> int:
+    gpus = str(settings.get("group.gpus") or "").replace(",", " ").split()
+    return int(settings.get("group.ranks") or len(gpus) or 1)
+
+
+def asynchronous(settings: Settings) -> bool:
+    return settings.get("group.update") == "async"
+
+
+def plays_atari(settings: Settings) -> bool:
+    """Whether the environment is one of the games, not a Gymnasium id such as CartPole-v1."""
+    return not settings.get("env.id")
+
+
+def samples_only(settings: Settings) -> bool:
+    """Whether the run measures sampling: its algorithm never learns."""
+    return str(settings.get("algorithm", "")).rpartition(":")[2] == "SamplingOnly"
+
+
+def total_envs(settings: Settings) -> int | None:
+    """Environments of all ranks; None where the settings do not say. `sampler.envs` is the total of synchronous ranks,
+    and the number of each asynchronous rank."""
+    if (envs := settings.get("sampler.envs")) is None:
+        return None
+    return int(envs) * (ranks(settings) if asynchronous(settings) else 1)
+
+
+def family(settings: Settings) -> str:
+    """One of FAMILIES; "" for an algorithm that the paper does not have."""
+    algorithm, update = str(settings.get("algorithm", "")), asynchronous(settings)
+    if algorithm in POLICY_GRADIENTS:
+        return POLICY_GRADIENTS[algorithm][update]
+    return ("Async-" if update else "") + Q_LEARNING[algorithm] if algorithm in Q_LEARNING else ""
+
+
+def is_policy_gradient(settings: Settings) -> bool:
+    return settings.get("algorithm") in POLICY_GRADIENTS
+
+
+def name(settings: Settings) -> str:
+    """As in the figures: A2C-256env, A3C-16env-8 (8 learners of 16 environments), DQN-512 (a batch of 512). "" for an
+    algorithm that the paper does not have."""
+    if samples_only(settings):
+        return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
+    if not (found := family(settings)):
+        return ""
+    size = f"{settings.get('sampler.envs')}env" if is_policy_gradient(settings) else settings.get("algo.batch_size")
+    return f"{found}-{size}" + (f"-{ranks(settings)}" if asynchronous(settings) else "")

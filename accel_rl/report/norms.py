@@ -1,0 +1,85 @@
+"""Stooke & Abbeel 2018, Figure 9: scores and norms of the parameters, gradients and steps of the first layers."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from accel_rl.report.canvas import colours
+from accel_rl.report.curves import Band, band
+from accel_rl.report.panels import Panel, wrapped
+from accel_rl.report.run import Run, by_setting
+
+LAYERS = {"Conv-0": "body.conv_0.weight", "FC-0": "advantage.hidden.weight"}
+NORMS = {"weights": "param_norm", "gradients": "grad_norm", "steps": "step_norm"}
+SECONDARY = "secondary/"
+"""Begins the columns of a secondary learner."""
+
+
+def titles() -> dict[str, str]:
+    """Title -> column of metrics.csv, in the order of Figure 9."""
+    found = {"score": "eval_score", "all weights": "param_norm"}
+    for layer, name in LAYERS.items():
+        found |= {f"{layer} {what}": f"{norm}/{name}" for what, norm in NORMS.items()}
+    return found
+
+
+def learners(run: Run) -> dict[str, str]:
+    """{prefix of the learner's columns: its name, with its batch}."""
+    settings = run.settings
+    if batch := settings.get("secondary.batch"):
+        sampler = f"{settings.get('algo.batch_size')}-sampler-learner"
+        return {"": sampler, SECONDARY: f"{batch}-secondary-learner"}
+    return {"": ""}
+
+
+def has_norms(run: Run) -> bool:
+    return bool(run.settings.get("log.norms"))
+
+
+def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, dict[str, Band]]:
+    """Of runs that differ by seed alone: {learner: {title: band}}, without what has no value yet."""
+    found: dict[str, dict[str, Band]] = {}
+    for prefix, learner in learners(runs[0]).items():
+        values = [(r, r.columns([prefix + c for c in columns.values()])) for r in runs]
+        for title, column in columns.items():
+            finite = [(r, v[prefix + column]) for r, v in values if np.isfinite(v[prefix + column][1]).all()]
+            if (b := band(finite)) is not None:
+                found.setdefault(learner, {})[title] = b
+    return found
+
+
+def short_names(runs: Sequence[Run]) -> dict[str, str]:
+    """{setting: the optimizer, batch and learning rate, as Figure 9's curves are labelled}; the settings' own names
+    where these do not tell them apart."""
+    names = {r.setting: _optimizer(r) for r in runs}
+    return names if len(set(names.values())) == len(names) else {setting: setting for setting in names}
+
+
+def _optimizer(run: Run) -> str:
+    s = run.settings
+    return f"{s.get('algo.rule')}, {s.get('algo.batch_size', '')}, {s.get('algo.learning_rate')}"
+
+
+def panels(runs: Sequence[Run]) -> list[Panel]:
+    """Of runs of one game: a panel for each quantity that was measured, and a curve for each setting and learner: the
+    mean over seeds."""
+    names = short_names(runs)
+    lines: dict[str, dict[str, Band]] = {}
+    for setting, games in sorted(by_setting(runs).items(), key=lambda found: names[found[0]].partition(",")[0]):
+        for same in games.values():
+            for learner, bands in learner_bands(same, titles()).items():
+                for title, b in bands.items():
+                    label = ", ".join(word for word in (names[setting], learner) if word)
+                    lines.setdefault(title, {})[label] = b
+    game = runs[0].game if runs else ""
+    return [
+        Panel(f"{game}, {title}", lines[title], game=game if title == "score" else "")
+        for title in titles()
+        if title in lines
+    ]
+
+
+def drawn(found: Sequence[Panel], kind: str = "png") -> bytes:
+    """The panels of one game as one picture, in rows of four as in Figure 9."""
+    lines = list(dict.fromkeys(line for panel in found for line in panel.lines))
+    return wrapped(found, colours(lines), columns=4, kind=kind)[0]

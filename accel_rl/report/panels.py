@@ -1,0 +1,133 @@
+"""Panels of curves: one for each game, or a row for each algorithm, as in the papers' figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from accel_rl.report.canvas import colours, picture, pyplot
+from accel_rl.report.curves import Band, Over
+from accel_rl.report.papers import published
+from accel_rl.report.table import Table, number
+
+COLUMNS, PANELS = 3, 12  # panels side by side and in all, of one picture without rows
+ROW_COLUMNS = 6  # panels of one row of a picture with rows
+REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A curve for each line. `game`: that whose published scores are drawn across, where the curves come near them.
+    `quantity`: what is on the y axis, where the title does not say it."""
+
+    title: str
+    lines: Mapping[str, Band]
+    over: Over = "env steps"
+    game: str = ""
+    quantity: str = ""
+
+
+def wrapped(
+    panels: Sequence[Panel], colour: Mapping[str, object], columns: int = COLUMNS, kind: str = "png"
+) -> list[bytes]:
+    """Panels one after another, as many pictures as it takes, each with one legend."""
+    return [_wrapped(panels[i : i + PANELS], colour, columns, kind) for i in range(0, len(panels), PANELS)]
+
+
+def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int, kind: str) -> bytes:
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
+        rows, columns, figsize=(4.2 * columns, 2.9 * rows + 0.6), dpi=100, squeeze=False, layout="constrained"
+    )
+    for spare in axes.flat[len(panels) :]:
+        spare.axis("off")
+    lines: dict[str, object] = {}
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        lines |= _draw(axis, panel, colour)
+    longest = max((len(name) for name in lines), default=1)
+    fitting = max(1, min(4, int(4.2 * columns / (0.5 + 0.075 * longest))))  # inches of a name at this size
+    figure.legend(
+        list(lines.values()), list(lines), loc="outside lower center", ncols=min(fitting, len(lines)), fontsize=8
+    )
+    return picture(figure, kind)
+
+
+def in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> list[bytes]:
+    """{row: {column: panel}}: as many pictures as the columns take. Each row has its own colours and legend."""
+    chunks = [columns[i : i + ROW_COLUMNS] for i in range(0, len(columns), ROW_COLUMNS)]
+    return [_in_rows(rows, chunk) for chunk in chunks]
+
+
+def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> bytes:
+    width = 3.4 if len(columns) <= 4 else 2.7
+    figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
+        len(rows),
+        len(columns),
+        figsize=(width * len(columns) + 2.2, 2.5 * len(rows) + 0.3),
+        dpi=110,
+        squeeze=False,
+        layout="constrained",
+    )
+    for row_axes, (row, panels) in zip(axes, rows.items(), strict=True):
+        colour = colours(list(dict.fromkeys(line for p in panels.values() for line in p.lines)))
+        lines: dict[str, object] = {}
+        for axis, column in zip(row_axes, columns, strict=True):
+            if column in panels:
+                lines |= _draw(axis, panels[column], colour)
+            else:
+                axis.axis("off")
+        row_axes[-1].legend(
+            list(lines.values()),
+            list(lines),
+            title=row,
+            title_fontsize=10,
+            loc="center left",
+            bbox_to_anchor=(1.02, 0.5),
+            fontsize=8,
+        )
+    return picture(figure)
+
+
+def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str, object]:
+    """Returns {line: its handle}."""
+    a, lines = axis, {}
+    for name, b in panel.lines.items():
+        x = b.steps if panel.over == "env steps" else b.minutes
+        single = "o" if len(x) == 1 else None
+        (lines[name],) = a.plot(x, b.mean, color=colour[name], linewidth=1.4, marker=single)  # type: ignore[attr-defined]
+        if b.seeds > 1:
+            a.fill_between(x, b.low, b.high, color=colour[name], alpha=0.2, linewidth=0)  # type: ignore[attr-defined]
+    _references(a, panel.game)
+    a.set_title(panel.title, fontsize=10)  # type: ignore[attr-defined]
+    a.set_xlabel(panel.over, fontsize=8)  # type: ignore[attr-defined]
+    a.set_ylabel(panel.quantity, fontsize=8)  # type: ignore[attr-defined]
+    a.tick_params(labelsize=8)  # type: ignore[attr-defined]
+    a.locator_params(nbins=5)  # type: ignore[attr-defined]
+    a.grid(alpha=0.3)  # type: ignore[attr-defined]
+    return lines
+
+
+def _references(axis: object, game: str) -> None:
+    row = published(game)
+    if not row:
+        return
+    low, high = axis.get_ylim()  # type: ignore[attr-defined]
+    for name, label, colour, style in REFERENCES:
+        if low <= row[name] <= high:
+            axis.axhline(row[name], color=colour, linestyle=style, linewidth=1)  # type: ignore[attr-defined]
+            axis.annotate(  # type: ignore[attr-defined]
+                label, (0.01, row[name]), xycoords=("axes fraction", "data"), fontsize=7, color="0.4", va="bottom"
+            )
+
+
+def panels_table(name: str, title: str, panels: Sequence[Panel]) -> Table:
+    rows = [
+        [
+            *(panel.title, panel.quantity, line, str(b.seeds), number(b.steps[i], 0), number(b.minutes[i], 3)),
+            *(f"{v[i]:.6g}" for v in (b.mean, b.low, b.high)),
+        ]
+        for panel in panels
+        for line, b in panel.lines.items()
+        for i in range(len(b.steps))
+    ]
+    columns = ["panel", "quantity", "learner", "seeds", "env steps", "minutes", "mean", "low", "high"]
+    return Table(name, title, columns, rows)

@@ -1,0 +1,94 @@
+"""One run: its settings, and its columns."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel_rl.metrics.plot import Column, read_columns
+from accel_rl.report import families
+
+FULL_LENGTH = 50_000_000  # env steps: the length that the papers' times are for
+
+
+def no_column() -> Column:
+    return np.zeros(0), np.zeros(0)
+
+
+@dataclass
+class Run:
+    """One run. `setting`: what it shares with the runs of other games and seeds. Columns against env steps: `online`
+    (training score), `evaluations` (mean score), `deviations` (of the episodes of an evaluation), `episodes` (their
+    number), `clock` (minutes), `speeds` (env steps/s of each row). `experiment`: of the sweep that it is in."""
+
+    name: str
+    game: str
+    seed: int
+    setting: str
+    online: Column
+    evaluations: Column
+    deviations: Column = field(default_factory=no_column)
+    episodes: Column = field(default_factory=no_column)
+    clock: Column = field(default_factory=no_column)
+    speeds: Column = field(default_factory=no_column)
+    env_steps: float = 0.0
+    wall_s: float = math.nan
+    algorithm: str = ""
+    experiment: str = ""
+    path: Path | None = None
+    protocol: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    unfinished: str = ""
+    """What is missing, if anything is."""
+
+    def score(self, which: str) -> float:
+        """`final`: the last evaluation; `best`: the best one; `online`: the last training score. A run that was never
+        evaluated has its training scores instead. NaN without any."""
+        values = self.online[1] if which == "online" or not self.evaluated else self.evaluations[1]
+        if not values.size:
+            return math.nan
+        return float(values.max() if which == "best" else values[-1])
+
+    @property
+    def evaluated(self) -> bool:
+        return bool(self.evaluations[1].size)
+
+    @property
+    def steps_per_s(self) -> float:
+        """Of the whole run, with its evaluations; NaN before the first row."""
+        return self.env_steps / self.wall_s if self.env_steps and self.wall_s > 0 else math.nan
+
+    @property
+    def hours(self) -> float:
+        """For FULL_LENGTH env steps at this speed; NaN before the first row."""
+        return FULL_LENGTH / self.steps_per_s / 3600
+
+    def minutes(self, env_steps: np.ndarray) -> np.ndarray:
+        """Since the run's beginning, at these env steps; NaN without a clock."""
+        return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
+
+    def columns(self, names: Sequence[str]) -> dict[str, Column]:
+        """More columns of metrics.csv, against env steps; empty where they are not there."""
+        return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
+
+
+def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
+    """{setting: {game: its runs, by seed}}: families in the papers' order, and A2C-16env before A2C-128env."""
+    found: dict[str, dict[str, list[Run]]] = {}
+    for run in sorted(runs, key=_order):
+        found.setdefault(run.setting, {}).setdefault(run.game, []).append(run)
+    for games in found.values():
+        for same in games.values():
+            same.sort(key=lambda r: r.seed)
+    return found
+
+
+def _order(run: Run) -> tuple[int, list[tuple[float, str]]]:
+    family = families.family(run.settings)
+    place = families.FAMILIES.index(family) if family else len(families.FAMILIES)
+    words = re.split(r"(\d+\.?\d*(?:e-?\d+)?)", run.setting)
+    return place, [(float(w), "") if i % 2 else (math.inf, w) for i, w in enumerate(words)]

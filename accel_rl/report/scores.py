@@ -1,0 +1,45 @@
+"""The scores of each game and setting, beside the published ones."""
+
+import statistics as stats
+
+import numpy as np
+
+from accel_rl.report.curves import Settings
+from accel_rl.report.papers import percent, published
+from accel_rl.report.table import Table, number
+
+NAMES = {"random": "Random", "human": "Human", "dqn": "DQN", "gorila": "Gorila", "daley": "Daley & Amato"}
+
+
+def scores_table(settings: Settings, which: str) -> Table:
+    """A row a game and setting: score, spread over seeds, human-normalised, beside the published scores."""
+    rows = []
+    games = list(dict.fromkeys(g for found in settings.values() for g in found))
+    for game in sorted(games):
+        row = published(game)
+        for setting, found in settings.items():
+            scored = [r for r in found.get(game, ()) if not np.isnan(r.score(which))]
+            values = [r.score(which) for r in scored]
+            if not values:
+                continue
+            mean = float(np.mean(values))
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+            rows.append(
+                [
+                    game,
+                    setting,
+                    str(len(values)),
+                    number(stats.mean(r.env_steps for r in scored), 0),
+                    "evaluation" if scored[0].evaluated and which != "online" else "training",
+                    number(mean),
+                    number(spread),
+                    number(percent(game, mean), 1) if row else "",
+                    *(number(row.get(name)) for name in NAMES),
+                ]
+            )
+    columns = ["game", "setting", "seeds", "env steps", "played in", "score", "deviation", "%", *NAMES.values()]
+    note = (
+        f"Score: the {which} one of each run, mean over seeds; deviation: of a seed (n - 1). %: 100 (score - random) / "
+        "(human - random). Published: null-op starts, see the last tables."
+    )
+    return Table("scores", "Scores", columns, rows, note)

@@ -1,0 +1,96 @@
+"""The parts of the page that have pictures, and the papers' tables of one's own runs."""
+
+from collections.abc import Sequence
+
+from accel_rl.report import daley, figures, learning, norms, secondary, stooke
+from accel_rl.report.aggregates import Matrices, aggregates_table, normalised, profiles_table
+from accel_rl.report.canvas import colours
+from accel_rl.report.claims import claims, shown_figures, title
+from accel_rl.report.curves import Over, Settings, curves_table
+from accel_rl.report.page import Picture, Section
+from accel_rl.report.panels import panels_table, wrapped
+from accel_rl.report.run import Run
+from accel_rl.report.statistics import summarise
+from accel_rl.report.table import Table
+
+MEAN = "mean over seeds, band from the least to the greatest"
+CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # the others are learning curves
+OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
+
+Shown = tuple[list[Section], list[Table]]
+"""Parts of the page, and the tables that are written beside it but not shown."""
+
+
+def learning_curves(settings: Settings, curve: str) -> Shown:
+    """Scores against env steps and against minutes."""
+    rows = learning.grouped(settings)
+    figures_here = shown_figures([r for games in settings.values() for same in games.values() for r in same])
+    named = [n for n in figures_here if n not in (*SECONDARY_FIGURES, *NORM_FIGURES)]
+    heading = title(named) if named else "Learning curves"
+    sections, hidden = [], []
+    for over, name in OVERS:
+        bands = learning.bands_of(rows, curve, over)
+        shown = f"{heading}, by {over}"
+        hidden.append(curves_table(name, shown, list(bands.values())))
+        pictures = [Picture(png, f"{CAPTION} ({name}.csv)") for png in learning.drawn(bands, settings, over)]
+        said = claims(named) if over == "env steps" else []
+        said += learning.left_out(bands, settings, over) if pictures else ["no run has a score to draw yet"]
+        if settings:
+            sections.append(Section(shown, pictures, notes=said))
+    return sections, hidden
+
+
+def secondary_learners(runs: Sequence[Run]) -> Shown:
+    """Figures 6 to 8."""
+    sections, hidden = [], []
+    here = [r for r in runs if secondary.has_secondary(r)]
+    named = [n for n in shown_figures(here) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
+    found = secondary.panels(here)
+    colour = colours(list(secondary.SHORT.values()))
+    pictures = [
+        Picture(png, f"{quantity}: {MEAN} (secondary.csv)")
+        for quantity, panels in found.items()
+        for png in wrapped(panels, colour)
+    ]
+    if here:
+        missing = [f"no run has values of this yet: {q}" for q in secondary.QUANTITIES if q not in found]
+        sections.append(Section(title(named), pictures, notes=claims(named) + missing))
+        panels = [p for there in found.values() for p in there]
+        hidden.append(panels_table("secondary", "Secondary learners", panels))
+    return sections, hidden
+
+
+def norms_of_layers(runs: Sequence[Run]) -> Shown:
+    """Figure 9, for each game."""
+    sections, hidden = [], []
+    here = [r for r in runs if norms.has_norms(r) and not secondary.has_secondary(r)]
+    by_game = {game: [r for r in here if r.game == game] for game in sorted({r.game for r in here})}
+    found = {game: panels for game, same in by_game.items() if (panels := norms.panels(same))}
+    pictures = [Picture(norms.drawn(p), f"{game}: {MEAN} (norms.csv)") for game, p in found.items()]
+    if here:
+        said = claims(NORM_FIGURES) if set(shown_figures(here)) & set(NORM_FIGURES) else []
+        said += [f"no norms of {game} yet" for game in by_game if game not in found]
+        sections.append(Section(title(NORM_FIGURES), pictures, notes=said))
+        hidden.append(panels_table("norms", "Norms of the layers", [p for panels in found.values() for p in panels]))
+    return sections, hidden
+
+
+def paper_tables(runs: Sequence[Run], settings: Settings) -> list[Section]:
+    """The papers' tables that some run belongs to."""
+    found = [Section(t.title, tables=[t]) for t in (*stooke.tables(runs), *daley.speed_tables(runs))]
+    return found + [Section(t.title, tables=(t, counts)) for t, counts in daley.suite_tables(settings)]
+
+
+def aggregates(learnt: Settings, score: str, reps: int) -> tuple[list[Section], list[Table], Matrices]:
+    matrices = normalised(learnt, score)
+    found = {label: summarise(scores, reps) for label, (_, scores) in matrices.items()}
+    colour = colours(list(learnt))
+    pictures = []
+    if found:
+        pictures = [
+            Picture(figures.intervals(found, colour), "Aggregates with 95 % intervals. (aggregates.csv)"),
+            Picture(figures.profiles(found, colour), "Performance profiles, with 95 % intervals. (profiles.csv)"),
+        ]
+    table = aggregates_table(matrices, found)
+    return [Section(table.title, pictures, [table])], [profiles_table(found)], matrices

@@ -1,0 +1,51 @@
+"""How fast the runs of each setting were, beside the papers' hours."""
+
+import math
+import statistics as stats
+
+from accel_rl.report.curves import Settings
+from accel_rl.report.papers import daley_hours, stooke_hours
+from accel_rl.report.run import FULL_LENGTH
+from accel_rl.report.table import Table, number
+
+
+def throughput_table(settings: Settings) -> Table:
+    """Steps/s and hours for 50 M env steps, beside the papers' on one GPU."""
+    rows = []
+    for setting, found in settings.items():
+        for game, runs in sorted(found.items()):
+            timed = [r for r in runs if not math.isnan(r.steps_per_s)]
+            if not timed:
+                continue
+            rates = [r.steps_per_s for r in timed]
+            rate = stats.mean(rates)
+            rows.append(
+                [
+                    setting,
+                    game,
+                    str(len(rates)),
+                    number(rate, 0),
+                    number(stats.stdev(rates), 0) if len(rates) > 1 else "",
+                    number(FULL_LENGTH / rate / 3600, 2),
+                    number(stooke_hours(timed[0].settings)),
+                    number(daley_hours(timed[0].settings)),
+                ]
+            )
+    columns = [
+        "setting",
+        "game",
+        "runs",
+        "env steps/s",
+        "deviation",
+        "hours for 50 M",
+        "Stooke & Abbeel",
+        "Daley & Amato",
+    ]
+    note = (
+        "Whole runs, with their evaluations and checkpoints, on the cores and GPUs that each had; beside them the "
+        "papers' hours of the same settings. Stooke & Abbeel: the cell of their tables 2 and 3 with the same "
+        "algorithm, batch, update mode and number of ranks (a P100 and 5 cores each), for Atari; policy gradients with "
+        "16 (A2C, A3C) or 8 environments a rank (PPO, APPO). Daley & Amato: one GTX 1080 and 8 threads. Runs without "
+        "such a cell have no hours beside them."
+    )
+    return Table("throughput", "Throughput", columns, rows, note)
