@@ -21,8 +21,6 @@ from accel_rl.config import TrainConfig
 from accel_rl.errors import ConfigError
 from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.run_folder import RunFolder
-from launch.needs import Needs
-from launch.placing import needs_of_begun
 from launch.plan import Run
 
 LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment
@@ -77,15 +75,10 @@ class SweepFolder:
         """How long the run is to be."""
         return self.config(name).env_steps
 
-    def needs_left(self) -> dict[str, Needs]:
-        """What each run that is not finished asks for: what it got when it was begun."""
-        sizes, found = self.plan["sizes"], {}
-        for name in self.names:
-            config = self.config(name)
-            if not self.finished(name, config.env_steps):
-                begun = sizes[name]
-                found[name] = needs_of_begun(config, begun["gets"]["cores"] or begun["asks"]["cores"])
-        return found
+    def left(self) -> dict[str, TrainConfig]:
+        """The runs that are not finished."""
+        configs = {name: self.config(name) for name in self.names}
+        return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
         """Whether its last checkpoint, which is written after its last row, is there."""

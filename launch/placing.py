@@ -1,5 +1,6 @@
 """Where the runs of a sweep go: options, what a run gets of what it asks for, and what a run of several GPUs is."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -60,9 +61,10 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     return replace(config, group=replace(group, ranks=ranks, gpus=",".join(map(str, range(n)))))
 
 
-def needs_of_begun(config: TrainConfig, cores: int) -> Needs:
-    """What a run asks for that has been begun: the GPUs that it was begun on, since it names them."""
-    return Needs(len(_named(config)) or 1, cores)
+def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
+    """What a run asks for that has been begun: the GPUs that it was begun on, since it names them, and the cores that
+    it got. `size`: of sweep.json."""
+    return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
 
 def check_begun(config: TrainConfig, size: Size) -> None:

@@ -1,12 +1,16 @@
 """What a sweep would do: a line for each run, with what it asks for and what it gets."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from accel_rl.config import TrainConfig
+from accel_rl.errors import ConfigError
+from launch.grid import Grid
 from launch.layout import Layout
 from launch.needs import Needs, Size, counted
+from launch.placing import check_begun, on_gpus
 from launch.queue import in_order
 
 
@@ -33,6 +37,32 @@ class Run:
             return None
         shared = self.ranks > (self.size.gpus or self.size.cores)
         return asked, got, f"{self.ranks} ranks share {self.size}" if shared else ""
+
+
+def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
+    """The runs of a grid, begun in slots of these sizes. ConfigError."""
+    found = {}
+    for m in grid.members:
+        with _of_run(m.name):
+            found[m.name] = Run(on_gpus(m.config, sizes[m.name].gpus), m.needs, sizes[m.name])
+    return found
+
+
+def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
+    """Runs that have been begun, to go on in slots of these sizes. ConfigError."""
+    for name, config in configs.items():
+        with _of_run(name):
+            check_begun(config, sizes[name])
+    return {name: Run(config, needs[name], sizes[name]) for name, config in configs.items()}
+
+
+@contextmanager
+def _of_run(name: str) -> Iterator[None]:
+    """A ConfigError names the run."""
+    try:
+        yield
+    except ConfigError as e:
+        raise ConfigError(f"run {name}: {e}") from e
 
 
 def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:

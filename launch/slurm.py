@@ -72,16 +72,15 @@ def describe(runs: Mapping[str, Run]) -> list[str]:
 
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
-    """Submit every run that is not finished, those of one size as one array. `o`: the options of a sweep; `cluster`:
-    submitit's name of it."""
-    left = [n for n in folder.names if not folder.finished(n, folder.env_steps(n))]
-    for size in sorted({sizes[n] for n in left}, reverse=True):
-        names = [n for n in left if sizes[n] == size]
+    """Submit these runs, those of one size as one array. `o`: the options of a sweep; `cluster`: submitit's name of
+    it."""
+    for size in sorted(set(sizes.values()), reverse=True):
+        names = [n for n in sizes if sizes[n] == size]
         executor = _executor(folder, size, o, cluster)
         jobs = executor.map_array(lambda job: job(), [Job(str(folder.run(n).absolute()), o.retries) for n in names])
         for name, job in zip(names, jobs, strict=True):
             stdout(f"  {name}: job {job.job_id}, {_asked(size)}")
-    stdout(f"{len(left)} jobs; python -m launch.status {folder.path}")
+    stdout(f"{len(sizes)} jobs; python -m launch.status {folder.path}")
     return 0
 
 

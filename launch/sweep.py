@@ -13,7 +13,7 @@ import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,9 +27,8 @@ from launch.feeder import Feeder
 from launch.folder import SweepFolder
 from launch.grid import Grid, find_grid, overridden
 from launch.layout import Layout, lay_out
-from launch.needs import Needs, Size
-from launch.placing import Placing, check_begun, on_gpus, placing
-from launch.plan import Run, describe, shortages
+from launch.placing import Placing, needs_of_begun, placing
+from launch.plan import begun, describe, planned, shortages
 from launch.settings import scaled
 from launch.table import Display, View
 
@@ -96,28 +95,6 @@ def make_grid(experiment: str, o: Options) -> Grid:
         except ConfigError as e:
             raise ConfigError(f"run {member.name}: {e}") from e
     return grid
-
-
-def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """The runs of a grid as they are begun in slots of these sizes. ConfigError."""
-    runs = {}
-    for m in grid.members:
-        try:
-            runs[m.name] = Run(on_gpus(m.config, sizes[m.name].gpus), m.needs, sizes[m.name])
-        except ConfigError as e:
-            raise ConfigError(f"run {m.name}: {e}") from e
-    return runs
-
-
-def begun(folder: SweepFolder, needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """The runs that are left of a sweep, to go on in slots of these sizes. ConfigError."""
-    runs = {name: Run(folder.config(name), needs[name], size) for name, size in sizes.items()}
-    for name, r in runs.items():
-        try:
-            check_begun(r.config, r.size)
-        except ConfigError as e:
-            raise ConfigError(f"run {name}: {e}") from e
-    return runs
 
 
 def show(lines: Sequence[str]) -> int:
@@ -192,16 +169,17 @@ def go_on(o: Options) -> int:
     o = replace(o, **{**placed, **changed})
     if o.only or o.seeds or o.override or o.scale != 1:
         raise ConfigError("--resume goes on with the runs as they were begun; leave --only, --seeds and the like")
-    needs = folder.needs_left()
+    left, sizes = folder.left(), folder.plan["sizes"]
+    needs = {name: needs_of_begun(config, sizes[name]) for name, config in left.items()}
     if o.slurm:
         from launch import slurm
 
         slurm.check()
         sizes = slurm.sizes(needs, o)
-        runs = begun(folder, needs, sizes)
+        runs = begun(left, needs, sizes)
         return show(slurm.describe(runs)) if o.dry_run else slurm.submit(folder, sizes, o)
     layout = lay_out(o, needs)
-    runs = begun(folder, needs, layout.sizes)
+    runs = begun(left, needs, layout.sizes)
     folder.check_free()
     if o.dry_run:
         return show(describe(layout, runs))

@@ -11,6 +11,7 @@ from launch import slurm, sweep
 from launch.folder import SweepFolder
 from launch.grid import find_grid
 from launch.needs import Needs, Size
+from launch.plan import planned
 
 
 class Executor:
@@ -69,6 +70,6 @@ def test_jobs_of_two_sizes_end_as_their_runs(tmp_path):
     assert set(sizes.values()) == {Size(0, 1), Size(0, 2)}
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
-    folder.create(sweep.planned(grid, sizes), {n: {} for n in sizes}, {"placing": {}, "slurm": True})
+    folder.create(planned(grid, sizes), {n: {} for n in sizes}, {"placing": {}, "slurm": True})
     assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
     wait_for(lambda: all(folder.finished(n, 400) for n in sizes), 100, "the jobs")

@@ -19,7 +19,8 @@ from launch import machine, sweep
 from launch.child import main as child
 from launch.folder import SweepFolder
 from launch.needs import Needs, Size
-from launch.plan import Run
+from launch.placing import needs_of_begun, on_gpus
+from launch.plan import Run, planned
 from launch.progress import read_progress
 from launch.status import main as status
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
@@ -190,7 +191,8 @@ def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch,
     two = Run(replace(config, group=replace(config.group, ranks=2, gpus="0,1")), Needs(4, 4), Size(2))
     one = Run(config, Needs(1, 1), Size(1))
     folder.create({"two": two, "one": one}, {"two": {}, "one": {}}, {"placing": {}, "slurm": False})
-    assert folder.needs_left() == {"two": Needs(2, 4), "one": Needs(1, 1)}
+    needs = {n: needs_of_begun(c, folder.plan["sizes"][n]) for n, c in folder.left().items()}
+    assert needs == {"two": Needs(2, 4), "one": Needs(1, 1)}
     for options in (["--gpus", "none"], ["--gpus-per-run", "1"], ["--gpus", "0"]):
         assert sweep.main(["--resume", str(folder.path), *options]) == 2
         assert "run two: it was begun on 2 GPUs and would get" in capsys.readouterr().err
@@ -254,15 +256,15 @@ def test_a_dry_run_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
 
 def test_a_run_with_several_gpus_has_a_rank_on_each():
     config = grids.cartpole()
-    assert sweep.on_gpus(config, 0) == sweep.on_gpus(config, 1) == config
-    two = sweep.on_gpus(config, 2).group
+    assert on_gpus(config, 0) == on_gpus(config, 1) == config
+    two = on_gpus(config, 2).group
     assert (two.ranks, two.gpus) == (2, "0,1")
     four = replace(config, group=replace(config.group, ranks=4))
-    assert sweep.on_gpus(four, 2).group.gpus == "0,1" and sweep.on_gpus(four, 0).group.gpus == ""
+    assert on_gpus(four, 2).group.gpus == "0,1" and on_gpus(four, 0).group.gpus == ""
     with pytest.raises(ConfigError, match="2 ranks cannot use 4 GPUs"):
-        sweep.on_gpus(replace(config, group=replace(config.group, ranks=2)), 4)
+        on_gpus(replace(config, group=replace(config.group, ranks=2)), 4)
     with pytest.raises(ConfigError, match="--envs 4"):
-        sweep.on_gpus(config, 8)
+        on_gpus(config, 8)
 
 
 @pytest.mark.slow
@@ -311,7 +313,7 @@ def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
     grid = find_grid(SMALL).only({"envs": ["4"], "seed": ["0"]})
-    runs = sweep.planned(grid, sizes := slurm.sizes({NAMES[0]: grid.members[0].needs}, sweep.Options(gpus="none")))
+    runs = planned(grid, sizes := slurm.sizes({NAMES[0]: grid.members[0].needs}, sweep.Options(gpus="none")))
     folder.create(runs, {NAMES[0]: {}}, {"placing": {}, "slurm": True})
     assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
     wait_for(lambda: folder.finished(NAMES[0], 1_200), 60, "the job")
