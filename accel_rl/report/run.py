@@ -67,6 +67,14 @@ class Run:
         """For FULL_LENGTH env steps at this speed; NaN before the first row."""
         return FULL_LENGTH / self.steps_per_s / 3600
 
+    def hours_past(self, start: float) -> float:
+        """For FULL_LENGTH env steps at the speed after `start` env steps (the random play that fills a replay); NaN
+        where no row lies past it."""
+        if not self.clock[0].size or self.env_steps <= start:
+            return math.nan
+        steps, minutes = (np.concatenate([[0.0], x]) for x in self.clock)
+        return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
+
     def minutes(self, env_steps: np.ndarray) -> np.ndarray:
         """Since the run's beginning, at these env steps; NaN without a clock."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)

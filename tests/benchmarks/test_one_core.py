@@ -62,7 +62,7 @@ def test_a_trained_policy_acts(tmp_path: Path, capsys) -> None:
     short = ["--game", "pong", "--envs-per-worker", "2", "--seconds", "0.1", "--repeats", "1", "--one-core"]
     short += ["--decorrelation-steps", "0", "--json", str(tmp_path / "out.json")]
     assert sampler.main([*short, "--policy", str(tmp_path / "a2c")]) == 0
-    assert list(json.loads((tmp_path / "out.json").read_text())["one_core"])[0] == "process"
+    assert "process" in json.loads((tmp_path / "out.json").read_text())["one_core"]
     capsys.readouterr()
     assert sampler.main([*short, "--policy", str(tmp_path / "dqn")]) == 2
     assert "parameters" in capsys.readouterr().err

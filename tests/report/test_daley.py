@@ -44,6 +44,18 @@ def test_tables_1_to_3_are_hours_percent_and_speed_up(tmp_path):
     assert list(by_setting(runs)) == ["DQN-1threads-standard", "DQN-8threads-both"]
 
 
+def test_the_random_steps_that_fill_the_replay_take_no_time(tmp_path):
+    """They were four times as fast; the paper counts from t = 1, when the replay is filled."""
+    config = daley.table_1(1, "standard")
+    slow, past = 250.0, config.env_steps - 50_000
+    wall = [50_000 / 1_000, 50_000 / 1_000 + past / 2 / slow, 50_000 / 1_000 + past / slow]
+    run = write_run(tmp_path / "run", config, scores=())
+    rows = [(50_000, wall[0]), (50_000 + past // 2, wall[1]), (config.env_steps, wall[2])]
+    (run / "metrics.csv").write_text("env_steps,score,wall_s\n" + "".join(f"{s},1.0,{w}\n" for s, w in rows))
+    one, *_ = speed_tables(read_runs([tmp_path]))
+    assert cells(one)["1", "standard"] == f"{50e6 / slow / 3600:.2f}"
+
+
 def test_without_the_standard_variant_there_is_table_1_alone(tmp_path):
     (one,) = speed_tables(hours_runs(tmp_path, [(8, "both", (1_000,))]))
     assert cells(one)["8", "both"] == "13.89" and "was not run" in one.note
