@@ -7,6 +7,9 @@ from accel_rl.arguments import complete, flags_of, parse
 from accel_rl.config import TrainConfig
 from accel_rl.errors import ConfigError
 
+FEW_STEPS = 12_500  # of an evaluation: a tenth of the paper's
+MOST_EVALUATIONS = 10
+
 
 def full_name(config: TrainConfig, key: str) -> str:
     """A setting's whole name: game -> env.game. ConfigError, with the nearest, for one that does not exist."""
@@ -66,20 +69,28 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     """The same experiment, `scale` times as long, for a small machine: the run, the time between and in evaluations,
-    what a replay holds and how epsilon descends. Networks, batches, step sizes and targets stay."""
-    evaluation = config.evaluation
+    what a replay holds and how epsilon descends. Networks, batches, step sizes and targets stay. A replay keeps room
+    for two batches and for a rollout. Evaluations play whole episodes, so that short ones would take longer than the
+    training between them: of those with fewer than FEW_STEPS, or with a number of episodes, there are at most ten."""
+    evaluation, env_steps = config.evaluation, max(1, round(config.env_steps * scale))
 
     def share(n: int) -> int:
         return max(1, round(n * scale)) if n else 0
 
+    interval = share(evaluation.interval)
+    steps = share(evaluation.steps)
+    if interval and (evaluation.episodes or steps < FEW_STEPS):
+        interval = max(interval, -(-env_steps // MOST_EVALUATIONS))
     algo: Any = config.algo
     if hasattr(algo, "replay"):
-        least = 2 * algo.batch_size * config.group.size  # each rank has a part of it
-        replay = replace(algo.replay, size=max(share(algo.replay.size), least), start=share(algo.replay.start))
+        ranks = config.group.size  # each has a part of it
+        rollout = (config.T + algo.n_step + 8) * config.rank_envs
+        size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
+        replay = replace(algo.replay, size=size, start=share(algo.replay.start))
         algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
     return replace(
         config,
         algo=algo,
-        env_steps=share(config.env_steps),
-        evaluation=replace(evaluation, interval=share(evaluation.interval), steps=share(evaluation.steps)),
+        env_steps=env_steps,
+        evaluation=replace(evaluation, interval=interval, steps=steps),
     )

@@ -99,7 +99,8 @@ def test_a_sweep_can_be_begun_at_full_size_and_scaled(name, runs):
         seen.setdefault(tuple(v for k, v in m.labels.items() if k not in ("game", "seed")), m.config)
     for config in seen.values():
         config.check()
-        scaled(config, 0.01).check()
+        for scale in (0.01, 1e-4, 1e-5):
+            scaled(config, scale).check()
 
 
 def test_daley_and_amatos_hyperparameters_are_table_5():

@@ -115,6 +115,29 @@ def test_two_ranks_solve_catch(tmp_path, algorithm, update):
     assert float(rows(tmp_path / "run")[-1]["score"]) > 0.8
 
 
+PULLED = {
+    "catch": (
+        *("a2c", "--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c"),
+        *("--envs", 16, "--learning-rate", 1e-3, "--env-steps", 150_000),
+    ),
+    "cartpole": ("experiments.cpu:cartpole_a2c", "--learning-rate", 3e-3, "--env-steps", 300_000),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(("task", "score"), [("catch", 0.9), ("cartpole", 450)])
+def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ranks):
+    """Asynchronous ranks pull seven times in each rollout of 128 steps; what a pull replaced must not be learned
+    from."""
+    group = ("--ranks", ranks, *(("--update", "async", "--group.pull-steps", 16) if ranks > 1 else ()))
+    more = ("--horizon", 128, "--evaluation.interval", 0, "--seed", 1, "--run-dir", tmp_path / "run")
+    done = run("train", *PULLED[task], *group, *more, timeout_s=1700)
+    assert done.returncode == 0, done.stderr
+    assert float(rows(tmp_path / "run")[-1]["score"]) > score
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("update", ["all-reduce", "async"])

@@ -6,6 +6,7 @@ import pytest
 
 from accel_rl.config import TrainConfig, default_config
 from accel_rl.errors import ConfigError
+from experiments import daley, stooke
 from launch.grid import Grid, Level, find_grid, grid, overridden
 from launch.needs import Needs, needs_of
 from launch.settings import scaled
@@ -142,3 +143,15 @@ def test_every_member_is_a_whole_configuration():
     assert isinstance(g, Grid)
     for m in g.members:
         assert TrainConfig.from_dict(m.config.to_dict()) == m.config
+
+
+def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
+    """A ring holds a rollout and what follows it; evaluations play whole episodes, however few steps they have."""
+    base = stooke.dqn_scaling(batch_size=32)
+    for scale in (1e-2, 1e-4, 1e-5):
+        small = scaled(base, scale)
+        small.check()
+        assert small.env_steps / small.evaluation.interval <= 10
+    assert scaled(base, 0.5).evaluation.interval == base.evaluation.interval / 2
+    suite = scaled(daley.table_4(), 1e-3)
+    assert suite.evaluation.episodes == 30 and suite.env_steps / suite.evaluation.interval <= 10
