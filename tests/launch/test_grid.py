@@ -148,7 +148,7 @@ def test_every_member_is_a_whole_configuration():
 def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
     """A ring holds a rollout and what follows it; evaluations play whole episodes, however few steps they have."""
     base = stooke.dqn_scaling(batch_size=32)
-    for scale in (1e-2, 1e-4, 1e-5):
+    for scale in (1e-4, 1e-5):
         small = scaled(base, scale)
         small.check()
         assert small.env_steps / small.evaluation.interval <= 10
