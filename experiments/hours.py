@@ -1,0 +1,126 @@
+"""Hours that the papers' experiments take, by rates that were measured: the table of docs/experiments.md.
+
+python -m experiments.hours            # what experiments/hours.json holds: two CPU cores, and the papers' own machines
+python -m experiments.hours --rate A2C=9000 PPO=7000 DQN=1200      # another machine's env steps/s, from `accel-rl report`
+
+A run's rate is that of its name in the papers' figures (A2C-256env), else of its family (A2C).
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from accel_rl.arguments import parse, stdout
+from accel_rl.errors import ConfigError
+from accel_rl.report import families
+from accel_rl.report.runs import flat
+from launch.grid import Member, find_grid
+
+EXPERIMENTS = (
+    *(f"stooke:figure_{n}" for n in range(3, 13)),
+    *(f"stooke:table_{n}" for n in range(1, 4)),
+    "daley:table_1",
+    "daley:table_4",
+    *(f"stooke:{name}" for name in ("step_size_rules", "step_size_warmup", "dqn_simulators")),
+)
+GPUS = 8  # of the paper's machine
+
+
+@dataclass(frozen=True)
+class Options:
+    rate: tuple[str, ...] = ()
+    """Env steps/s of a name or a family on your machine, one run at a time: A2C=9000 DQN-512=1200."""
+
+
+@cache
+def measured() -> dict[str, Any]:
+    """experiments/hours.json: env steps/s on two cores, and the hours that the papers print, with their sources."""
+    return dict(json.loads(files("experiments").joinpath("hours.json").read_text()))
+
+
+def of(member: Member, table: Mapping[str, float]) -> float | None:
+    """The entry of a run's name, or of its family; None where there is neither."""
+    settings = dict(flat(member.config.to_dict()))
+    family = "Sampling" if families.samples_only(settings) else families.family(settings)
+    name = families.name(settings)
+    if settings.get("secondary.batch"):
+        return table.get(f"{family}-secondary")
+    if settings.get("schedule") == "concurrent":
+        name += "-concurrent"
+    return table.get(name, table.get(family))
+
+
+def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float | None:
+    """Hours of all runs one after the other, each at its env steps/s; None where a run has none."""
+    hours = 0.0
+    for m in members:
+        rate = of(m, rates)
+        if rate is None:
+            return None
+        hours += m.config.env_steps / rate / 3600
+    return hours
+
+
+def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
+    """Hours of all runs on so many of the paper's GPUs, by its printed hours for 50 M env steps; None where it prints
+    none for a run. On one GPU, learners of several share it and take as long in all as one."""
+    hours = 0.0
+    for m in members:
+        at_once = min(m.needs.gpus, gpus)
+        one, found = of(m, measured()["paper"]["1"]), of(m, measured()["paper"].get(str(at_once), {}))
+        printed = found if found is not None else one
+        if printed is None:
+            return None
+        hours += printed * m.config.env_steps / 50e6 * at_once / gpus
+    return hours
+
+
+def rows(own: Mapping[str, float]) -> Iterator[list[str]]:
+    """A row an experiment: its name, runs, hours on two cores (or at one's own rates), on one and on eight GPUs."""
+    rates = own or measured()["two cores"]["env_steps_per_s"]
+    for name in EXPERIMENTS:
+        members = find_grid(f"experiments.{name}").members
+        cells = [by_rates(members, rates), on_the_papers(members, 1), on_the_papers(members, GPUS)]
+        yield [f"`experiments.{name}`", f"{len(members)}", *(text(c) for c in cells)]
+
+
+def text(hours: float | None) -> str:
+    if hours is None:
+        return "-"
+    return f"{hours:.1f}" if hours < 10 else f"{hours:,.0f}"
+
+
+def rates_of(words: tuple[str, ...]) -> dict[str, float]:
+    """ConfigError."""
+    found = {}
+    for word in words:
+        name, _, rate = word.partition("=")
+        try:
+            found[name] = float(rate)
+        except ValueError:
+            found[name] = 0.0
+        if not found[name] > 0:
+            raise ConfigError(f"--rate {word}: wanted NAME=ENV_STEPS_PER_SECOND, such as A2C=9000")
+    return found
+
+
+def main(argv: list[str]) -> int:
+    try:
+        o = parse(Options, argv, "python -m experiments.hours", __doc__ or "")
+        own = rates_of(o.rate)
+        stdout(f"| sweep | runs | hours {'at your rates' if own else 'on two cores'} | one P100 | eight P100 |")
+        stdout("|---|---|---|---|---|")
+        for row in rows(own):
+            stdout(f"| {' | '.join(row)} |")
+    except ConfigError as e:
+        print(f"experiments.hours: {e}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
