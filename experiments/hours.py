@@ -1,7 +1,7 @@
 """Hours that the papers' experiments take, by rates that were measured: the table of docs/experiments.md.
 
 python -m experiments.hours            # what experiments/hours.json holds: two CPU cores, and the papers' own machines
-python -m experiments.hours --rate A2C=9000 PPO=7000 DQN=1200      # another machine's env steps/s, from `accel-rl report`
+python -m experiments.hours --rate A2C=9000 PPO=7000      # another machine's env steps/s, from `accel-rl report`
 
 A run's rate is that of its name in the papers' figures (A2C-256env), else of its family (A2C).
 """
