@@ -25,9 +25,10 @@ class GroupConfig:
     """async: disjoint chunks of the central parameters, each with its lock (section 4.3)."""
     local_updates: Count = 1
     """async with Adam: updates of a rank between two pushes (section 5.3: 1 to 4; the rule of appendix A)."""
-    lead: Count = 100
-    """async: updates that rank 0 makes alone at a run's beginning. RMSProp's first steps are ten times its later ones,
-    and late gradients make them twice: the first value loss was 0.13 instead of 0.07 (A2C on Pong, two learners)."""
+    lead: Count = 0
+    """async: updates that rank 0 makes alone at a run's beginning; gradients of other ranks are dropped until then. Not
+    in the paper. RMSProp's first steps are longer than its later ones, and late gradients repeat them; by default all
+    ranks learn from the first update on."""
     pull_steps: Count = 64
     """async: steps of each environment after which central parameters are pulled while sampling (section 5.3: 64)."""
     hash_interval: Count = 100
