@@ -169,7 +169,9 @@ def go_on(o: Options) -> int:
     o = replace(o, **{**placed, **changed})
     if o.only or o.seeds or o.override or o.scale != 1:
         raise ConfigError("--resume goes on with the runs as they were begun; leave --only, --seeds and the like")
-    left, sizes = folder.left(), folder.plan["sizes"]
+    left, sizes = folder.left(), folder.plan.get("sizes")
+    if sizes is None:
+        raise ConfigError(f"{folder.path} was begun by an earlier version, which did not note what its runs ask for")
     needs = {name: needs_of_begun(config, sizes[name]) for name, config in left.items()}
     if o.slurm:
         from launch import slurm

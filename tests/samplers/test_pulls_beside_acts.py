@@ -1,0 +1,57 @@
+"""Server threads act for their groups at once; a pull of central parameters must wait for all of them."""
+
+import threading
+import time
+
+from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.envs.make import EnvConfig
+from accel_rl.runners.pulling_agent import PullingAgent
+from tests.samplers.conftest import make_agent, make_sampler
+
+ENV = EnvConfig(game="pong")
+
+
+class Noted(CategoricalPolicyAgent):
+    """Counts the threads that are in the midst of an act, each of which takes a while."""
+
+    acting, most = 0, 0
+    lock = threading.Lock()
+
+    def act(self, obs, uniform, memory=None, b=slice(None)):
+        with self.lock:
+            self.acting += 1
+            self.most = max(self.most, self.acting)
+        time.sleep(0.002 if b.start else 0.003)
+        found = super().act(obs, uniform, memory, b)
+        with self.lock:
+            self.acting -= 1
+        return found
+
+
+class Central:
+    """Central parameters whose pull takes a while, and looks for threads that act meanwhile."""
+
+    def __init__(self, agent):
+        self.agent, self.refreshed, self.found, self.pulls = agent, 0, [], 0
+
+    def pull(self):
+        self.pulls, self.refreshed = self.pulls + 1, self.refreshed + 1
+        self.found.append(self.agent.acting)
+        time.sleep(0.002)
+        self.found.append(self.agent.acting)
+        return True
+
+
+def test_a_pull_waits_for_every_thread_that_acts():
+    agent = Noted(make_agent(ENV).model)
+    central = Central(agent)
+    pulling = PullingAgent(agent, central, steps=3)
+    sampler = make_sampler(ENV, 8, 2, 2, T=40, beside=True)
+    try:
+        for _ in range(2):
+            pulling.begin()
+            sampler.collect(pulling)
+    finally:
+        sampler.close()
+    assert agent.most == 2, "the threads never acted at once: nothing was tested"
+    assert central.pulls > 10 and not any(central.found)
