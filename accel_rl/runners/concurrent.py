@@ -160,7 +160,7 @@ class Concurrent:
         """ValueError for a state of another schedule."""
         if state is None:
             raise ValueError("the run was begun with --schedule lockstep, which has no period to go on with")
-        self._rollouts, self._owed = state["rollouts"], list(state["owed"])
+        self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))
         self._staged = [Rollout.from_state(s, self.algo.device) for s in state["staged"]]
         self._found = [
             (prefix, metrics)

@@ -88,7 +88,9 @@ class ActionServer:
             return
         self._acts.play(agent, torch.is_autocast_enabled(self.device.type))
         self._refresh: Callable[[slice], bool] | None = getattr(agent, "refresh", None)
-        self._acting: Callable[[], AbstractContextManager[None]] = getattr(agent, "acting", nullcontext)
+        self._acting: Callable[[], AbstractContextManager[None]] = nullcontext
+        if self._refresh is not None:
+            self._acting = getattr(agent, "acting", nullcontext)
         if self._kept is not None:
             self._kept.begin(rollout.action)
         if agent.state_size and self.state is None:
