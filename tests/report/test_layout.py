@@ -53,7 +53,7 @@ def test_figure_3_has_a_row_for_each_family_and_a_column_for_each_game(tmp_path)
     rows = learning.grouped(by_setting(read_runs([runs])))
     assert list(rows) == ["A2C", "A3C", "PPO", "APPO"]
     assert list(rows["A2C"]) == ["A2C-16env", "A2C-32env"] and list(rows["A3C"]) == ["A3C-16env-8", "A3C-16env-16"]
-    assert list(rows["APPO"]) == [f"APPO-8env-8, local_updates={n}" for n in (1, 2, 4)]
+    assert list(rows["APPO"]) == [f"APPO-8env-8, local_updates={n}" for n in (1, 2, 3, 4)]
     text = report(runs, tmp_path / "R")
     assert headings(text)[0].startswith("Stooke &amp; Abbeel 2018, figure 3")
     assert "from 7e-4 to 3e-3" in text  # what the paper claims
@@ -131,8 +131,8 @@ def test_norms_are_means_over_seeds(tmp_path):
             write_run(tmp_path / f"{rule}{seed}", config, scores=SCORES, **columns)
     found = norms.panels(read_runs([tmp_path]))
     assert [p.title for p in found] == [f"qbert, {title}" for title in norms.titles()]
-    assert list(found[1].lines) == ["adam, 64, 0.00042", "rmsprop, 64, 0.00042"]
-    line = found[1].lines["adam, 64, 0.00042"]
+    assert list(found[1].lines) == ["Adam, 64, 0.00042", "RMSProp, 64, 0.00042"]
+    line = found[1].lines["Adam, 64, 0.00042"]
     assert (line.seeds, line.mean[0], line.low[0], line.high[0]) == (2, 1.5, 1, 2)
     report(tmp_path, tmp_path / "R")
     assert {r["panel"] for r in rows_of(tmp_path / "R", "norms")} == {p.title for p in found}
