@@ -24,9 +24,12 @@ def test_every_run_of_the_experiments_has_the_hours_that_its_cell_prints():
     names = {"dqn-512": "DQN-512", "rainbow-512": "epsilon-Rainbow-512", "c51-2048": "Categorical-DQN-2048"}
     for number in ("2", "3"):
         for member in find_grid(f"experiments.stooke:table_{number}").members:
-            row = printed[f"table_{number}"]["algorithms"][names.get(a := member.labels["algorithm"], a.upper())]
-            hours = row[STOOKE_GPUS.index(int(member.labels["gpus"]))]
-            assert stooke_hours(dict(flat(member.config.to_dict()))) == hours, member.name
+            if (algorithm := member.labels["algorithm"]) == "async-dqn-512":
+                hours = 3.9  # the paper's asterisk, beside four GPUs
+            else:
+                row = printed[f"table_{number}"]["algorithms"][names.get(algorithm, algorithm.upper())]
+                hours = row[STOOKE_GPUS.index(int(member.labels["gpus"]))]
+            assert hours is not None and stooke_hours(dict(flat(member.config.to_dict()))) == hours, member.name
 
 
 @pytest.mark.parametrize(
