@@ -292,7 +292,7 @@ def _trained(
 @dataclass(frozen=True)
 class PlotOptions:
     out: str = ""
-    """File to write. Default: curve.png in the run folder, or in the current folder for several runs."""
+    """File to write. Default: curve.png in the folder of the run or sweep, or in the current one for several."""
     x: str = "env_steps"
     """Column of metrics.csv across: env_steps, wall_s ...; or minutes."""
     y: str = "score"
@@ -302,8 +302,9 @@ class PlotOptions:
 def plot(argv: list[str]) -> int:
     """accel-rl plot RUN [RUN ...] [options]"""
     from accel_rl.metrics.plot import draw, gather
+    from accel_rl.report.runs import find_runs
 
-    words, options = positionals(argv, ["a run folder"], "accel-rl plot", many=True)
+    words, options = positionals(argv, ["a folder of a run or a sweep"], "accel-rl plot", many=True)
     chosen = parse(
         PlotOptions,
         options,
@@ -311,11 +312,12 @@ def plot(argv: list[str]) -> int:
         "Draw learning curves as a PNG: a panel for each game, a curve for each kind of run, with the spread over its "
         "seeds.",
     )
-    runs = [Path(w).expanduser() for w in words]
+    folders = [Path(w).expanduser() for w in words]
+    runs = find_runs(folders)
     for run in runs:
         RunFolder.open(run)
     curves = gather(runs, chosen.x, chosen.y)
-    out = Path(chosen.out).expanduser() if chosen.out else (runs[0] if len(runs) == 1 else Path()) / "curve.png"
+    out = Path(chosen.out).expanduser() if chosen.out else (folders[0] if len(folders) == 1 else Path()) / "curve.png"
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out {out}: must end in .png, .pdf or .svg")
     draw(curves, out, chosen.x, chosen.y)

@@ -3,9 +3,11 @@ import json
 import numpy as np
 import pytest
 
+from accel_rl.cli import main
 from accel_rl.config import TrainConfig, default_config
 from accel_rl.errors import ConfigError
 from accel_rl.metrics.plot import Curve, draw, gather, read_column
+from tests.report.dummies import dummy
 
 
 def make_run(folder, rows, seed=0, **changes):
@@ -111,3 +113,11 @@ def test_a_picture_is_drawn(tmp_path):
     with Image.open(out) as image:
         assert image.format == "PNG" and image.size == (960, 600)
         assert len(image.convert("RGB").getcolors(1 << 20)) > 20  # lines, a band, text
+
+
+def test_a_sweeps_folder_stands_for_its_runs(tmp_path, capsys):
+    for seed in (0, 1):
+        dummy(tmp_path / "sweep" / f"seed={seed}", seed=seed)
+    (tmp_path / "sweep" / "sweep.json").write_text("{}")
+    assert main(["plot", str(tmp_path / "sweep")]) == 0
+    assert "2 seeds" in capsys.readouterr().out and (tmp_path / "sweep" / "curve.png").stat().st_size > 5_000
