@@ -1,0 +1,123 @@
+"""Curves of the short runs: how they are measured, kept and compared.
+
+python -m tests.golden.curves              # measures all, and prints what differs from what is kept
+python -m tests.golden.curves --update     # keeps what was measured
+"""
+
+import contextlib
+import csv
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from accel_rl.config import TrainConfig
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
+from tests.golden.runs import RANKS, RUNS, UPDATES
+
+FILE = Path(__file__).parent / "curves.json"
+NAMES = ("loss", "grad_norm", "score")
+RTOL, ATOL = 2e-3, 2e-4  # vector instructions differ between processors, and sums with them
+Curves = dict[str, list[float]]
+
+
+def measure(name: str) -> Curves:
+    """{"loss": [...], "grad_norm": [...], "score": [...]} by update; of ranks by row. NaN where there is no score."""
+    with tempfile.TemporaryDirectory() as folder:
+        if name in RANKS:
+            return _of_ranks(RANKS[name], Path(folder) / "run")
+        with _own_threads():
+            return _of_trainer(RUNS[name], Path(folder) / "run")
+
+
+def _of_trainer(config: TrainConfig, folder: Path) -> Curves:
+    config.check()
+    trainer = Trainer(config, RunFolder.create(folder, config))
+    found: Curves = {name: [] for name in NAMES}
+    try:
+        env_steps = 0
+        while len(found["loss"]) < UPDATES:
+            trainer.learner.algo.progress = env_steps / config.env_steps
+            taken, metrics = trainer.schedule.cycle(config.env_steps)
+            env_steps += taken
+            recent = [score for score, _ in trainer.sampler.episodes.recent]
+            for m in metrics:
+                found["loss"].append(float(m["loss"]))
+                found["grad_norm"].append(float(m["grad_norm"]))
+                found["score"].append(float(np.mean(recent)) if recent else math.nan)
+    finally:
+        trainer.schedule.close()
+        trainer.sampler.close()
+    return {name: values[:UPDATES] for name, values in found.items()}
+
+
+def _of_ranks(flags: tuple[str, ...], folder: Path) -> Curves:
+    from tests.integration.runs import run
+
+    words = ("--env", "CartPole-v1", "--engine", "in-process", "--envs", 8, "--horizon", 8, "--torch-threads", 1)
+    words += ("--evaluation.interval", 0, "--checkpoint.interval", 0, "--log.interval", 64, "--env-steps", 64 * 12)
+    done = run("train", *flags, *words, "--seed", 1, "--device", "cpu", "--run-dir", folder)
+    assert done.returncode == 0, done.stderr
+    with open(folder / "metrics.csv", newline="") as f:
+        table = list(csv.DictReader(f))
+    return {name: [float(row[name] or "nan") for row in table] for name in NAMES}
+
+
+@contextlib.contextmanager
+def _own_threads() -> Iterator[None]:
+    """A trainer pins its process and chooses torch's threads."""
+    threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        os.sched_setaffinity(0, cores)
+
+
+def kept() -> dict[str, Curves]:
+    return dict(json.loads(FILE.read_text())) if FILE.exists() else {}
+
+
+def differences(expected: Curves, found: Curves) -> list[str]:
+    """A line for each curve that leaves what is kept: where it does first, and by how much; none if none does."""
+    lines = []
+    for name in NAMES:
+        a, b = np.array(expected.get(name, []), float), np.array(found[name], float)
+        if a.shape != b.shape:
+            lines.append(f"{name}: {len(a)} values are kept, {len(b)} were measured")
+            continue
+        # relative to the size of the curve, too: a loss that crosses zero has no relative error
+        size = float(np.abs(a[np.isfinite(a)]).mean()) if np.isfinite(a).any() else 0.0
+        near = np.isclose(a, b, rtol=RTOL, atol=ATOL + RTOL * size, equal_nan=True)
+        if not near.all():
+            i = int(np.argmin(near))
+            lines.append(f"{name}: {a[i]:.6g} is kept for update {i}, {b[i]:.6g} was measured; {(~near).sum()} differ")
+    return lines
+
+
+def main(argv: list[str]) -> int:
+    """Exit code 1 where something differs and is not kept."""
+    before, measured, differing = kept(), {}, 0
+    for name in (*RUNS, *RANKS):
+        measured[name] = measure(name)
+        lines = differences(before[name], measured[name]) if name in before else ["nothing is kept yet"]
+        differing += bool(lines)
+        print(f"{name}: {'; '.join(lines) or 'as it was'}", flush=True)
+    if argv == ["--update"]:
+        rounded = {
+            n: {c: [float(f"{x:.6g}") for x in xs] for c, xs in curves.items()} for n, curves in measured.items()
+        }
+        FILE.write_text(json.dumps(rounded, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+        return 0
+    return int(differing > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

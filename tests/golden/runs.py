@@ -1,0 +1,62 @@
+"""The short runs whose curves are kept: every algorithm, both schedules, a memory, time limits, and two ranks."""
+
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+
+from accel_rl.config import TrainConfig, default_config
+
+UPDATES = 24  # of each run; rounding errors grow with every update
+
+
+def short_pole() -> gymnasium.Env:
+    """CartPole whose episodes a time limit cuts after 12 steps, before most poles fall."""
+    return gymnasium.make("CartPole-v1", max_episode_steps=12)
+
+
+POLE = "tests.golden.runs:short_pole"
+SMALL = {"batch_size": 16, "intensity": 2.0, "target_interval": 64, "epsilon_steps": 200, "network": "a3c"}
+"""Of Q-learning: eight updates between two copies of the target network."""
+
+
+def config(algorithm: str, env: str = "pong", envs: int = 8, horizon: int = 5, **algo: Any) -> TrainConfig:
+    """One process and one torch thread, so that curves depend on nothing else. `env`: a game, or a Gymnasium id."""
+    base = default_config(algorithm)
+    is_game = env.isidentifier()
+    if hasattr(base.algo, "replay"):
+        algo = {**SMALL, "replay": replace(base.algo.replay, size=2_000, start=80), **algo}
+    return replace(
+        base,
+        env=replace(base.env, game=env) if is_game else replace(base.env, id=env),
+        algo=replace(base.algo, **algo),
+        sampler=replace(base.sampler, engine="in-process", envs=envs, horizon=horizon, decorrelation_steps=60),
+        evaluation=replace(base.evaluation, interval=0),
+        checkpoint=replace(base.checkpoint, interval=0),
+        env_steps=100_000,
+        seed=1,
+        torch_threads=1,
+        device="cpu",
+    )
+
+
+RUNS: dict[str, TrainConfig] = {
+    "a2c, pong": config("a2c"),
+    "a2c, LSTM and GAE, time limits": config("a2c", POLE, lstm=8, gae_lambda=0.9, network="a3c"),
+    "ppo, time limits": config("ppo", POLE, horizon=16, minibatch=32, epochs=3, value_clip=0.2),
+    "ppo, pong": config("ppo", horizon=8, minibatch=32, epochs=2),
+    "impala, pong": config("impala", window=5, batches=2, horizon=5),
+    "dqn, pong": config("dqn", horizon=4),
+    "dqn, double, dueling, three steps, time limits": config(
+        "dqn", POLE, horizon=4, double=True, dueling=True, n_step=3, learning_rate=1e-3
+    ),
+    "dqn, concurrent": replace(config("dqn", POLE, horizon=4, learning_rate=1e-3), schedule="concurrent"),
+    "c51, pong": config("c51", horizon=4),
+    "rainbow, time limits": config("rainbow", POLE, horizon=4, noisy=True, v_max=20.0, v_min=0.0),
+}
+
+RANKS: dict[str, tuple[str, ...]] = {
+    "a2c, two ranks": ("a2c", "--ranks", "2"),
+    "appo, one asynchronous rank": ("ppo", "--update", "async", "--local-updates", "2", "--minibatch", "32"),
+}
+"""Runs in processes of their own, on CartPole: their flags."""

@@ -1,0 +1,94 @@
+"""Short runs have the curves that are kept; `python -m tests.golden.curves --update` keeps others, after a change that
+was meant."""
+
+import pytest
+import torch
+
+from accel_rl.algos import policy_gradient
+from accel_rl.algos.dqn import DQN
+from accel_rl.data.rollout import Rollout
+from accel_rl.replays.ring import FrameRing
+from tests.golden.curves import NAMES, UPDATES, differences, kept, measure
+from tests.golden.runs import RANKS, RUNS
+
+
+@pytest.mark.parametrize("name", [*RUNS, *RANKS])
+def test_the_curve_is_as_it_was(name):
+    lines = differences(kept()[name], measure(name))
+    assert not lines, f"{name}: {'; '.join(lines)}"
+
+
+def test_what_is_kept_are_whole_curves():
+    curves = kept()
+    assert set(curves) == {*RUNS, *RANKS}
+    for name, curve in curves.items():
+        assert set(curve) == set(NAMES)
+        assert all(len(values) == UPDATES for values in curve.values()) or name in RANKS
+        assert torch.tensor(curve["loss"]).isfinite().any(), name
+
+
+# -- mistakes that the curves must show ------------------------------------------------------------
+
+
+def the_advantages_sign(monkeypatch):
+    advantage = policy_gradient.generalized_advantage
+    monkeypatch.setattr(policy_gradient, "generalized_advantage", lambda *a, **k: -advantage(*a, **k))
+
+
+def a_stale_target_network(monkeypatch):
+    monkeypatch.setattr(DQN, "update_target", lambda self: None)
+
+
+def no_bootstrap_where_a_time_limit_struck(monkeypatch):
+    """The discount is 0 there as where an episode terminates, for both families."""
+    discount, append = policy_gradient.PolicyGradient.discount, FrameRing.append
+    monkeypatch.setattr(
+        policy_gradient.PolicyGradient,
+        "discount",
+        lambda self, rollout: discount(self, rollout) * (~rollout.truncated).float(),
+    )
+
+    def append_terminated(self, rollout):
+        rollout.terminated |= rollout.truncated
+        append(self, rollout)
+
+    monkeypatch.setattr(FrameRing, "append", append_terminated)
+
+
+def stacks_off_by_one(monkeypatch):
+    """The newest frame is shown as the oldest, to the policy gradients and from the replay."""
+    observations, batch = Rollout.observations, FrameRing.batch
+
+    def rolled(self, *args, **kwargs):
+        return observations(self, *args, **kwargs).roll(1, 1)
+
+    def rolled_batch(self, *args, **kwargs):
+        found = batch(self, *args, **kwargs)
+        found.obs_tm1, found.obs_t = found.obs_tm1.roll(1, 1), found.obs_t.roll(1, 1)
+        return found
+
+    monkeypatch.setattr(Rollout, "observations", rolled)
+    monkeypatch.setattr(FrameRing, "batch", rolled_batch)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "name"),
+    [
+        (the_advantages_sign, "a2c, pong"),
+        (the_advantages_sign, "ppo, time limits"),
+        (a_stale_target_network, "dqn, pong"),
+        (a_stale_target_network, "dqn, concurrent"),
+        (a_stale_target_network, "rainbow, time limits"),
+        (no_bootstrap_where_a_time_limit_struck, "a2c, LSTM and GAE, time limits"),
+        (no_bootstrap_where_a_time_limit_struck, "ppo, time limits"),
+        (no_bootstrap_where_a_time_limit_struck, "dqn, double, dueling, three steps, time limits"),
+        (no_bootstrap_where_a_time_limit_struck, "rainbow, time limits"),
+        (stacks_off_by_one, "a2c, pong"),
+        (stacks_off_by_one, "impala, pong"),
+        (stacks_off_by_one, "dqn, pong"),
+        (stacks_off_by_one, "c51, pong"),
+    ],
+)
+def test_a_mistake_is_seen(mistake, name, monkeypatch):
+    mistake(monkeypatch)
+    assert differences(kept()[name], measure(name))
