@@ -3,6 +3,7 @@
 `accel-rl train experiments.cpu:pong_a2c`; every setting can still be changed: `--seed 2 --env-steps 2e6`.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -81,13 +82,13 @@ def cartpole_rainbow(seed: int = 1) -> TrainConfig:
     return _cartpole_q("rainbow", seed, **_RETURNS_TO_60)
 
 
-def step_sizes() -> Grid:
+def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
     """A sweep of minutes: `python -m launch.sweep experiments.cpu:step_sizes`, 2 games x 3 step sizes x 2 seeds."""
     return grid(
         replace(default_config("a2c"), env_steps=20_000),
         {"game": ("pong", "breakout")},
         {"learning_rate": (3.5e-4, 7e-4, 1.4e-3)},
-        seeds=(0, 1),
+        seeds=seeds,
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from accel_rl.arguments import parse, stdout
 from accel_rl.errors import ConfigError
 from accel_rl.report import families
+from accel_rl.report.papers import daley_hours
 from accel_rl.report.runs import flat
 from launch.grid import Member, find_grid
 
@@ -49,8 +50,9 @@ def of(member: Member, table: Mapping[str, float]) -> float | None:
     name = families.name(settings)
     if settings.get("secondary.batch"):
         return table.get(f"{family}-secondary")
-    if settings.get("schedule") == "concurrent":
-        name += "-concurrent"
+    if settings.get("env.protocol") == "mnih2015":
+        name = f"Daley-{'concurrent' if settings.get('schedule') == 'concurrent' else 'standard'}"
+        return table.get(name)
     return table.get(name, table.get(family))
 
 
@@ -71,8 +73,9 @@ def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
     hours = 0.0
     for m in members:
         at_once = min(m.needs.gpus, gpus)
-        one, found = of(m, measured()["paper"]["1"]), of(m, measured()["paper"].get(str(at_once), {}))
-        printed = found if found is not None else one
+        printed = daley_hours(dict(flat(m.config.to_dict())))
+        for n in (str(at_once), "1"):
+            printed = of(m, measured()["paper"].get(n, {})) if printed is None else printed
         if printed is None:
             return None
         hours += printed * m.config.env_steps / 50e6 * at_once / gpus
