@@ -42,7 +42,7 @@ class Member:
     @property
     def needs(self) -> Needs:
         derived = needs_of(self.config)
-        return Needs(self.gpus or derived.gpus, self.cores or derived.cores)
+        return replace(derived, gpus=self.gpus or derived.gpus, cores=self.cores or derived.cores)
 
     @property
     def name(self) -> str:

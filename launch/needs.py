@@ -1,16 +1,26 @@
 """What a run asks for, and what it gets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from accel_rl.config import TrainConfig
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a run asks for. A machine that has less gives what it has; `cores` counts where there is no GPU."""
+    """What a run asks for. A machine that has less gives what it has; `cores` counts where there is no GPU. `shared`:
+    the number of environments that a rank on each GPU must divide, where the GPUs decide the number of ranks; 0: they
+    do not."""
 
     gpus: int
     cores: int
+    shared: int = field(default=0, compare=False)
+
+    def gpus_of(self, there: int) -> int:
+        """The most GPUs of those that are there that the run can use."""
+        n = min(self.gpus, there)
+        while self.shared % n:
+            n -= 1
+        return n
 
 
 @dataclass(frozen=True, order=True)
@@ -27,8 +37,9 @@ class Size:
 
 def needs_of(config: TrainConfig) -> Needs:
     """A GPU for each rank; a core for each worker process of --sampler.workers, else one for each rank."""
-    ranks = config.group.size
-    return Needs(gpus=ranks, cores=ranks * (config.sampler.workers or 1))
+    ranks, group = config.group.size, config.group
+    decided = group.ranks is not None or group.update == "async"
+    return Needs(ranks, ranks * (config.sampler.workers or 1), 0 if decided else config.sampler.envs)
 
 
 def counted(n: int, thing: str) -> str:

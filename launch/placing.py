@@ -43,7 +43,7 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
         if value is not None and value < 1:
             raise ConfigError(f"{flag} {value}: must be at least 1")
     if gpus:
-        return Size(o.gpus_per_run or min(needs.gpus, gpus))
+        return Size(o.gpus_per_run or needs.gpus_of(gpus))
     return Size(0, o.cores_per_run or min(needs.cores, cores))
 
 

@@ -105,3 +105,12 @@ def test_slurm_plans_jobs(planned, monkeypatch):
     lines = planned("experiments.stooke:table_2", "--slurm", "--only", "algorithm=a2c", "--gpus", "0-3")
     got = {n: row(lines, f"gpus={n},a2c,seed=0")[-1] for n in (1, 2, 4, 8)}
     assert got == {1: "1 GPU, 1 core", 2: "2 GPUs, 2 cores", 4: "4 GPUs, 4 cores", 8: "4 GPUs, 8 cores"}
+
+
+def test_ranks_on_the_gpus_that_are_there_divide_the_environments(planned):
+    """256 environments on six GPUs: a rank on each of four; 16 learners share all six."""
+    only = ("--only", "game=pong", "seed=0", "algorithm=a2c-256env,a3c-16env-16")
+    lines = planned("experiments.stooke:figure_10", *only, "--gpus", "0-5")
+    assert row(lines, "pong,a2c-256env,seed=0")[2:] == ["8 GPUs, 1 core", "4 GPUs, 20 cores, 4 ranks"]
+    assert row(lines, "pong,a3c-16env-16,seed=0")[2].startswith("8 GPUs")
+    assert row(lines, "pong,a3c-16env-16,seed=0")[3].startswith("6 GPUs")
