@@ -9,6 +9,7 @@ from accel_rl.errors import ConfigError
 
 FEW_STEPS = 100  # of an evaluation: far less than an episode
 MOST_EVALUATIONS = 10
+PERIODS = 20  # in which sampling and learning go on side by side
 
 
 def full_name(config: TrainConfig, key: str) -> str:
@@ -69,7 +70,8 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     """The same experiment, `scale` times as long, for a small machine: the run, the time between and in evaluations,
-    what a replay holds and how epsilon descends. Networks, batches, step sizes and targets stay. A replay keeps room
+    what a replay holds and how epsilon descends. Networks, batches, step sizes and targets stay, but that sampling and
+    learning side by side meet at least PERIODS times: a run within one period would learn nothing. A replay keeps room
     for two batches and for a rollout. Evaluations play whole episodes, so that short ones would take longer than the
     training between them: of those with fewer than FEW_STEPS, or with a number of episodes, there are at most ten."""
     evaluation, env_steps = config.evaluation, max(1, round(config.env_steps * scale))
@@ -88,6 +90,10 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
         algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
+    if config.schedule == "concurrent":
+        each = config.sampler.envs * (config.sampler.horizon or 1)
+        period = max(each, env_steps // PERIODS // each * each)
+        algo = replace(algo, target_interval=min(algo.target_interval, period))
     return replace(
         config,
         algo=algo,

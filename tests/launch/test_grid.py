@@ -155,3 +155,14 @@ def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
     assert scaled(base, 0.5).evaluation.interval == base.evaluation.interval / 2
     suite = scaled(daley.table_4(), 1e-3)
     assert suite.evaluation.episodes == 30 and suite.env_steps / suite.evaluation.interval <= 10
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+@pytest.mark.parametrize("scale", [0.5, 0.02, 0.002, 0.0005])
+def test_a_scaled_concurrent_run_has_several_periods(scale, threads):
+    """Within the first one nothing is learned: Daley & Amato's table at --scale 0.002 showed a speed-up of eight."""
+    base = daley.table_1(threads, "both" if threads > 1 else "concurrent")
+    small = scaled(base, scale)
+    small.check()
+    assert small.env_steps / small.period >= 15 and small.period <= base.period
+    assert scaled(daley.table_1(8, "synchronized"), scale).algo.target_interval == base.algo.target_interval
