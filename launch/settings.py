@@ -84,16 +84,17 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
     if interval and (evaluation.episodes or steps < FEW_STEPS):
         interval = max(interval, -(-env_steps // MOST_EVALUATIONS))
     algo: Any = config.algo
+    if config.schedule == "concurrent":
+        each = config.sampler.envs * (config.sampler.horizon or 1)
+        period = max(each, env_steps // PERIODS // each * each)
+        algo = replace(algo, target_interval=min(algo.target_interval, period))
+        config = replace(config, algo=algo)  # its horizon follows from the period
     if hasattr(algo, "replay"):
         ranks = config.group.size  # each has a part of it
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
         algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
-    if config.schedule == "concurrent":
-        each = config.sampler.envs * (config.sampler.horizon or 1)
-        period = max(each, env_steps // PERIODS // each * each)
-        algo = replace(algo, target_interval=min(algo.target_interval, period))
     return replace(
         config,
         algo=algo,
