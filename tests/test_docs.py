@@ -1,0 +1,117 @@
+"""README and docs: a README of one sitting, links that lead somewhere, examples that compile, commands that exist."""
+
+import importlib.util
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from accel_rl.cli import COMMANDS
+from accel_rl.config import ALGORITHMS
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RESULTS = [ROOT / "experiments/results/README.md", *sorted((ROOT / "benchmarks/results").glob("*.md"))]
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def prose(path: Path) -> str:
+    """Without code."""
+    return re.sub(r"`[^`\n]*`", "`", FENCED.sub("", path.read_text()))
+
+
+def anchors(path: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCED.sub("", path.read_text()), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return [code for found, code in FENCED.findall(path.read_text()) if found == language]
+
+
+def command_lines(path: Path) -> Iterator[list[str]]:
+    """The words of each line of a fenced block without a language; a line that ends with a backslash goes on."""
+    for block in blocks(path, ""):
+        for line in block.replace("\\\n", " ").splitlines():
+            for part in line.split("#")[0].split("&&"):
+                words = part.split()
+                if words and (words[0] in ("accel-rl", "torchrun", "pytest") or words[:2] == ["python", "-m"]):
+                    yield shlex.split(part)
+
+
+def examples() -> set[str]:
+    """Modules that the pages themselves hold: blocks that open with `# my_module.py`."""
+    code = [code for path in PAGES for code in blocks(path, "python")]
+    return {m.group(1) for c in code if (m := re.match(r"# (\w+)\.py\n", c))}
+
+
+def is_there(target: str) -> bool:
+    """Whether module:name can be found, by its source."""
+    module, _, attribute = target.partition(":")
+    if module in examples():
+        return True
+    spec = importlib.util.find_spec(module)
+    return bool(spec and spec.origin and re.search(rf"\b{attribute}\b", Path(spec.origin).read_text()))
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 200
+
+
+@pytest.mark.parametrize("path", [*PAGES, *RESULTS], ids=name)
+def test_links_lead_somewhere(path):
+    for link in LINK.findall(prose(path)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists() and target.is_relative_to(ROOT), f"{link}: no such file"
+        assert not anchor or anchor in anchors(target), f"{link}: no such heading"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_python_examples_compile(path):
+    for code in blocks(path, "python"):
+        compile(code, name(path), "exec")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_commands_exist(path):
+    for words in command_lines(path):
+        line = " ".join(words)
+        if "-m" in words[:-1] and words[0] != "pytest":
+            module = words[words.index("-m") + 1]
+            assert importlib.util.find_spec(module), f"{line}: no module {module}"
+            words = [module, *words[words.index("-m") + 2 :]]
+        if words[0] in ("accel-rl", "accel_rl"):
+            assert words[1] in COMMANDS or words[1] == "ALGORITHM", f"{line}: no command {words[1]}"
+            if words[1] == "train":
+                assert words[2] in ALGORITHMS or NAME.fullmatch(words[2]), f"{line}: no algorithm {words[2]}"
+        for word in words:
+            if NAME.fullmatch(word):
+                assert is_there(word), f"{line}: no {word}"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name)
+def test_named_tests_exist(path):
+    for file in re.findall(r"\btests/[\w/]+\.py", path.read_text()):
+        assert (ROOT / file).exists(), file
+
+
+def test_every_page_is_in_the_index():
+    linked = set(LINK.findall((ROOT / "docs/README.md").read_text()))
+    assert {p.name for p in PAGES if p.parent.name == "docs"} - {"README.md"} <= linked
+
+
+def test_what_is_missing_is_seen():
+    assert is_there("experiments.stooke:figure_3") and not is_there("experiments.stooke:figure_99")
+    assert "atari-protocols" in anchors(ROOT / "docs/runs.md")
