@@ -37,7 +37,7 @@ class SamplerConfig:
     groups: OptionalCount = None
     """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2). Default: 2. Where
     the emulator plays on the cores that infer, alternating hides nothing: there each group has half of the workers and
-    a server thread on their cores, and below 16 environments each, or with an odd number of workers, there is one."""
+    a server thread on their cores, and below 4 environments each, or with an odd number of workers, there is one."""
     unsynchronized: bool = False
     """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
     section 4: what synchronized execution, --sampler.groups 1, is faster than)."""

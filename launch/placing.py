@@ -25,7 +25,7 @@ class Placing:
     """Logical processors to use, such as 0-19. Default: those that the affinity mask and the cgroup grant."""
     cores_per_run: OptionalCount = None
     """Cores of every run where there is no GPU; the hyperthreads of a core go with it. Default: as many as each run
-    asks for, a core a worker; at most those there are."""
+    asks for, a core for each worker that it names, else for each rank; at most those there are."""
 
     @property
     def gpu_list(self) -> list[int] | None:

@@ -18,7 +18,7 @@ _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", 
 
 
 class RunFolder:
-    """config.json, versions.json, metrics.csv, events.log, evaluations.jsonl, checkpoints/, and what sinks add."""
+    """config.json, versions.json, metrics.csv, events.log, evaluations/, checkpoints/, and what sinks add."""
 
     def __init__(self, path: Path):
         self.path = path
