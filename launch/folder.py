@@ -117,7 +117,8 @@ class SweepFolder:
         for name, run in runs.items():
             path = self.run(name)
             RunFolder.create(path, replace(run.config.resolved(), run_dir=str(path)))
-        sizes = {name: {"asks": asdict(run.needs), "gets": asdict(run.size)} for name, run in runs.items()}
+        asks = {name: {"gpus": run.needs.gpus, "cores": run.needs.cores} for name, run in runs.items()}
+        sizes = {name: {"asks": asks[name], "gets": asdict(run.size)} for name, run in runs.items()}
         named = {name: dict(labels[name]) for name in runs}
         self.write("sweep.json", {**placed, "created": time.time(), "runs": named, "sizes": sizes})
 
