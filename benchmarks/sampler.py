@@ -186,7 +186,7 @@ def run(o: Options) -> dict[str, Any]:
     groups = [list(same) for _, same in itertools.groupby(cases, key=lambda s: (s.game, s.workers))]
     beside = len(groups[0]) > 1 and all(sampler_turns.fit(group) for group in groups)
     parts = sum(3 if net == "none" else 4 for net in o.nets) + beside * len(o.nets)
-    more = o.one_core * o.repeats * min(2, len(one_core.first_core()))
+    more = o.repeats * min(2, len(one_core.first_core())) if o.one_core else 0
     bar, results, turns = Bar(parts * o.repeats * len(cases) + more), [], []
     try:
         for group in groups:

@@ -151,6 +151,7 @@ def watched(process: subprocess.Popen, until=lambda: False) -> list[dict[str, tu
     return looks
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(hardware.allowed_cores()) < 2, reason="needs two cores")
 def test_runs_of_one_and_of_two_cores_in_one_sweep_and_resumed(tmp_path, capsys):
     sweep_of = (MIXED, "--gpus", "none", "--cores", ",".join(map(str, hardware.allowed_cores()[:2])))
