@@ -79,7 +79,8 @@ RECALL = (
 )
 
 
-@pytest.mark.parametrize(("lstm", "solved"), [(32, True), pytest.param(0, False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("lstm", "solved"), [(32, True), (0, False)])
 def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
     """The cue was shown 9 steps before the answer: 1 with an LSTM, by chance 0.25 without."""
     done = run(

@@ -91,6 +91,7 @@ def test_a_rank_that_hangs_is_named(tmp_path):
     assert gone(children)
 
 
+@pytest.mark.slow
 def test_max_restarts_brings_a_synchronous_run_back(tmp_path):
     folder = tmp_path / "run"
     args = ("train", "a2c", *CARTPOLE, "--env-steps", 40_000, "--checkpoint.interval", 2_000, "--ranks", 2)
@@ -254,6 +255,7 @@ def asynchronous_agent(folder, *args, **kwargs):
     return agent(free_port(), 0, folder, "--update", "async", *args, nodes=1, **kwargs)
 
 
+@pytest.mark.slow
 def test_asynchronous_ranks_of_one_torchrun_agent_train(tmp_path):
     """On one board: the steps of both are counted, and each has its own part of the checkpoint."""
     folder = tmp_path / "run"

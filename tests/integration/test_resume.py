@@ -134,6 +134,7 @@ def test_stopped_by_ctrl_c_and_resumed(uninterrupted, tmp_path):
     assert checkpoint_bytes(first) == checkpoint_bytes(folder)
 
 
+@pytest.mark.slow
 def test_a_longer_run_goes_on_in_the_same_file(tmp_path):
     folder = tmp_path / "run"
     args = (*GAMES["cartpole"], *SMALL, "--engine", "in-process", "--run-dir", folder)
@@ -149,9 +150,8 @@ def test_a_longer_run_goes_on_in_the_same_file(tmp_path):
     assert json.loads((folder / "config.json").read_text())["env_steps"] == 2000
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [("emulator", "ale"), pytest.param("ale", "emulator", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "other"), [("emulator", "ale"), ("ale", "emulator")])
 def test_resumed_on_the_other_backend(tmp_path, one, other):
     """The run is the same to the last number; it says once what plays it, and goes on with that."""
     pytest.importorskip("accel_rl.emulator._core")
