@@ -6,27 +6,12 @@ hyperthreads   a process on each of the core's two hyperthreads, together  (its 
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any
 
 from accel_rl.hardware import say_once, usable_cores
 from benchmarks.bare import Bare
 from benchmarks.interleave import Bar, interleave
-
-CPUS = Path("/sys/devices/system/cpu")
-
-
-def hyperthreads(core: int, cpus: Path = CPUS) -> tuple[int, ...]:
-    """The logical processors of one physical core, the given one first; it alone where the system does not say."""
-    try:
-        text = (cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()
-    except OSError:
-        return (core,)
-    found = set()
-    for part in text.split(","):
-        low, _, high = part.partition("-")
-        found |= set(range(int(low), int(high or low) + 1))
-    return (core, *sorted(found - {core}))
+from launch import machine
 
 
 def measure(
@@ -43,8 +28,9 @@ def measure(
 
 
 def first_core() -> tuple[int, ...]:
-    """The hyperthreads of the first core that may be used; says so once where it has a single one."""
-    threads = hyperthreads(min(usable_cores()))
+    """The hyperthreads of the first core that may be used, that one first; says so once where there is no other."""
+    core = min(usable_cores())
+    threads = (core, *(t for t in machine.hyperthreads(core) if t != core))
     if len(threads) == 1:
         say_once(f"core {threads[0]} has no second hyperthread: figure 2's dotted line is left out")
     return threads

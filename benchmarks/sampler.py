@@ -186,8 +186,8 @@ def run(o: Options) -> dict[str, Any]:
     groups = [list(same) for _, same in itertools.groupby(cases, key=lambda s: (s.game, s.workers))]
     beside = len(groups[0]) > 1 and all(sampler_turns.fit(group) for group in groups)
     parts = sum(3 if net == "none" else 4 for net in o.nets) + beside * len(o.nets)
-    more = o.repeats * min(2, len(one_core.first_core())) if o.one_core else 0
-    bar, results, turns = Bar(parts * o.repeats * len(cases) + more), [], []
+    threads = one_core.first_core() if o.one_core else ()
+    bar, results, turns = Bar((parts * len(cases) + min(2, len(threads))) * o.repeats), [], []
     try:
         for group in groups:
             bare = Bare(asdict(group[0].env()), cores_of(group[0].placement()))
@@ -203,7 +203,7 @@ def run(o: Options) -> dict[str, Any]:
             if beside:
                 turns += sampler_turns.in_turns(group, o.nets, o.seconds, o.repeats, bar, o.policy)
         env = asdict(cases[0].env())
-        alone = one_core.measure(env, one_core.first_core(), o.seconds, o.repeats, bar) if o.one_core else {}
+        alone = one_core.measure(env, threads, o.seconds, o.repeats, bar) if threads else {}
     finally:
         bar.close()
     return {"results": results, "in_turns": turns if beside else None, "one_core": alone}

@@ -23,11 +23,10 @@ from accel_rl.arguments import parse, positionals
 from accel_rl.counts import Count
 from accel_rl.errors import ConfigError, RunError, nearest
 from accel_rl.runners.trained_policy import check_policy
+from experiments.sampling_only import LEARNERS, SIMULATORS
 
 CORES = (1, 2, 4, 8, 16)  # of figure 2's curves
 PER_CORE = (2, 4, 8, 16, 32, 64)  # simulators; two groups need two
-SIMULATORS = (64, 128, 256, 512)  # of table 1
-RANKS = 8  # of table 1, one a GPU
 EXPERIMENTS = ("figure_2", "table_1")
 
 
@@ -37,7 +36,7 @@ class Options:
     """figure_2: where the network runs (the paper: a P100)."""
     gpus: str = ""
     """table_1: GPUs, such as 0,1,2,3. Default: none."""
-    ranks: Count = RANKS
+    ranks: Count = LEARNERS
     """table_1: learners."""
     scale: float = 1.0
     """Length of the measurements, and of the training before figure_2, as a share."""

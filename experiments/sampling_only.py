@@ -12,6 +12,10 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.optim.rules import Rule, make_rule
 from accel_rl.runners.trained_policy import check_policy, load_policy
 
+SIMULATORS = (64, 128, 256, 512)
+"""Table 1's rows: of all learners together."""
+LEARNERS = 8
+"""Of Table 1, one a GPU."""
 STEPS = 2_000_000
 """Env steps of a measurement: about a minute at the paper's speeds."""
 

@@ -87,13 +87,17 @@ def read(sys_folder: str = SYS) -> Machine:
 
 def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
     """(the hyperthreads of the core, its NUMA node); a system that does not say: the core alone, node 0."""
-    folder = Path(sys_folder) / "cpu" / f"cpu{core}"
+    cpus = Path(sys_folder) / "cpu"
+    node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
+    return hyperthreads(core, cpus), node
+
+
+def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
+    """The logical processors of the physical core that this one is of; it alone where the system does not say."""
     try:
-        siblings = tuple(numbers((folder / "topology" / "thread_siblings_list").read_text().strip()))
+        return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):
-        siblings = (core,)
-    node = next((int(p.name[4:]) for p in folder.glob("node[0-9]*")), 0)
-    return siblings, node
+        return (core,)
 
 
 def _gpus() -> dict[int, int]:

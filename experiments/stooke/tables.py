@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config import TrainConfig
-from experiments.sampling_only import sampling_only
+from experiments.sampling_only import LEARNERS, SIMULATORS, sampling_only
 from experiments.stooke.figures import variant
 from experiments.stooke.policy_gradients import a2c_ranks, a3c, appo, ppo_ranks
 from experiments.stooke.q_learning import async_dqn
@@ -13,10 +13,9 @@ from experiments.stooke.settings import together
 from launch.grid import Level, levels
 
 GPUS = (1, 2, 4, 8)
-LEARNERS = 8  # Table 1: one a GPU
 
 
-@levels({"simulators": (64, 128, 256, 512)}, {"mode": ("sync", "async")}, seeds=(0,))
+@levels({"simulators": SIMULATORS}, {"mode": ("sync", "async")}, seeds=(0,))
 def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
     """Samples/s of 8 learners that never learn, A3C-Net on Breakout. sync: all meet every five steps; async: each runs
     on its own. policy: a run whose agent acts; default: an untrained network, which takes as long."""

@@ -12,20 +12,24 @@ from accel_rl.hardware import allowed_cores
 from benchmarks import one_core, sampler
 from benchmarks.interleave import Bar
 from benchmarks.sampler_report import figure
+from launch import machine
 
 
 @pytest.mark.parametrize(
     ("text", "core", "found"), [("3", 3, (3,)), ("0,40\n", 0, (0, 40)), ("2-3", 3, (3, 2)), ("0,40", 40, (40, 0))]
 )
-def test_hyperthreads_of_a_core(tmp_path: Path, text: str, core: int, found: tuple[int, ...]) -> None:
+def test_hyperthreads_of_a_core(tmp_path: Path, monkeypatch, text: str, core: int, found: tuple[int, ...]) -> None:
     folder = tmp_path / f"cpu{core}" / "topology"
     folder.mkdir(parents=True)
     (folder / "thread_siblings_list").write_text(text)
-    assert one_core.hyperthreads(core, tmp_path) == found
+    of_core = machine.hyperthreads(core, tmp_path)
+    monkeypatch.setattr(machine, "hyperthreads", lambda core: of_core)
+    monkeypatch.setattr(one_core, "usable_cores", lambda: [core])
+    assert one_core.first_core() == found
 
 
 def test_a_system_that_does_not_say(tmp_path: Path) -> None:
-    assert one_core.hyperthreads(7, tmp_path) == (7,)
+    assert machine.hyperthreads(7, tmp_path) == (7,)
 
 
 def test_one_process_and_one_on_each_thread_take_turns() -> None:
