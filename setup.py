@@ -22,7 +22,7 @@ class OptionalBuild(build_ext):
 
 INSTEAD = {
     "accel_rl.emulator._core": "ale-py plays",
-    "accel_rl.ops._host": "torch draws from replays on the host, gathers frames and convolves them",
+    "accel_rl.kernels._native": "torch draws from replays on the host, gathers frames and convolves them",
 }
 emulator = Pybind11Extension(
     "accel_rl.emulator._core",
@@ -30,14 +30,18 @@ emulator = Pybind11Extension(
     cxx_std=17,
     extra_compile_args=["-O3", "-pthread"],
     extra_link_args=["-pthread"],
-    depends=[*map(str, Path("accel_rl/emulator").rglob("*.h")), "accel_rl/ops/address.h", "accel_rl/ops/wire.h"],
+    depends=[
+        *map(str, Path("accel_rl/emulator").rglob("*.h")),
+        "accel_rl/kernels/src/address.h",
+        "accel_rl/kernels/src/sampler/signal_cells.h",
+    ],
 )
 # no fused multiply-add: returns equal torch's bit for bit
 host = Pybind11Extension(
-    "accel_rl.ops._host",
-    ["accel_rl/ops/host.cpp"],
+    "accel_rl.kernels._native",
+    ["accel_rl/kernels/src/module.cpp"],
     cxx_std=17,
-    depends=[str(path) for path in Path("accel_rl/ops").glob("*.h")],
+    depends=[str(path) for path in Path("accel_rl/kernels/src").rglob("*.h")],
     extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
     extra_link_args=["-pthread"],
 )

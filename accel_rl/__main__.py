@@ -1,5 +1,5 @@
 import sys
 
-from accel_rl.cli import main
+from accel_rl.cli.main import main
 
 sys.exit(main())

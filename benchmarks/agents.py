@@ -7,10 +7,10 @@ from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.agents.random import RandomAgent
 from accel_rl.data.spec import EnvSpec
-from accel_rl.errors import ConfigError, nearest
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
 from accel_rl.runners.trained_policy import load_policy
+from accel_rl.system.errors import ConfigError, nearest
 
 NETS = ("none", "a3c", "dqn")
 NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}

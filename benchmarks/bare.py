@@ -79,7 +79,7 @@ def emulators(config: dict) -> Callable[[int], int]:
 
 
 def one(config: dict) -> None:
-    from accel_rl.hardware import pin
+    from accel_rl.system.hardware import pin
 
     pin([config["core"]])
     steps_of = {"E0": emulators(config), "E": environments(config)}

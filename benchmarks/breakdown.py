@@ -21,7 +21,7 @@ import psutil
 import torch
 
 from accel_rl.agents.base import Agent
-from accel_rl.samplers.alternating import Sampler
+from accel_rl.samplers.sampler import Sampler
 
 US = 1e6
 PARTS = ("emulation", "worker", "wake-ups", "inference", "copy", "server", "idle")

@@ -25,20 +25,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from accel_rl.errors import ConfigError
-from accel_rl.process import before_torch
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.process import before_torch
 
 before_torch()
 
 import torch  # noqa: E402
 
 from accel_rl import hardware  # noqa: E402
-from accel_rl.config import TrainConfig, default_config  # noqa: E402
-from accel_rl.counts import Count  # noqa: E402
+from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
 from accel_rl.runners.concurrent import Concurrent  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
-from accel_rl.samplers.worker_pool import WorkerPool  # noqa: E402
+from accel_rl.samplers.workers.pool import WorkerPool  # noqa: E402
+from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.program import program  # noqa: E402
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.counts import Count
 from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError, nearest
 from benchmarks.emulator_trace import chosen
 from benchmarks.peer_envs import EnvPool, Shape
 from benchmarks.program import program

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from accel_rl.counts import Count
 from accel_rl.emulator import games
 from accel_rl.emulator.atari import rom_path
 from accel_rl.emulator.games import modes
-from accel_rl.errors import ConfigError, nearest
-from accel_rl.hardware import usable_cores
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.hardware import usable_cores
 from benchmarks.emulator_pair import Outcome, Run, first_difference, trace
 from benchmarks.program import program
 

@@ -24,28 +24,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from accel_rl.arguments import parse
-from accel_rl.errors import ConfigError
-from accel_rl.hardware import allowed_cores, pin
-from accel_rl.process import before_torch
+from accel_rl.cli.arguments import parse
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import allowed_cores, pin
+from accel_rl.system.process import before_torch
 
 before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.config import TrainConfig, default_config  # noqa: E402
-from accel_rl.counts import Count  # noqa: E402
+from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
-from accel_rl.optim.all_reduce import AllReduce  # noqa: E402
-from accel_rl.optim.central import Central  # noqa: E402
+from accel_rl.distributed.all_reduce import AllReduce  # noqa: E402
+from accel_rl.distributed.central import Central  # noqa: E402
+from accel_rl.distributed.locked_chunk import LockedChunks  # noqa: E402
+from accel_rl.distributed.process_group import file_store  # noqa: E402
+from accel_rl.distributed.shared_reduce import SharedReduce  # noqa: E402
 from accel_rl.optim.flat import clip_by_norm_  # noqa: E402
-from accel_rl.optim.locked_chunk import LockedChunks  # noqa: E402
-from accel_rl.optim.process_group import file_store  # noqa: E402
-from accel_rl.optim.shared_reduce import SharedReduce  # noqa: E402
-from accel_rl.process import tune_torch  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
-from accel_rl.runners.synchronous import Synchronous, met  # noqa: E402
+from accel_rl.runners.ranks.synchronous import Synchronous, met  # noqa: E402
+from accel_rl.system.counts import Count  # noqa: E402
+from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import medians  # noqa: E402
 from benchmarks.program import program  # noqa: E402
 

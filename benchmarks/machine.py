@@ -5,8 +5,8 @@ import platform
 import time
 from typing import Any
 
-from accel_rl.hardware import allowed_cores, cgroup_cpus
 from accel_rl.runners.run_folder import versions
+from accel_rl.system.hardware import allowed_cores, cgroup_cpus
 
 
 def machine() -> dict[str, Any]:

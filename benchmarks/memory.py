@@ -5,8 +5,8 @@ from typing import Any
 
 import psutil
 
-from accel_rl.samplers.memory import bound
-from accel_rl.samplers.worker_pool import WorkerPool
+from accel_rl.samplers.memory_budget import bound
+from accel_rl.samplers.workers.pool import WorkerPool
 from benchmarks.ours import Ours
 
 MIB = 2**20

@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from accel_rl import hardware, process
 from accel_rl.agents.base import Agent
-from accel_rl.config import SamplerConfig, TrainConfig
+from accel_rl.config.settings import SamplerConfig, TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.sequential import RESETS
-from accel_rl.errors import ConfigError, nearest
-from accel_rl.hardware import Placement
 from accel_rl.runners.build import build_sampler, grouping_of, placed, resolve_device, stderr_log
-from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
-from accel_rl.samplers.worker_pool import WorkerPool
+from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.workers.pool import WorkerPool
+from accel_rl.system import hardware, process
+from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.hardware import Placement
 from benchmarks.breakdown import CpuTime
 
 

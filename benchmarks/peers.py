@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from accel_rl.errors import ConfigError, nearest
-from accel_rl.process import before_torch
+from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.process import before_torch
 
 before_torch()
 
@@ -22,7 +22,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from accel_rl.agents.base import Agent  # noqa: E402
-from accel_rl.counts import Count, OptionalCount  # noqa: E402
+from accel_rl.system.counts import Count, OptionalCount  # noqa: E402
 from benchmarks.agents import NAMES, check_net, make_agent  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.machine import machine  # noqa: E402

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accel_rl.arguments import parse
-from accel_rl.errors import ConfigError, RunError
+from accel_rl.cli.arguments import parse
+from accel_rl.system.errors import ConfigError, RunError
 from benchmarks.machine import machine
 
 Settings = TypeVar("Settings")

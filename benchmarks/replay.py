@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from accel_rl.errors import ConfigError, nearest
-from accel_rl.process import before_torch
+from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.process import before_torch
 
 before_torch()
 
@@ -28,13 +28,13 @@ import torch  # noqa: E402
 
 from accel_rl import hardware  # noqa: E402
 from accel_rl.algos.dqn import DQN, DQNConfig  # noqa: E402
-from accel_rl.counts import Count  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
-from accel_rl.optim.exchange import Local  # noqa: E402
+from accel_rl.distributed.gradient_sync import Local  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
 from accel_rl.replays.config import ReplayConfig  # noqa: E402
 from accel_rl.replays.returns import NStep  # noqa: E402
+from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.peer_replays import EPISODE, PEERS, STACK, H, PeerReplay, W, priorities  # noqa: E402
 from benchmarks.program import program  # noqa: E402

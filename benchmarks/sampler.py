@@ -26,14 +26,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl.errors import ConfigError
-from accel_rl.process import before_torch
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.process import before_torch
 
 before_torch()
 
-from accel_rl.counts import Count  # noqa: E402
 from accel_rl.runners.build import resolve_device  # noqa: E402
 from accel_rl.runners.trained_policy import check_policy  # noqa: E402
+from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks import breakdown, memory, one_core, sampler_turns  # noqa: E402
 from benchmarks.agents import check_net, make_agent  # noqa: E402
 from benchmarks.bare import Bare  # noqa: E402

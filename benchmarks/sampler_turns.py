@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from accel_rl.envs.make import make_spec
-from accel_rl.samplers.memory import bound
+from accel_rl.samplers.memory_budget import bound
 from benchmarks.agents import NAMES, make_agent
 from benchmarks.interleave import Bar, interleave, medians, ratio
 from benchmarks.ours import Ours, Setting

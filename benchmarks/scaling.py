@@ -29,12 +29,12 @@ from typing import Any
 
 import psutil
 
-from accel_rl import hardware
-from accel_rl.counts import Count
-from accel_rl.errors import ConfigError, RunError
-from accel_rl.optim.process_group import file_store
-from accel_rl.patience import Patience
-from accel_rl.process import before_torch, die_with_parent, tune_torch
+from accel_rl.distributed.process_group import file_store
+from accel_rl.system import hardware
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.patience import Patience
+from accel_rl.system.process import before_torch, die_with_parent, tune_torch
 from benchmarks.program import program
 
 STEPS = 50_000_000
@@ -204,12 +204,12 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     """A process of Table 1: five steps of its environments, again and again."""
     from dataclasses import replace
 
-    from accel_rl.config import default_config
+    from accel_rl.config.settings import default_config
     from accel_rl.envs.make import make_spec
-    from accel_rl.runners import ranks
     from accel_rl.runners.build import build_sampler, plan, resolve_device
     from accel_rl.runners.learner import Learner
-    from accel_rl.runners.synchronous import met
+    from accel_rl.runners.ranks import sync_launcher as ranks
+    from accel_rl.runners.ranks.synchronous import met
 
     die_with_parent(setup["parent"])
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")

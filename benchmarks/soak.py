@@ -19,18 +19,18 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from accel_rl.errors import ConfigError
-from accel_rl.process import before_torch
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.process import before_torch
 
 before_torch()
 
 import psutil  # noqa: E402
 import torch  # noqa: E402
 
-from accel_rl.counts import Count, OptionalCount  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.metrics.progress import ProgressDisplay  # noqa: E402
-from accel_rl.samplers.worker_pool import WorkerPool  # noqa: E402
+from accel_rl.samplers.workers.pool import WorkerPool  # noqa: E402
+from accel_rl.system.counts import Count, OptionalCount  # noqa: E402
 from benchmarks.agents import check_net, make_agent  # noqa: E402
 from benchmarks.ours import Ours, Setting  # noqa: E402
 from benchmarks.program import program  # noqa: E402

@@ -29,19 +29,19 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from accel_rl.errors import ConfigError, nearest
-from accel_rl.process import before_torch
+from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.process import before_torch
 
 before_torch()
 
 import torch  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from accel_rl.config import TrainConfig, default_config  # noqa: E402
-from accel_rl.counts import Count  # noqa: E402
+from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
 from accel_rl.models.precision import Precision, multiplies_bfloat16, multiplying_in  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
+from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks import breakdown, sb3  # noqa: E402
 from benchmarks.bare import Bare  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402

@@ -14,11 +14,11 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from accel_rl.arguments import parse, stdout
-from accel_rl.errors import ConfigError
+from accel_rl.cli.arguments import parse, stdout
 from accel_rl.report import families
 from accel_rl.report.papers import daley_hours
 from accel_rl.report.runs import flat
+from accel_rl.system.errors import ConfigError
 from launch.grid import Member, find_grid
 
 EXPERIMENTS = (

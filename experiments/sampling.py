@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_rl import hardware
-from accel_rl.arguments import parse, positionals
-from accel_rl.counts import Count
-from accel_rl.errors import ConfigError, RunError, nearest
+from accel_rl.cli.arguments import parse, positionals
 from accel_rl.runners.trained_policy import check_policy
+from accel_rl.system import hardware
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError, RunError, nearest
 from experiments.sampling_only import LEARNERS, SIMULATORS
 
 CORES = (1, 2, 4, 8, 16)  # of figure 2's curves

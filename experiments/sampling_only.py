@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.algos.base import Loss
 from accel_rl.algos.policy_gradient import PolicyGradient, PolicyGradientConfig
-from accel_rl.config import TrainConfig, default_config
+from accel_rl.config.settings import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.optim.rules import Rule, make_rule
+from accel_rl.optim.optimizers import Rule, make_rule
 from accel_rl.runners.trained_policy import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)

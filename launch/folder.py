@@ -17,10 +17,10 @@ from typing import Any
 
 import psutil
 
-from accel_rl.config import TrainConfig
-from accel_rl.errors import ConfigError
-from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.settings import TrainConfig
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError
 from launch.plan import Run
 
 LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 
 
 @dataclass(frozen=True)

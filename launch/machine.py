@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl import hardware
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError, nearest
 
 SYS = "/sys/devices/system"
 

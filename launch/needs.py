@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from accel_rl.config import TrainConfig
+from accel_rl.config.settings import TrainConfig
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from accel_rl.config import TrainConfig
-from accel_rl.counts import Count, OptionalCount
-from accel_rl.errors import ConfigError
+from accel_rl.config.settings import TrainConfig
+from accel_rl.system.counts import Count, OptionalCount
+from accel_rl.system.errors import ConfigError
 from launch.machine import numbers
 from launch.needs import Needs, Size, counted
 

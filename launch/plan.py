@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from accel_rl.config import TrainConfig
-from accel_rl.errors import ConfigError
+from accel_rl.config.settings import TrainConfig
+from accel_rl.system.errors import ConfigError
 from launch.grid import Grid
 from launch.layout import Layout
 from launch.needs import Needs, Size, counted

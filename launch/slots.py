@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 from launch.machine import Machine, ranges
 
 X = TypeVar("X")

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from accel_rl.arguments import stdout
-from accel_rl.errors import ConfigError
+from accel_rl.cli.arguments import stdout
+from accel_rl.system.errors import ConfigError
 from launch.folder import SweepFolder
 from launch.needs import Needs, Size, counted
 from launch.placing import size_of

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from accel_rl.arguments import parse, positionals, stdout
-from accel_rl.counts import Count
-from accel_rl.errors import ConfigError, RunError, show_warning
-from accel_rl.process import before_torch
+from accel_rl.cli.arguments import parse, positionals, stdout
 from accel_rl.runners.build import plan
 from accel_rl.runners.signals import StopRequest
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError, RunError, show_warning
+from accel_rl.system.process import before_torch
 from launch.feeder import Feeder
 from launch.folder import SweepFolder
 from launch.grid import Grid, find_grid, overridden

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch.nn.modules.module
 from torch import Tensor, nn
 
-from accel_rl.data.memory import Memory
+from accel_rl.data.rnn_state import Memory
 
 
 class Agent(Protocol):

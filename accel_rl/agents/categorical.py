@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.agents.base import unchanged
-from accel_rl.data.memory import Memory
-from accel_rl.ops.policy_gradient import choose, log_prob
+from accel_rl.data.rnn_state import Memory
+from accel_rl.kernels.actions import sample_categorical
+from accel_rl.ops.policy_gradient import log_prob
 
 
 class CategoricalPolicyAgent:
@@ -39,7 +40,7 @@ class CategoricalPolicyAgent:
             action = logits.argmax(-1)
             chosen = log_prob(logits, action)
         else:
-            action, chosen = choose(logits, uniform)
+            action, chosen = sample_categorical(logits, uniform)
         return action, {"value": value, "log_prob": chosen}
 
     def recordable(self) -> Hashable | None:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import unchanged
-from accel_rl.data.memory import Memory
+from accel_rl.data.rnn_state import Memory
+from accel_rl.kernels.actions import epsilon_greedy
 from accel_rl.models.q_network import QNetwork
-from accel_rl.ops import host
+from accel_rl.ops.q_learning import uniform_action
 
 
 class EpsilonGreedyAgent:
@@ -53,22 +54,14 @@ class EpsilonGreedyAgent:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """obs [N, ...], uniform [N] of the environments b -> (action [N], nothing)."""
         if not self.observes:
-            return self._any(uniform), {}
+            return uniform_action(uniform, self.model.n_actions), {}
         assert obs is not None
         if self.model.noisy and self.explores:
             self.model.resample(_noise(uniform))
         q = self.model.q(obs, noise=self.explores)
         self._each = self._each.to(q.device)
         epsilon = self._each[b] if self._each.dim() else self._each
-        action = host.epsilon_greedy(q, uniform, epsilon)
-        if action is not None:
-            return action, {}
-        best = q.argmax(-1)
-        # the same number tells whether to explore and, stretched to [0, 1), where
-        return torch.where(uniform < epsilon, self._any(uniform / epsilon), best), {}
-
-    def _any(self, uniform: Tensor) -> Tensor:
-        return (uniform * self.model.n_actions).long().clamp_(max=self.model.n_actions - 1)
+        return epsilon_greedy(q, uniform, epsilon), {}
 
     def recordable(self) -> Hashable | None:
         plain = not self.model.noisy and unchanged(self, EpsilonGreedyAgent)

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from accel_rl.data.memory import Memory
+from accel_rl.data.rnn_state import Memory
 
 
 class RandomAgent:

@@ -9,7 +9,7 @@ from typing import Literal
 from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
-from accel_rl.optim.rules import Rule, RuleName, make_rule
+from accel_rl.optim.optimizers import Rule, RuleName, make_rule
 
 
 @dataclass(frozen=True)

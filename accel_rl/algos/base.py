@@ -11,9 +11,9 @@ from torch import Tensor
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.errors import ConfigError
-from accel_rl.optim.peers import ALONE, Peers
-from accel_rl.optim.rules import Rule
+from accel_rl.distributed.communicator import ALONE, Peers
+from accel_rl.optim.optimizers import Rule
+from accel_rl.system.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
 from accel_rl.ops.q_learning import chosen
-from accel_rl.optim.rules import Rule, RuleName, is_adam, make_rule
+from accel_rl.optim.optimizers import Rule, RuleName, is_adam, make_rule
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
-from accel_rl.counts import Count
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import chosen, double_q_target, huber
-from accel_rl.optim.rules import Rule, RuleName, make_rule
+from accel_rl.optim.optimizers import Rule, RuleName, make_rule
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.returns import NStep
+from accel_rl.system.counts import Count
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
-from accel_rl.data.memory import Memory
+from accel_rl.data.rnn_state import Memory
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic

@@ -8,9 +8,9 @@ import torch
 
 from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
+from accel_rl.distributed.communicator import ALONE, Peers
 from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
-from accel_rl.optim.peers import ALONE, Peers
-from accel_rl.optim.rules import AdamName, Rule, make_rule
+from accel_rl.optim.optimizers import AdamName, Rule, make_rule
 
 
 @dataclass(frozen=True)

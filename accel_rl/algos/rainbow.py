@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from accel_rl.algos.c51 import C51, C51Config
-from accel_rl.counts import Count
 from accel_rl.replays.config import ReplayConfig
+from accel_rl.system.counts import Count
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.data.kept import KeptOutputs
-from accel_rl.data.memory import Memory
+from accel_rl.data.rnn_state import Memory
 from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.ops.frames import gather_stacks, window_stacks
+from accel_rl.kernels.activation_cache import KeptOutputs
+from accel_rl.kernels.frames import gather_stacks, window_stacks
 
 
 @dataclass(slots=True)

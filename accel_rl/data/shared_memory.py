@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.errors import ConfigError, RunError
+from accel_rl.system.errors import ConfigError, RunError
 
 _ALIGN = 4096
 

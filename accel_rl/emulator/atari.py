@@ -14,7 +14,7 @@ import numpy as np
 
 from accel_rl.emulator import palette
 from accel_rl.emulator.games import cartridge, games, modes, settings, steps
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 
 
 @functools.cache

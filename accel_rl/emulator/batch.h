@@ -5,8 +5,8 @@
 #include <chrono>
 #include <vector>
 
-#include "../ops/wire.h"
-#include "agent.h"
+#include "../kernels/src/sampler/signal_cells.h"
+#include "env_core.h"
 #include "arrays.h"
 
 namespace accel {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "core/fast_frame.h"
+#include "core/fast/frame.h"
 #include "core/progress.h"
 #include "stretch_x86.h"
 

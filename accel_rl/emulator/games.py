@@ -21,7 +21,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError, nearest
 
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")

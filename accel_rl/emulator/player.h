@@ -6,7 +6,7 @@
 // The rules are those of ale-py 0.12.1's AtariVectorEnv, found by playing it. One is not: where an episode ends, the peer
 // never takes the last screen and shows older ones; here the last screen is shown.
 #pragma once
-#include "agent.h"
+#include "env_core.h"
 
 namespace accel {
 

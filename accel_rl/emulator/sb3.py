@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
 from accel_rl.emulator.vector_env import VectorEnv
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 
 
 class SB3VecEnv(VecEnv):

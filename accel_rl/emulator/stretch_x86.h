@@ -6,7 +6,7 @@
 //
 // Elsewhere, and on older processors, the portable one serves.
 #pragma once
-#include "core/fast_tia.h"
+#include "core/fast/tia.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

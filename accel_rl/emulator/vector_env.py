@@ -24,10 +24,10 @@ from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
 from gymnasium.vector.utils import batch_space
 
 from accel_rl.emulator import palette
-from accel_rl.emulator.agent import make_agent
 from accel_rl.emulator.atari import core
+from accel_rl.emulator.env_core import make_agent
 from accel_rl.emulator.games import games
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError, nearest
 
 SIDE = 84
 INFO = ("env_id", "lives", "frame_number", "episode_frame_number")

@@ -11,7 +11,7 @@ from accel_rl.envs.games import INEXACT_RESTORE, check_game
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 
 ALE_PY = version("ale-py")
 

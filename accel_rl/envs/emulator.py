@@ -14,8 +14,8 @@ from ale_py import Action
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 from accel_rl.emulator import palette
-from accel_rl.emulator.agent import make_agent, step_agents
 from accel_rl.emulator.atari import core
+from accel_rl.emulator.env_core import make_agent, step_agents
 from accel_rl.emulator.games import games, modes
 from accel_rl.envs.base import Env, Rounds, episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
@@ -23,7 +23,7 @@ from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:

@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError, nearest
 
 # ale-py 0.12.1 ships 108 games; its single-player loadROM refuses (and stops the process at) combat, joust,
 # maze_craze and warlords.

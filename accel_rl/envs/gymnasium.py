@@ -11,7 +11,7 @@ import numpy as np
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.base import episode_rng
 from accel_rl.envs.state import pack, unpack
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError, nearest
 
 
 class GymnasiumEnv:

@@ -11,8 +11,8 @@ from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
-from accel_rl.errors import ConfigError, nearest
-from accel_rl.hardware import say_once
+from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.hardware import say_once
 
 BACKENDS = ("auto", "ale", "emulator")
 UNNAMED = {"backend": "ale"}  # what played the runs whose settings do not name a backend

@@ -16,7 +16,7 @@ import numpy as np
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.state import pack, unpack
-from accel_rl.errors import RunError
+from accel_rl.system.errors import RunError
 
 RAM = 128  # bytes
 KINDS = {"emulator": "emulator", "ale": "atari"}  # a backend's states, as they call themselves

@@ -9,7 +9,7 @@ from accel_rl.data.step import Step
 from accel_rl.envs.base import Env, Rounds
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.state import pack, unpack
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError, nearest
 
 RESETS = ("immediate", "wait", "swap", "cached")
 _SKIPPED = (0.0, False, False, False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError, nearest
 
 Column = tuple[np.ndarray, np.ndarray]  # x and y
 MINUTES = "minutes"  # a column of none of the files: wall_s / 60

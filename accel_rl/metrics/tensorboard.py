@@ -4,8 +4,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from accel_rl.errors import ConfigError
 from accel_rl.metrics.sinks import Row, Sink
+from accel_rl.system.errors import ConfigError
 
 INSTALL = "pip install 'accel_rl[tensorboard]'"
 

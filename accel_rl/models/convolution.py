@@ -7,14 +7,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accel_rl.data.kept import Place, place
+from accel_rl.kernels.activation_cache import Place, place
+from accel_rl.kernels.conv_bf16_amx import has_tile_layer, tile_layer
+from accel_rl.kernels.conv_f32_winograd import float_layer, has_float_layer
+from accel_rl.kernels.conv_u8 import first_layer, has_first_layer
+from accel_rl.kernels.elementwise import relu_
+from accel_rl.kernels.pictures import channels_last
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Linear
 from accel_rl.models.precision import input_dtype, wide
-from accel_rl.ops.first_layer import first_layer, has_first_layer
-from accel_rl.ops.float_layer import float_layer, has_float_layer
-from accel_rl.ops.host import channels_last, relu_
-from accel_rl.ops.tile_layer import has_tile_layer, tile_layer
 
 
 class ReLUConv2d(nn.Conv2d):

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from accel_rl.data.kept import Place, place
-from accel_rl.ops.wide_layer import wide_layer
+from accel_rl.kernels.activation_cache import Place, place
+from accel_rl.kernels.linear_small_batch import wide_layer
 
 FEW = range(16, 48)
 """Where `wide_layer` is not compiled: rows for which x W' takes a CPU's library up to half as long again as W x'. Fewer

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from accel_rl.hardware import say_once
+from accel_rl.system.hardware import say_once
 
 Precision = Literal["float32", "bfloat16"]
 CPUINFO = Path("/proc/cpuinfo")

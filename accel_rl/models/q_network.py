@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
+from accel_rl.kernels.elementwise import relu_
 from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Head, Linear
@@ -13,7 +14,6 @@ from accel_rl.models.mlp import MLP
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.precision import in_full, wide
 from accel_rl.ops.categorical import expectation
-from accel_rl.ops.host import relu_
 from accel_rl.ops.q_learning import dueling
 
 VECTOR_HIDDEN = 128

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from accel_rl.ops import host
-
 
 def log_prob(logits: Tensor, action: Tensor) -> Tensor:
     """log pi(a | s). logits [..., A]; action [...] int64 -> [...]."""
@@ -54,15 +52,6 @@ def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: 
     """max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2), as in the first PPO codes. All [...]; no 1/2."""
     near = old_value + (value - old_value).clamp(-clip, clip)
     return torch.maximum((value - target).square(), (near - target).square())
-
-
-def choose(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw actions. logits [N, A]; uniform [N] in [0, 1) -> (action [N] int64, log pi(action) [N])."""
-    chosen = host.choose(logits, uniform)
-    if chosen is None:
-        action = sample_categorical(logits, uniform)
-        chosen = action, log_prob(logits, action)
-    return chosen
 
 
 def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:

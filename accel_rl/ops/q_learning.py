@@ -37,3 +37,17 @@ def huber(error: Tensor, delta: float) -> Tensor:
 def dueling(value: Tensor, advantage: Tensor) -> Tensor:
     """V + A - mean_a A, Wang et al. 2016 (arXiv:1511.06581) eq. 9. value [N, 1, ...], advantage [N, A, ...]."""
     return value + advantage - advantage.mean(1, keepdim=True)
+
+
+def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
+    """A uniform-random action from a uniform number. uniform [...] in [0, 1) -> [...] int64."""
+    return (uniform * n_actions).long().clamp_(max=n_actions - 1)
+
+
+def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
+    """A uniform-random action with probability epsilon, else the first action of the highest value.
+
+    q [N, A]; uniform [N] in [0, 1); epsilon [N] or [] -> action [N] int64. One number decides both whether to explore
+    (uniform < epsilon) and, stretched to [0, 1), which action to take.
+    """
+    return torch.where(uniform < epsilon, uniform_action(uniform / epsilon, q.shape[-1]), q.argmax(-1))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from accel_rl.ops.host import l2_norm
+from accel_rl.kernels.sums import l2_norm
 
 
 class FlatParameters:

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.ops import host
-from accel_rl.optim.peers import ALONE, Peers
+from accel_rl.distributed.communicator import ALONE, Peers
+from accel_rl.kernels import native
 from accel_rl.replays.ring import FrameRing
 from accel_rl.replays.sum_tree import SumTree
 
@@ -32,7 +32,7 @@ class Prioritized:
         self.tree = SumTree(ring.L * ring.B, ring.device)
         self.highest = torch.ones((), device=ring.device)  # priority^alpha, of all so far
         self._generator = torch.Generator(ring.device).manual_seed(seed)
-        module = host.compiled() if ring.host is not None else None
+        module = native.compiled() if ring.host is not None else None
         self._host = module.HostSums(ring.host, [level.data_ptr() for level in self.tree.levels]) if module else None
 
     def appended(self, before: tuple[int, int]) -> None:

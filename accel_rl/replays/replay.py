@@ -7,7 +7,7 @@ from torch import Tensor
 
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
-from accel_rl.optim.peers import Peers
+from accel_rl.distributed.communicator import Peers
 from accel_rl.replays.history import History
 from accel_rl.replays.ring import FrameRing
 

@@ -16,9 +16,9 @@ from torch import Tensor
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.ops import host
+from accel_rl.kernels import native
 from accel_rl.replays.final_frames import NONE, FinalFrames
-from accel_rl.replays.memory import zeros
+from accel_rl.replays.huge_pages import zeros
 from accel_rl.replays.returns import NStep
 
 TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # bits of `flags`
@@ -54,7 +54,7 @@ class FrameRing:
 
     def _compiled(self) -> Any | None:
         """The ring as the extension sees it, None where it was not built."""
-        if (module := host.compiled()) is None:
+        if (module := native.compiled()) is None:
             return None
         frame, arrays = self.frames[0].nbytes, (self.frames, self.age, self.action, self.reward, self.flags, self.final)
         return module.HostRing(

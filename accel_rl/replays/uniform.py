@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.optim.peers import ALONE, Peers
+from accel_rl.distributed.communicator import ALONE, Peers
 from accel_rl.replays.ring import FrameRing
 
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from accel_rl.counts import Count
 from accel_rl.envs.games import ATARI_49
 from accel_rl.report import families
 from accel_rl.report.aggregates import Matrices
@@ -19,6 +18,7 @@ from accel_rl.report.scores import scores_table
 from accel_rl.report.sections import aggregates, learning_curves, norms_of_layers, paper_tables, secondary_learners
 from accel_rl.report.table import Table
 from accel_rl.report.throughput import throughput_table
+from accel_rl.system.counts import Count
 
 MOST_NOTES = 10  # of one kind
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.errors import ConfigError, nearest
 from accel_rl.metrics.plot import read_columns
 from accel_rl.report import families
 from accel_rl.report.papers import daley_name
 from accel_rl.report.run import Run, no_column
+from accel_rl.system.errors import ConfigError, nearest
 
 DEPTH = 2  # folders below the given one in which runs are looked for: a sweep's, or a folder of sweeps
 APART = ("seed", "run_dir", "wandb", "wandb_project", "env.game", "env.id", "sampler.cores", "strict")

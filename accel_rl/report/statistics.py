@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel_rl.errors import ConfigError
 from accel_rl.report.papers import percent, published
 from accel_rl.report.run import Run
+from accel_rl.system.errors import ConfigError
 
 INSTALL = "pip install 'accel_rl[report]'"
 TAUS = np.linspace(0.0, 2.0, 41)

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from accel_rl import hardware
-from accel_rl.config import TrainConfig, find_algorithm
+from accel_rl.config.settings import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.games import unclean_reset
 from accel_rl.envs.make import EnvConfig
-from accel_rl.errors import ConfigError
-from accel_rl.hardware import Placement
-from accel_rl.samplers.alternating import Engine, Sampler
 from accel_rl.samplers.grouping import Grouping, most_workers
 from accel_rl.samplers.in_process import InProcessEngine
-from accel_rl.samplers.server_threads import ServerThreads
-from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
+from accel_rl.samplers.inference.threads import ServerThreads
+from accel_rl.samplers.sampler import Engine, Sampler
+from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import Placement
 
 # Workers that share their cores with the action server give way to it: all of them wait for it. More than this gains
 # little, and other programs at nice 0 would leave the workers nothing.

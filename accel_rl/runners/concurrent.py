@@ -20,10 +20,10 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from accel_rl.algos.dqn import DQN
 from accel_rl.data.rollout import Rollout
-from accel_rl.hardware import pin
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.schedule import named, with_names
-from accel_rl.samplers.alternating import Sampler
+from accel_rl.samplers.sampler import Sampler
+from accel_rl.system.hardware import pin
 
 LOOK_S = 0.2  # how often who waits for the trainer looks whether the run is to end
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from accel_rl.agents.base import Agent
-from accel_rl.config import TrainConfig
+from accel_rl.config.settings import TrainConfig
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.hardware import Placement
 from accel_rl.runners.build import build_sampler, groups_of
 from accel_rl.samplers.episodes import Episode
 from accel_rl.samplers.grouping import Grouping, most_workers
+from accel_rl.system.hardware import Placement
 
 CHUNK = 16  # steps between looks at who is done
 STEPS_EACH = 500  # a small budget is not spread over more environments than this gives

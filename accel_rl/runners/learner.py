@@ -7,11 +7,11 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
-from accel_rl.config import TrainConfig, find_algorithm
+from accel_rl.config.settings import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import multiplying_in
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.membership import SINGLE, Membership
+from accel_rl.runners.ranks.context import SINGLE, Membership
 
 
 class Learner:

@@ -6,7 +6,7 @@ from threading import Condition, Lock
 from typing import Any
 
 from accel_rl.agents.base import Agent
-from accel_rl.optim.locked_chunk import LockedChunks
+from accel_rl.distributed.locked_chunk import LockedChunks
 
 
 class PullingAgent:

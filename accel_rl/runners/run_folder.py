@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config import TrainConfig
-from accel_rl.errors import ConfigError
+from accel_rl.config.settings import TrainConfig
+from accel_rl.system.errors import ConfigError
 from accel_rl.version import __version__
 
 _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "tyro", "wandb")

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.membership import SINGLE, Membership
-from accel_rl.samplers.alternating import Sampler
+from accel_rl.runners.ranks.context import SINGLE, Membership
+from accel_rl.samplers.sampler import Sampler
 
 
 class Schedule(Protocol):

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch.nn.utils import vector_to_parameters
 
-from accel_rl.errors import ConfigError
-from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.system.errors import ConfigError
 
 
 def check_policy(flag: str, run: str) -> None:

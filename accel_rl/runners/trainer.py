@@ -7,26 +7,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from accel_rl import hardware, process
 from accel_rl.agents.base import Agent
-from accel_rl.config import TrainConfig
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.settings import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import make_spec
-from accel_rl.errors import RunError
 from accel_rl.metrics.progress import ProgressDisplay, Silent
 from accel_rl.metrics.recorder import Recorder, episode_metrics
 from accel_rl.metrics.sinks import CsvSink, Row, Sink
 from accel_rl.metrics.tensorboard import tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
 from accel_rl.runners.build import build_sampler, plan, resolve_device
-from accel_rl.runners.checkpoint import Checkpoints
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.evaluation import Evaluation, evaluate
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.membership import SINGLE, Membership
+from accel_rl.runners.ranks.context import SINGLE, Membership
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.signals import StopRequest
+from accel_rl.system import hardware, process
+from accel_rl.system.errors import RunError
 
 # streams of randomness that follow from the run's seed
 _SAMPLER, _MODEL, _EVALUATION, _SECONDARY, _RANK = range(5)

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 
 from accel_rl.agents.base import Agent
-from accel_rl.config import TrainConfig
-from accel_rl.data.memory import Memory
+from accel_rl.config.settings import TrainConfig
+from accel_rl.data.rnn_state import Memory
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.envs.ale import AtariEnv
-from accel_rl.errors import ConfigError
-from accel_rl.hardware import say_once
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import say_once
 
 FPS = 60 / 4  # an agent step holds its action for 4 frames of 1/60 s
 INSTALL = "pip install 'accel_rl[video]'"

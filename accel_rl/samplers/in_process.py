@@ -8,7 +8,7 @@ from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_batch
 from accel_rl.samplers.grouping import Grouping, env_seed
-from accel_rl.samplers.stepper import BUFFERS, GroupStepper
+from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
 
 
 class InProcessEngine:

@@ -4,8 +4,8 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
+from accel_rl.distributed.gradient_sync import Local
 from accel_rl.ops.policy_gradient import log_prob
-from accel_rl.optim.exchange import Local
 
 T, B, S = 5, 6, 4
 SPEC = EnvSpec("test", (104, 80), "uint8", 4, S)

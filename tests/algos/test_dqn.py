@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
-from accel_rl.errors import ConfigError
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.replays.config import ReplayConfig
+from accel_rl.system.errors import ConfigError
 from experiments import stooke
 from tests.algos import made_up
 

@@ -8,9 +8,9 @@ from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.sampler import Sampler
 from tests.algos.made_up import update
 
 ENV = EnvConfig(id="experiments.recall:make")

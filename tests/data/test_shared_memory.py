@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from accel_rl.data.shared_memory import SharedArrays, _available_bytes, address, open_at
-from accel_rl.errors import ConfigError, RunError
+from accel_rl.system.errors import ConfigError, RunError
 
 LAYOUT = {"a": ("float32", (3, 5)), "flag": ("bool", (7,)), "frames": ("uint8", (2, 3, 4)), "one": ("int64", ())}
 

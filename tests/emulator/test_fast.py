@@ -7,7 +7,7 @@ pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator
-from accel_rl.emulator.agent import make_agent, step_agents
+from accel_rl.emulator.env_core import make_agent, step_agents
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.preprocess import make_preprocessor
 

@@ -8,7 +8,7 @@ pytest.importorskip("stable_baselines3")
 
 from accel_rl.emulator import VectorEnv
 from accel_rl.emulator.sb3 import SB3VecEnv
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 
 
 def make(**settings) -> SB3VecEnv:

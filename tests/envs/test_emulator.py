@@ -16,9 +16,9 @@ from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
 from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec
 from accel_rl.envs.sequential import RESETS
-from accel_rl.errors import ConfigError
-from accel_rl.samplers.bell import Bell
-from accel_rl.samplers.stepper import BUFFERS, GroupStepper
+from accel_rl.samplers.workers.event_fd import Bell
+from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
+from accel_rl.system.errors import ConfigError
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 
@@ -148,7 +148,7 @@ def test_without_the_extension_auto_is_ale_and_says_so_once(monkeypatch) -> None
         raise ConfigError("the emulator is not built")
 
     monkeypatch.setattr("accel_rl.emulator.atari.core", missing)
-    monkeypatch.setattr("accel_rl.hardware._said", set())
+    monkeypatch.setattr("accel_rl.system.hardware._said", set())
     with pytest.warns(UserWarning, match="not built; until then Atari is played by ale-py") as said:
         assert [EnvConfig(game="pong").resolved().backend for _ in range(3)] == ["ale"] * 3
     assert len(said) == 1

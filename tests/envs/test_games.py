@@ -15,7 +15,7 @@ from accel_rl.envs.games import (
     unclean_resets,
 )
 from accel_rl.envs.make import EnvConfig, make_env
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 
 
 def test_lists() -> None:

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from accel_rl.data.step import Step
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 
 
 class Toy(gymnasium.Env):

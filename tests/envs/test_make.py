@@ -10,7 +10,7 @@ import pytest
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.envs.protocols import OVERRIDES, PROTOCOLS, resolve
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 
 
 def test_every_protocol_field_is_an_override() -> None:

@@ -13,7 +13,7 @@ from accel_rl.envs.make import EnvConfig, check_switch, make_batch, make_env, pl
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.sequential import RESETS, SequentialEnv
 from accel_rl.envs.state import pack, unpack
-from accel_rl.errors import ConfigError, RunError
+from accel_rl.system.errors import ConfigError, RunError
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from accel_rl.cli import main
-from accel_rl.config import TrainConfig
-from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.cli.main import main
+from accel_rl.config.settings import TrainConfig
 from experiments import cpu, cule, daley, sampling, sampling_only, stooke
 from launch.grid import find_grid
 from launch.settings import scaled
@@ -133,7 +133,7 @@ def test_the_fourteen_variants_are_table_1s():
 
 
 def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
-    from accel_rl.arguments import parse
+    from accel_rl.cli.arguments import parse
     from benchmarks.sampler import Options
 
     o = parse(Options, sampling.figure_2(sampling.Options(scale=0.5, workers=(1, 2)), "somewhere"), "", "")
@@ -150,7 +150,7 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
 
 def test_table_1_is_measured_with_a_barrier_and_without():
     """By ranks, which meet every five steps where they are synchronous; one process alone has nothing to meet."""
-    from accel_rl.arguments import parse
+    from accel_rl.cli.arguments import parse
     from benchmarks.scaling import Options, cases
 
     o = parse(Options, sampling.table_1(sampling.Options(scale=0.1)), "", "")

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from accel_rl.cli import main
+from accel_rl.cli.main import main
 from experiments import norms, stooke
 from tests.integration.runs import run
 from tests.report.dummies import write_run

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from accel_rl.config import TrainConfig
+from accel_rl.config.settings import TrainConfig
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from tests.golden.runs import RANKS, RUNS, UPDATES

@@ -76,4 +76,4 @@ def kill(process: subprocess.Popen, number: signal.Signals = signal.SIGKILL) -> 
 
 
 def workers(pid: int) -> list[psutil.Process]:
-    return [c for c in psutil.Process(pid).children() if "accel_rl.samplers.worker" in c.cmdline()]
+    return [c for c in psutil.Process(pid).children() if "accel_rl.samplers.workers.worker" in c.cmdline()]

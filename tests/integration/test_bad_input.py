@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from accel_rl.cli import main
+from accel_rl.cli.main import main
 from tests.integration.runs import checkpoint_bytes, run
 
 PONG = ["train", "a2c", "--game", "pong"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from tests.integration.runs import rows, run
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from tests.integration.runs import kill, progressed, rows, run, start, wait_for, workers
 
 LONG = (

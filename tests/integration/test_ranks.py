@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from accel_rl.runners.checkpoint import Checkpoints
+from accel_rl.checkpoints.checkpoint import Checkpoints
 from tests.integration.runs import checkpoint_bytes, kill, progressed, rows, run, start, wait_for
 
 CARTPOLE = (
@@ -24,7 +24,7 @@ LONG = (*CARTPOLE, "--env-steps", 10_000_000, "--checkpoint.interval", 2_000)
 
 def ranks_of(pid):
     """Processes of the ranks, by rank."""
-    found = [c for c in psutil.Process(pid).children() if "accel_rl.runners.rank" in c.cmdline()]
+    found = [c for c in psutil.Process(pid).children() if "accel_rl.runners.ranks.rank" in c.cmdline()]
     return sorted(found, key=lambda c: json.loads(c.cmdline()[-1])["rank"])
 
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from accel_rl.runners.checkpoint import Checkpoints, load
-from accel_rl.runners.state_tree import encode
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.checkpoints.state_tree import encode
 from tests.integration.runs import (
     assert_equal_runs,
     checkpoint_bytes,

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config import TrainConfig, default_config
-from accel_rl.errors import ConfigError
+from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.system.errors import ConfigError
 from experiments import daley, stooke
 from launch.grid import Grid, Level, find_grid, grid, overridden
 from launch.needs import Needs, needs_of

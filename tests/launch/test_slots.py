@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl import hardware
-from accel_rl.config import default_config
-from accel_rl.errors import ConfigError
-from accel_rl.hardware import share_of_cores
-from accel_rl.runners import ranks as ranks_of
+from accel_rl.config.settings import default_config
+from accel_rl.runners.ranks import sync_launcher as ranks_of
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import share_of_cores
 from launch.machine import Machine, Node, load, numbers, ranges, read
 from launch.slots import describe, plan, unused
 

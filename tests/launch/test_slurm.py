@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from accel_rl.errors import ConfigError
+from accel_rl.system.errors import ConfigError
 from launch import slurm, sweep
 from launch.folder import SweepFolder
 from launch.grid import find_grid

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel_rl import hardware
-from accel_rl.errors import ConfigError
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
 from launch import machine, sweep
 from launch.child import main as child
 from launch.folder import SweepFolder

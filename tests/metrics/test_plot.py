@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from accel_rl.cli import main
-from accel_rl.config import TrainConfig, default_config
-from accel_rl.errors import ConfigError
+from accel_rl.cli.main import main
+from accel_rl.config.settings import TrainConfig, default_config
 from accel_rl.metrics.plot import Curve, draw, gather, read_column
+from accel_rl.system.errors import ConfigError
 from tests.report.dummies import dummy
 
 

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import torch
 
+from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.metrics.recorder import Recorder, episode_metrics
-from accel_rl.runners.state_tree import decode, encode
 
 
 def fed(values, recorder=None):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.config import LogConfig, default_config
-from accel_rl.errors import ConfigError
+from accel_rl.config.settings import LogConfig, default_config
 from accel_rl.metrics.tensorboard import check_tensorboard, tensorboard_sink
+from accel_rl.system.errors import ConfigError
 
 CONFIG = replace(default_config("a2c"), log=LogConfig(tensorboard=True))
 

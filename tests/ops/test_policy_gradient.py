@@ -3,11 +3,13 @@ import math
 import pytest
 import torch
 
-from accel_rl.ops import host
-from accel_rl.ops.policy_gradient import choose, entropy, log_prob, masked_mean, sample_categorical
+from accel_rl.kernels import actions, native
+from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean, sample_categorical
 
 draws = pytest.mark.parametrize(
-    "draw", [sample_categorical, lambda logits, uniform: choose(logits, uniform)[0]], ids=["by operations", "compiled"]
+    "draw",
+    [sample_categorical, lambda logits, uniform: actions.sample_categorical(logits, uniform)[0]],
+    ids=["by operations", "compiled"],
 )
 
 
@@ -43,9 +45,9 @@ def test_one_call_chooses_what_the_operations_do(monkeypatch):
     logits = 5 * torch.randn(4000, 18, generator=g)
     logits[::7, 3] = -math.inf  # never
     logits, uniform = logits[:, :9], torch.rand(4000, generator=g)  # not in one piece
-    got = choose(logits, uniform)
-    monkeypatch.setattr(host, "compiled", lambda: None)
-    want = choose(logits, uniform)
+    got = actions.sample_categorical(logits, uniform)
+    monkeypatch.setattr(native, "compiled", lambda: None)
+    want = actions.sample_categorical(logits, uniform)
     assert (got[0] != want[0]).float().mean() < 1e-3  # on the edge of two, by rounding
     torch.testing.assert_close(got[1], log_prob(logits, got[0]), rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(want[1], log_prob(logits, want[0]))

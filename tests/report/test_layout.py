@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.cli import main
+from accel_rl.cli.main import main
 from accel_rl.report import learning, norms, secondary
 from accel_rl.report.claims import claims, stooke_figures
 from accel_rl.report.curves import score_bands

@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from accel_rl.cli import main
-from accel_rl.errors import ConfigError
+from accel_rl.cli.main import main
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs
+from accel_rl.system.errors import ConfigError
 from tests.report.dummies import dummy
 
 pytest.importorskip("rliable")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from accel_rl import hardware
-from accel_rl.config import SamplerConfig, TrainConfig
+from accel_rl.config.settings import SamplerConfig, TrainConfig
 from accel_rl.envs.make import EnvConfig
 from accel_rl.runners.build import plan
+from accel_rl.system import hardware
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.distributed.central import Central
+from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.optim.central import Central
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.locked_chunk import LockedChunks
-from accel_rl.optim.rules import Adam
+from accel_rl.optim.optimizers import Adam
 from accel_rl.runners.pulling_agent import PullingAgent
-from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.sampler import Sampler
 
 T, B = 8, 8
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config import default_config
-from accel_rl.errors import ConfigError
+from accel_rl.config.settings import default_config
 from accel_rl.runners.run_folder import RunFolder, versions
+from accel_rl.system.errors import ConfigError
 
 CONFIG = default_config("a2c")
 CONFIG = replace(CONFIG, env=replace(CONFIG.env, game="pong"), seed=3, sampler=replace(CONFIG.sampler, cores=(0, 1)))

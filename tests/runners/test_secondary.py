@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config import SecondaryConfig, TrainConfig, default_config
-from accel_rl.errors import ConfigError
+from accel_rl.config.settings import SecondaryConfig, TrainConfig, default_config
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.system.errors import ConfigError
 
 
 def config(algorithm="dqn", **secondary) -> TrainConfig:

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent
-from accel_rl.config import default_config
+from accel_rl.config.settings import default_config
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.make import make_spec
-from accel_rl.errors import ConfigError
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.runners import video
+from accel_rl.system.errors import ConfigError
 
 CONFIG = default_config("a2c")
 CONFIG = replace(CONFIG, env=replace(CONFIG.env, game="pong"))
@@ -54,7 +54,7 @@ def test_mp4(tmp_path):
 
 def test_without_ffmpeg(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    monkeypatch.setattr("accel_rl.hardware._said", set())
+    monkeypatch.setattr("accel_rl.system.hardware._said", set())
     with pytest.raises(ConfigError, match=r"accel_rl\[video\].*v\.gif") as e:
         video.write(pictures(), tmp_path / "v.mp4")
     assert "\n" not in str(e.value)

@@ -7,14 +7,14 @@ import torch
 from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.hardware import allowed_cores
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
-from accel_rl.samplers.alternating import Sampler
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
-from accel_rl.samplers.server_threads import ServerThreads
-from accel_rl.samplers.worker_pool import PoolConfig, WorkerPool
+from accel_rl.samplers.inference.threads import ServerThreads
+from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
+from accel_rl.system.hardware import allowed_cores
 
 ARRAYS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 

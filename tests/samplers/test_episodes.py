@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.runners.state_tree import decode, encode
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 SPEC = EnvSpec("x", (1,), "float32", 2)

@@ -1,0 +1,129 @@
+"""Checkpoints that survive a full disk, a kill at any moment and a flipped bit.
+
+A checkpoint is a folder: state.json, state.safetensors and MANIFEST.json with the sha256 of both. It is written under
+a temporary name, synced, and renamed; one that exists under its own name is whole. Large parts of a state that never
+change again (a replay's past) are segments: files beside the checkpoints, each written once and shared by all that hold
+it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from accel_rl.checkpoints.segment_store import SegmentStore, sync_folder, write_synced
+from accel_rl.checkpoints.state_tree import decode, encode
+from accel_rl.system.errors import ConfigError, RunError
+
+FORMAT = "accel_rl checkpoint 1"
+_FILES = ("state.json", "state.safetensors")
+
+
+class Checkpoints:
+    """The checkpoints of one run: `folder`/000000020000 holds the state after 20,000 env steps."""
+
+    def __init__(self, folder: Path, keep: int = 3):
+        self.folder, self.keep = folder, keep
+        self.segments = SegmentStore(folder.parent / "segments")
+
+    def steps(self) -> list[int]:
+        """Env steps of the checkpoints there are, ascending."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdigit() and p.is_dir())
+
+    def path(self, env_steps: int) -> Path:
+        return self.folder / f"{env_steps:012d}"
+
+    def save(self, env_steps: int, state: dict[str, Any]) -> Path:
+        """Write atomically, then drop the oldest beyond `keep`. RunError where the disk does not take it: what was
+        there before is untouched."""
+        final = self.path(env_steps)
+        temporary = self.folder / f".writing-{os.getpid()}-{env_steps}"
+        try:
+            self.segments.begin()
+            text, tensors = encode(state, self.segments.put)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            for name, data in zip(_FILES, (text, tensors), strict=True):
+                write_synced(temporary / name, data)
+            self.segments.sync()
+            sums = {n: hashlib.sha256(d).hexdigest() for n, d in zip(_FILES, (text, tensors), strict=True)}
+            manifest = {"format": FORMAT, "env_steps": env_steps, "sha256": sums} | self.segments.named()
+            write_synced(temporary / "MANIFEST.json", json.dumps(manifest, indent=1).encode())
+            sync_folder(temporary)
+            self._remove(final)
+            os.rename(temporary, final)
+            sync_folder(self.folder)
+        except OSError as e:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise RunError(f"could not write checkpoint {final}: {e.strerror or e}; the earlier ones are whole") from e
+        for old in self.steps()[: -self.keep]:
+            self._remove(self.path(old))
+        self._collect()
+        return final
+
+    def _collect(self) -> None:
+        """Drop the segments that no checkpoint holds."""
+        held: set[str] = set()
+        for steps in self.steps():
+            try:
+                held |= set(json.loads((self.path(steps) / "MANIFEST.json").read_bytes()).get("segments", []))
+            except (OSError, ValueError, AttributeError):
+                return  # a damaged checkpoint: nothing is thrown away on its word
+        self.segments.keep_only(held)
+
+    def _remove(self, path: Path) -> None:
+        """Under its own name a checkpoint is whole or not there: it is renamed first."""
+        if path.exists():
+            doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
+            shutil.rmtree(doomed, ignore_errors=True)
+            os.rename(path, doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
+
+    def clean(self) -> None:
+        """Remove what an interrupted write left behind."""
+        if self.folder.is_dir():
+            for p in self.folder.glob(".writing-*"):
+                shutil.rmtree(p, ignore_errors=True)
+        self._collect()
+
+    def load_latest(self) -> tuple[int, dict[str, Any]] | None:
+        """The newest one, verified; None where there is none. ConfigError if it is damaged."""
+        steps = self.steps()
+        return (steps[-1], load(self.path(steps[-1]))) if steps else None
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read and verify one checkpoint folder; its segments are verified when they are read. ConfigError, one line, if it
+    is none, or is damaged."""
+    segments = SegmentStore(path.parent.parent / "segments")
+    try:
+        manifest = json.loads((path / "MANIFEST.json").read_bytes())
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            got = manifest.get("format") if isinstance(manifest, dict) else manifest
+            raise ConfigError(f"{path} is no checkpoint of this program (format {got!r}; wanted {FORMAT!r})")
+        data = []
+        for name in _FILES:
+            content = (path / name).read_bytes()
+            if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
+                raise ConfigError(f"{path / name} is damaged (its sha256 is not the manifest's){_others(path)}")
+            data.append(content)
+        return decode(data[0], data[1], segments.get)
+    except ConfigError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise ConfigError(f"{path} is no readable checkpoint ({_one_line(e)}){_others(path)}") from e
+
+
+def _others(path: Path) -> str:
+    """What to use instead of a damaged checkpoint."""
+    others = [s for s in Checkpoints(path.parent).steps() if path.name.isdigit() and s != int(path.name)]
+    return f"; delete it to go on from {path.parent / f'{others[-1]:012d}'}" if others else ""
+
+
+def _one_line(e: BaseException) -> str:
+    return " ".join(str(e).split())

@@ -1,0 +1,99 @@
+"""Files that checkpoints share: each segment is written once, synced and renamed, and verified when it is read."""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from accel_rl.data.segment import Segment
+from accel_rl.system.errors import ConfigError
+
+_TEMPORARY = ".writing-"
+
+
+def sync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    with open(path, "wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f.fileno())
+
+
+class SegmentStore:
+    """The segments of one run. A file's name is the segment's with the beginning of its sha256, so that two runs from
+    one checkpoint never take each other's for their own."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self._known: dict[str, str] = {}  # name -> sha256, of those that are on the disk
+        self._used: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """A checkpoint begins."""
+        self._used = {}
+
+    def put(self, segment: Segment) -> str:
+        """Keep a segment, if it is not kept yet; returns its sha256. OSError."""
+        if segment.checksum and self._path(segment.name, segment.checksum).exists():
+            self._known[segment.name] = segment.checksum
+        if segment.name not in self._known:
+            tensors = {name: t.contiguous() for name, t in segment.load().items()}
+            data = save(tensors)
+            checksum = hashlib.sha256(data).hexdigest()
+            path = self._path(segment.name, checksum)
+            if not path.exists():
+                self.folder.mkdir(parents=True, exist_ok=True)
+                temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
+                try:
+                    write_synced(temporary, data)
+                    os.rename(temporary, path)
+                finally:
+                    temporary.unlink(missing_ok=True)
+            self._known[segment.name] = checksum
+        self._used[segment.name] = self._known[segment.name]
+        return self._used[segment.name]
+
+    def sync(self) -> None:
+        """What was put is on the disk."""
+        if self._used:
+            sync_folder(self.folder)
+
+    def named(self) -> dict[str, Any]:
+        """What a checkpoint's manifest says of the segments put since `begin`."""
+        return {"segments": [self._path(*item).name for item in self._used.items()]} if self._used else {}
+
+    def get(self, name: str, checksum: str) -> Segment:
+        """A segment that a checkpoint names. Reading it raises ConfigError if it is missing or damaged."""
+        return Segment(name, lambda: self._read(name, checksum), checksum)
+
+    def _read(self, name: str, checksum: str) -> dict[str, Tensor]:
+        path = self._path(name, checksum)
+        try:
+            data = path.read_bytes()
+        except OSError as e:
+            raise ConfigError(f"{path}, a part of the checkpoint, cannot be read: {e.strerror}") from e
+        if hashlib.sha256(data).hexdigest() != checksum:
+            raise ConfigError(f"{path} is damaged (its sha256 is not the checkpoint's)")
+        return load(data)
+
+    def keep_only(self, held: Iterable[str]) -> None:
+        """Remove all files but these, and what an interrupted write has left."""
+        held = set(held)
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():
+            if path.name not in held:
+                path.unlink(missing_ok=True)
+        self._known = {name: c for name, c in self._known.items() if self._path(name, c).name in held}
+
+    def _path(self, name: str, checksum: str) -> Path:
+        return self.folder / f"{name}-{checksum[:16]}.safetensors"

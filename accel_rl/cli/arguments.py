@@ -1,0 +1,113 @@
+"""Command-line arguments from dataclasses (tyro), with every mistake reported in one line."""
+
+import contextlib
+import dataclasses
+import io
+import re
+import sys
+import typing
+from typing import Any, TypeVar, cast
+
+import tyro
+
+from accel_rl.system.errors import ConfigError, nearest
+
+C = TypeVar("C")
+
+
+def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str]:
+    """Every flag of a nested dataclass -> its bare name: {'--sampler.reset': 'reset', '--seed': 'seed'}."""
+    found: dict[str, str] = {}
+    hints = typing.get_type_hints(cls)
+    for f in dataclasses.fields(cls):
+        name = f.name.replace("_", "-")
+        value = getattr(default, f.name, None)
+        inner = type(value) if dataclasses.is_dataclass(value) else hints[f.name]
+        if dataclasses.is_dataclass(inner):
+            found |= flags_of(inner, value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = name
+    return found
+
+
+def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
+    """Flags written in full: `--game` becomes `--env.game` where only one group has such a name. ConfigError, with the
+    nearest names, for one that does not exist."""
+    by_name: dict[str, list[str]] = {}  # also of groups within groups: replay.size
+    for flag in flags:
+        parts = flag[2:].split(".")
+        for i in range(len(parts)):
+            by_name.setdefault(".".join(parts[i:]), []).append(flag)
+    known = dict.fromkeys([*flags, *(f"--{n}" for n in by_name)])
+    done = []
+    for arg in argv:
+        if not arg.startswith("--") or arg == "--help":
+            done.append(arg)
+            continue
+        flag, equals, value = arg.partition("=")
+        flag = flag.replace("_", "-")
+        group, _, last = flag.rpartition(".")
+        if last.removeprefix("--").startswith("no-"):
+            positive = f"{group}.{last[3:]}" if group else "--" + last[5:]
+        else:
+            positive = flag
+        if positive in flags:
+            done.append(flag + equals + value)
+            continue
+        candidates = by_name.get(positive[2:], [])
+        if len(candidates) == 1:
+            full, negated = candidates[0], positive != flag
+            if negated:
+                head, _, tail = full.rpartition(".")
+                full = f"{head}.no-{tail}" if head else f"--no-{tail[2:]}"
+            done.append(full + equals + value)
+        elif candidates:
+            raise ConfigError(f"{flag} is ambiguous; allowed: {', '.join(candidates)}")
+        else:
+            raise ConfigError(f"unknown option {flag}{nearest(flag, known) or '; see --help'}")
+    return done
+
+
+def parse(cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None) -> C:
+    """An instance of the dataclass. ConfigError, one line, for anything that does not fit."""
+    argv = complete(argv, flags_of(cls, default))
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            return cast(C, tyro.cli(cls, prog=prog, description=description, default=default, args=argv))
+    except SystemExit as e:
+        if e.code in (0, None):
+            raise
+        raise ConfigError(_one_line(errors.getvalue())) from e
+
+
+def _one_line(boxed: str) -> str:
+    """What tyro says in a drawn box, as one line."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
+    lines = [line.strip("│╭╮╰╯─ \t") for line in text.splitlines()]
+    kept = []
+    for line in lines:
+        if re.match(r"(For full helptext|Full helptext|For more information|Parsing error|see --help)", line):
+            continue
+        if line:
+            kept.append(line)
+    text = " ".join(dict.fromkeys(kept))  # a title and its text may say the same
+    return (
+        text.replace("Unrecognized options Unrecognized options", "unrecognized options") or "the arguments do not fit"
+    )
+
+
+def positionals(argv: list[str], names: list[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:
+    """Split off the leading words that are no options. ConfigError if one is missing."""
+    n = 0
+    while n < len(argv) and not argv[n].startswith("-") and (many or n < len(names)):
+        n += 1
+    if n < len(names) and "--help" not in argv and "-h" not in argv:
+        raise ConfigError(f"{prog}: {names[n]} is missing")
+    if n < len(argv) and not argv[n].startswith("-"):
+        raise ConfigError(f"{prog}: unexpected argument {argv[n]!r}")
+    return argv[:n], argv[n:]
+
+
+def stdout(line: str = "") -> None:
+    print(line, file=sys.stdout, flush=True)

@@ -1,0 +1,138 @@
+"""What this machine offers, how a run would be placed on it, and what is wrong."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+
+from accel_rl.runners.run_folder import versions
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
+
+EXTRAS = {"tensorboard": "tensorboard", "video": "imageio-ffmpeg", "report": "rliable", "slurm": "submitit"}
+
+
+def _roms() -> tuple[int, list[str]]:
+    from ale_py import roms
+
+    from accel_rl.envs.games import GAMES
+
+    missing = []
+    for game in GAMES:
+        try:
+            if not os.path.exists(str(roms.get_rom_path(game))):
+                missing.append(game)
+        except Exception:
+            missing.append(game)
+    return len(GAMES), missing
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def report() -> tuple[list[str], list[str]]:
+    """(what there is, what is wrong), a line each."""
+    lines: list[str] = []
+    wrong: list[str] = []
+
+    def say(name: str, value: object) -> None:
+        lines.append(f"{name:<12} {value}")
+
+    say("system", f"{platform.system()} {platform.machine()}, Python {platform.python_version()}")
+    say("versions", ", ".join(f"{k} {v}" for k, v in versions().items() if v and k != "python"))
+    cores, quota = hardware.allowed_cores(), hardware.cgroup_cpus()
+    say("cores", f"{len(cores)} allowed {cores}" + (f", of which the cgroup grants {quota:g}" if quota else ""))
+    if quota is not None and quota < 1:
+        wrong.append(f"the cgroup grants {quota:g} of a core: expect {quota:g} of a core's speed")
+    if not hasattr(os, "sched_setaffinity"):
+        wrong.append("processes cannot be pinned to cores here: expect uneven speed")
+    _gpu(say, wrong)
+    placement = hardware.plan(device="cuda" if hardware.gpu_count() else "cpu")
+    say(
+        "placement",
+        f"{placement.workers} workers on cores {list(placement.worker_cores)}, the server on "
+        f"{list(placement.server_cores)} with {placement.torch_threads} torch threads",
+    )
+    _memory(say, wrong)
+    count, missing = _roms()
+    say("ROMs", f"{count - len(missing)} of {count} games")
+    if missing:
+        wrong.append(
+            f"no ROM for {', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}: "
+            "pip install --force-reinstall ale-py"
+        )
+    _emulator(say, wrong)
+    for extra, package in EXTRAS.items():
+        version = _installed(package)
+        say(extra, f"{package} {version}" if version else f"not installed: pip install 'accel_rl[{extra}]'")
+    return lines, wrong
+
+
+def _emulator(say, wrong: list[str]) -> None:
+    from accel_rl.emulator.atari import core
+    from accel_rl.emulator.games import games
+
+    try:
+        core()
+    except ConfigError as e:
+        say("emulator", "not built: Atari is played by ale-py")
+        wrong.append(str(e))
+        return
+    say("emulator", f"built: {len(games())} games, those of the 57-game benchmark by default (--env.backend)")
+
+
+def _gpu(say, wrong: list[str]) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        say("GPU", "none: networks run on the CPU")
+        if shutil.which("nvidia-smi"):
+            wrong.append(
+                f"there is an NVIDIA driver, but torch {torch.__version__} sees no GPU: install a CUDA build of torch"
+            )
+        return
+    for i in range(torch.cuda.device_count()):
+        p = torch.cuda.get_device_properties(i)
+        say(f"GPU {i}", f"{p.name}, {p.total_memory / 2**30:.0f} GiB")
+
+
+def _memory(say, wrong: list[str]) -> None:
+    import psutil
+
+    from accel_rl.data.spec import EnvSpec
+    from accel_rl.samplers.memory_budget import bound
+
+    free = psutil.virtual_memory().available
+    say("memory", f"{free / 2**30:.1f} GiB free")
+    pictures = EnvSpec("any game", (104, 80), "uint8", n_actions=18, stack=4)
+    say("simulators", bound(pictures, T=5).line() + " (5 steps a rollout; --reset swap: twice the emulator)")
+    try:
+        usage = shutil.disk_usage("/dev/shm")
+        say("/dev/shm", f"{usage.free / 2**20:,.0f} MiB free (not used: shared memory is anonymous)")
+    except OSError:
+        say("/dev/shm", "none (not needed)")
+    if free < 2**30:
+        wrong.append(f"only {free / 2**20:,.0f} MiB of memory are free: a default run needs about 1 GiB")
+    disk = shutil.disk_usage(".").free
+    say("disk", f"{disk / 2**30:.1f} GiB free here")
+    if disk < 2**28:
+        wrong.append("less than 256 MiB of disk are free here: checkpoints may not fit")
+
+
+def main(argv: list[str]) -> int:
+    if argv and argv[0] not in ("-h", "--help"):
+        raise ConfigError(f"accel-rl doctor takes no arguments; got {argv[0]!r}")
+    if argv:
+        print("usage: accel-rl doctor\n\nWhat this machine offers, a run's placement, and what is wrong (exit code 1).")
+        return 0
+    lines, wrong = report()
+    print("\n".join(lines))
+    for line in wrong:
+        print(f"wrong: {line}", file=sys.stderr)
+    print("nothing is wrong" if not wrong else f"{len(wrong)} wrong")
+    return 1 if wrong else 0

@@ -1,0 +1,80 @@
+"""The console script: accel-rl train | resume | evaluate | watch | plot | report | doctor | games."""
+
+import errno
+import os
+import sys
+import warnings
+
+from accel_rl.system.errors import ConfigError, RunError, nearest, show_warning
+from accel_rl.system.process import before_torch
+
+COMMANDS = {
+    "train": "train an agent: accel-rl train a2c --game pong",
+    "resume": "go on with a run from its newest checkpoint: accel-rl resume RUN",
+    "evaluate": "score a run's agent on fresh episodes: accel-rl evaluate RUN",
+    "watch": "make a video of a run's agent: accel-rl watch RUN",
+    "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
+    "report": "tables and plots beside the papers': accel-rl report RUNS",
+    "doctor": "what this machine offers, and what is wrong with it",
+    "games": "the games, and their published random and human scores",
+}
+
+
+def _help() -> str:
+    lines = [f"  {name:<9} {what}" for name, what in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: accel-rl COMMAND ...",
+            "",
+            "Deep reinforcement learning on Atari at the speed of the hardware.",
+            "",
+            "commands:",
+            *lines,
+            "",
+            "accel-rl COMMAND --help lists a command's options.",
+        ]
+    )
+
+
+def dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if argv[0] in ("-V", "--version"):
+        from accel_rl.version import __version__
+
+        print(__version__)
+        return 0
+    if argv[0] not in COMMANDS:
+        raise ConfigError(f"unknown command {argv[0]!r}; allowed: {', '.join(COMMANDS)}{nearest(argv[0], COMMANDS)}")
+    from accel_rl.cli import commands
+
+    return int(getattr(commands, argv[0])(argv[1:]))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n."""
+    before_torch()
+    warnings.showwarning = show_warning  # type: ignore[assignment]
+    try:
+        return dispatch(sys.argv[1:] if argv is None else argv)
+    except ConfigError as e:
+        print(f"accel-rl: {' '.join(str(e).split())}", file=sys.stderr)
+        return 2
+    except RunError as e:
+        print(f"accel-rl: {e}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `accel-rl games | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as e:
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise
+        print(f"accel-rl: {e.strerror}: {e.filename or 'the run folder'}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Central parameters and rule state in shared memory of the host, in chunks that are never torn.
+
+    chunk k:  lock | word | copy 0: parameters, rule state, step count | copy 1: the same
+                      \\-- version * 2 + the copy that counts
+
+A writer fills the copy that does not count and then publishes it by one 64-bit word: whenever it dies, a whole version
+is there.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accel_rl.data.shared_memory import Layout, SharedArrays
+from accel_rl.distributed.robust_lock import LOCK_BYTES, RobustLocks
+from accel_rl.kernels.streaming_copy import stream
+from accel_rl.optim.optimizers import ALIGNMENT
+
+
+def chunks(size: int, k: int) -> list[slice]:
+    """k nearly equal parts of `size` parameters (fewer where there are few), cut at multiples of ALIGNMENT."""
+    cuts = sorted({0, size, *(min(size, round(size * i / k / ALIGNMENT) * ALIGNMENT) for i in range(1, k))})
+    return [slice(a, b) for a, b in pairwise(cuts)]
+
+
+@dataclass(slots=True)
+class _Copy:
+    tensors: dict[str, Tensor]  # views of the shared memory, "parameters" among them
+    numbers: dict[str, np.ndarray]  # [1] float64 each
+    check: np.ndarray  # [1] uint64
+
+    def checksum(self, version: int) -> int:
+        sums = version
+        for x in self.tensors.values():
+            sums = zlib.crc32(x.numpy().data, sums & 0xFFFFFFFF)
+        for n in self.numbers.values():
+            sums = zlib.crc32(n.tobytes(), sums)
+        return sums
+
+
+class Central:
+    """Chunks `parts` of the parameters, each with a rule's state as `state` (a chunk's `Rule.state_dict`) has it."""
+
+    def __init__(
+        self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
+    ):
+        """fd: an open file that all ranks share. create: give it its size and its locks, in one process before any
+        other looks. checks: keep a checksum with every version (tests)."""
+        self.parts, self._checks = parts, checks
+        layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
+        for k, (part, state) in enumerate(zip(parts, states, strict=True)):
+            for copy in (0, 1):
+                for name in ("parameters", *(n for n, v in state.items() if isinstance(v, Tensor))):
+                    layout[f"{k}/{copy}/{name}"] = ("float32", (part.stop - part.start,))
+                for name in (n for n, v in state.items() if not isinstance(v, Tensor)):
+                    layout[f"{k}/{copy}/#{name}"] = ("float64", (1,))
+                layout[f"{k}/{copy}/!"] = ("uint64", (1,))
+        self._memory = SharedArrays.over(layout, fd) if create else SharedArrays.attach(layout, fd)
+        self._words = self._memory["words"]
+        self._copies = [[self._view(k, copy) for copy in (0, 1)] for k in range(len(parts))]
+        self.locks = RobustLocks(self._memory["locks"], create)
+
+    def _view(self, k: int, copy: int) -> _Copy:
+        prefix, names = f"{k}/{copy}/", [n for n in self._memory.layout if n.startswith(f"{k}/{copy}/")]
+        bare = {n.removeprefix(prefix): self._memory[n] for n in names}
+        return _Copy(
+            {n: torch.from_numpy(a) for n, a in bare.items() if n[0] not in "#!"},
+            {n[1:]: a for n, a in bare.items() if n[0] == "#"},
+            bare["!"],
+        )
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def version(self, k: int) -> int:
+        """How often chunk k was written; may be asked without its lock."""
+        return int(self._words[k, 0]) >> 1
+
+    def updates(self, k: int) -> int:
+        """How many updates chunk k has had; one write may hold several. May be asked without its lock."""
+        return int(self._words[k, 1])
+
+    @contextmanager
+    def held(self, k: int, timeout_s: float) -> Iterator[None]:
+        """Nobody else reads or writes chunk k. RunError after timeout_s."""
+        self.locks.acquire(k, timeout_s)
+        try:
+            yield
+        finally:
+            self.locks.release(k)
+
+    def read(self, k: int) -> tuple[Tensor, dict[str, Any]]:
+        """(parameters [n], rule state) of chunk k, views of what counts now; with its lock held."""
+        copy = self._copies[k][int(self._words[k, 0]) & 1]
+        tensors = dict(copy.tensors)
+        return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
+
+    def filling(self, k: int, parameters: Tensor, state: dict[str, Any]) -> Callable[[slice], None]:
+        """Copies parts of what is to be chunk k's next version, from the whole chunk's; with its lock held."""
+        tensors = self._copies[k][(int(self._words[k, 0]) & 1) ^ 1].tensors
+        rule = [(tensors[name], value) for name, value in state.items() if isinstance(value, Tensor)]
+        return stream([(tensors["parameters"], parameters), *rule])
+
+    def publish(self, k: int, state: dict[str, Any], updates: int = 0) -> None:
+        """What all parts were filled with is chunk k's new version, `updates` updates further; with its lock held."""
+        word = int(self._words[k, 0])
+        spare, version = (word & 1) ^ 1, (word >> 1) + 1
+        copy = self._copies[k][spare]
+        for name, value in state.items():
+            if not isinstance(value, Tensor):
+                copy.numbers[name][0] = value
+        if self._checks:
+            copy.check[0] = copy.checksum(version)
+        self._words[k, 0] = version << 1 | spare  # published: one aligned store
+        self._words[k, 1] += np.uint64(updates)
+
+    def verify(self, k: int, timeout_s: float = 10.0) -> int:
+        """The version of chunk k; AssertionError where it is torn. Only with checks."""
+        with self.held(k, timeout_s):
+            word = int(self._words[k, 0])
+            copy, version = self._copies[k][word & 1], word >> 1
+            assert int(copy.check[0]) == copy.checksum(version), f"chunk {k} is torn at version {version}"
+            return version

@@ -1,0 +1,96 @@
+"""The ranks that learn in step, as one of them sees the others: torch's default process group."""
+
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from accel_rl.distributed.process_group import leave
+from accel_rl.distributed.process_watch import Watch
+from accel_rl.system.errors import RunError
+
+SETTLE_S = 3.0  # all whom a failure leaves have noticed it
+
+
+class Collective:
+    """The ranks of torch's default process group, as `Peers`: gloo for the host's numbers, and for gradients whatever
+    the group has for their device. RunError where a rank is gone or does not answer in the group's time."""
+
+    def __init__(self, store: Any) -> None:
+        """store: what the ranks have met through."""
+        self.rank, self.size, self.store = dist.get_rank(), dist.get_world_size(), store
+        self.watch = Watch({})  # of the others' processes, as far as they can be seen from here
+        self._works: list[Any] = []  # in the background; who holds one holds the group's connections open
+
+    def sum_(self, x: Tensor) -> Tensor:
+        return self._reduce(x, dist.ReduceOp.SUM)
+
+    def max_(self, x: Tensor) -> Tensor:
+        return self._reduce(x, dist.ReduceOp.MAX)
+
+    def count(self, env_steps: int) -> tuple[int, int]:
+        total = int(self.sum_(torch.tensor(env_steps)))
+        return total, total
+
+    def least(self, n: int) -> int:
+        return -int(self.max_(torch.tensor(-n)))
+
+    def gather(self, x: Any) -> list[Any]:
+        """Every rank's x (plain lists and numbers), by rank."""
+        found: list[Any] = [None] * self.size
+        with _Named(self, "a list"):
+            dist.all_gather_object(found, x)
+        return found
+
+    def begin_sum(self, x: Tensor) -> Callable[[], None]:
+        """sum_ in the background; the result is there when what is returned has been called."""
+        with _Named(self, f"{x.numel()} numbers"):
+            self._works.append(dist.all_reduce(x, async_op=True))
+
+        def finish() -> None:
+            with _Named(self, f"{x.numel()} numbers"):
+                self._works.pop(0).wait()
+
+        return finish
+
+    def _reduce(self, x: Tensor, op: Any) -> Tensor:
+        with _Named(self, f"{x.numel()} numbers"):
+            dist.all_reduce(x, op)
+        return x
+
+    def failed(self, what: str, why: str) -> RunError:
+        """What could not be exchanged, and what that means: whoever else is well says so in the store, too; the rest is
+        named."""
+        return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
+
+    def _missing(self) -> str:
+        others = [r for r in range(self.size) if r != self.rank]
+        self._works.clear()
+        deadline = time.monotonic() + SETTLE_S
+        try:
+            self.store.set(f"well/{self.rank}", "1")
+            leave()  # those who wait for this rank, and not for the one that is gone, then know as well
+            while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
+                others = [r for r in others if not self.store.check([f"well/{r}"])]
+                time.sleep(0.02)
+        except RuntimeError:
+            return "another rank is gone or hangs, and so is the ranks' store"
+        return f"rank {', '.join(map(str, others))} is gone or hangs" if others else "the ranks lost each other"
+
+
+class _Named:
+    """A collective's failure in one line."""
+
+    def __init__(self, group: Collective, what: str):
+        self.group, self.what = group, what
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, RuntimeError) and not isinstance(error, RunError):
+            traceback.clear_frames(trace)  # they keep the group's connections open
+            raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

@@ -1,0 +1,154 @@
+"""Asynchronous ranks: each applies its gradient to central parameters, chunk by chunk, under a lock.
+
+Stooke & Abbeel 2018, section 4.3: gradient first, clipped; then for each chunk, in any order that is free: pull the
+parameters and the rule's state, apply the rule on the rank's device, write both back. The rank's own parameters are
+then the central ones.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.distributed.central import Central, chunks
+from accel_rl.distributed.gradient_sync import Local
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Rule
+
+LOCK_S = 60.0  # a chunk is held for a millisecond or so
+
+
+class LockedChunks(Local):
+    """`build_rule(n)`: a rule for n parameters, one a chunk. `connect` before the first gradient."""
+
+    def __init__(
+        self, flat: FlatParameters, build_rule: Callable[[int], Rule], max_norm: float | None, k: int, rank: int = 0
+    ):
+        """k: chunks. rank: where among them this one begins, so that not all begin with the same."""
+        self.parts = chunks(len(flat.data), k)
+        self.rules = [build_rule(p.stop - p.start) for p in self.parts]
+        super().__init__(flat, self.rules[0], max_norm)
+        self._rank, self._first = rank, rank % len(self.parts)
+        self.lead = 0  # updates of the central parameters before which other ranks' gradients are dropped
+        self._parameters = [-1] * len(self.parts)  # versions that are here, of parameters and of rule state
+        self._states = [-1] * len(self.parts)
+        self.refreshed = 0  # how often parameters came from the central ones
+        self.times = {"exchange_s": 0.0, "lock_wait_s": 0.0}
+
+    # -- the central parameters ------------------------------------------------------------
+
+    def states(self) -> list[dict[str, Any]]:
+        """Of the rules, as `Central` wants them."""
+        return [rule.state_dict() for rule in self.rules]
+
+    def connect(self, central: Central, publish: bool) -> None:
+        """Take part. publish: what is here becomes central; else what is central comes here."""
+        self.central = central
+        if publish:
+            for k in range(len(self.parts)):
+                with central.held(k, LOCK_S):
+                    self._write(k)
+        else:
+            self.pull()
+
+    def prepare(self) -> None:
+        """The newest parameters, before a gradient (where it need not be of those that played) and before they are
+        shown to somebody."""
+        self.pull()
+
+    def pull(self) -> bool:
+        """The newest central parameters, of the chunks that others have changed. Returns whether there were such."""
+        changed = False
+        for k in range(len(self.parts)):
+            if self.central.version(k) != self._parameters[k]:
+                with self.central.held(k, LOCK_S):
+                    self._read_parameters(k)
+                changed = True
+        self.refreshed += 1
+        return changed
+
+    def _step(self, learning_rate: float, finite: Tensor) -> None:
+        if self._rank and self.lead and min(map(self.central.updates, range(len(self.parts)))) < self.lead:
+            return
+        super()._step(learning_rate, finite)
+
+    def _apply_rule(self, learning_rate: float) -> None:
+        began = time.monotonic()
+        for k in self._free():
+            self._read_parameters(k)
+            self._read_state(k)
+            rule, data, grad = self.rules[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
+            write_back = self.central.filling(k, data, rule.state_dict())
+            for part in rule.pieces(data, grad, learning_rate):  # each is written back while it is in the cache
+                write_back(part)
+            self._publish(k, updates=1)
+        self.refreshed += 1
+        self.times["exchange_s"] += time.monotonic() - began
+
+    def _free(self) -> Iterator[int]:
+        """Every chunk once, held while it is the turn's: the free ones first."""
+        central, waiting = self.central, [(self._first + i) % len(self.parts) for i in range(len(self.parts))]
+        while waiting:
+            k = next((k for k in waiting if central.locks.try_acquire(k)), None)
+            if k is None:
+                k, began = waiting[0], time.monotonic()
+                central.locks.acquire(k, LOCK_S)
+                self.times["lock_wait_s"] += time.monotonic() - began
+            waiting.remove(k)
+            try:
+                yield k
+            finally:
+                central.locks.release(k)
+
+    def _read_parameters(self, k: int) -> None:
+        if (version := self.central.version(k)) != self._parameters[k]:
+            self.flat.data[self.parts[k]].copy_(self.central.read(k)[0])
+            self._parameters[k] = version
+
+    def _read_state(self, k: int) -> None:
+        if (version := self.central.version(k)) != self._states[k]:
+            self.rules[k].load_state_dict(self.central.read(k)[1])
+            self._states[k] = version
+
+    def forget(self) -> None:
+        """As if others had pushed: everything is pulled anew."""
+        self._parameters, self._states = [-1] * len(self.parts), [-1] * len(self.parts)
+
+    def _write(self, k: int, updates: int = 0) -> None:
+        """Chunk k becomes what is here, after so many more updates."""
+        data = self.flat.data[self.parts[k]]
+        self.central.filling(k, data, self.rules[k].state_dict())(slice(0, len(data)))
+        self._publish(k, updates)
+
+    def _publish(self, k: int, updates: int) -> None:
+        self.central.publish(k, self.rules[k].state_dict(), updates)
+        self._parameters[k] = self._states[k] = self.central.version(k)
+
+    # -- checkpoints ------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of what is central; a number of the rule's (its steps) is a list, one a chunk."""
+        for k in range(len(self.parts)):
+            with self.central.held(k, LOCK_S):
+                self._read_parameters(k)
+                self._read_state(k)
+        states = self.states()
+        rule = {
+            name: torch.cat([s[name] for s in states]) if isinstance(value, Tensor) else [s[name] for s in states]
+            for name, value in states[0].items()
+        }
+        return {**super().state_dict(), "rule": rule}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """ValueError for one of other chunks. What is central stays as it is, until `connect` publishes."""
+        self.flat.data.copy_(state["parameters"])
+        for k, (part, rule) in enumerate(zip(self.parts, self.rules, strict=True)):
+            mine = {}
+            for name, value in state["rule"].items():
+                if not isinstance(value, Tensor) and len(value) != len(self.parts):
+                    raise ValueError(f"the checkpoint has {len(value)} chunks, the run {len(self.parts)}")
+                mine[name] = value[part] if isinstance(value, Tensor) else value[k]
+            rule.load_state_dict(mine)
+        self.skipped, self.skipped_in_a_row = state["skipped"], state["skipped_in_a_row"]

@@ -1,0 +1,75 @@
+"""Locks in shared memory that outlive their owner: pthread's robust mutexes, freed by the kernel when it dies."""
+
+import ctypes
+import errno
+import sys
+import time
+
+import numpy as np
+
+from accel_rl.system.errors import ConfigError, RunError
+
+LOCK_BYTES = 64  # a pthread_mutex_t has 40 (x86-64) or 48 (aarch64); one cache line each
+_SHARED, _ROBUST, _ATTRIBUTES_BYTES = 1, 1, 64
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+def supported() -> bool:
+    """Robust mutexes between processes are Linux's."""
+    return sys.platform == "linux"
+
+
+class RobustLocks:
+    """k locks over a shared array [k, LOCK_BYTES] uint8. `create`: in one process, before any other looks."""
+
+    def __init__(self, memory: np.ndarray, create: bool = False):
+        if not supported():
+            raise ConfigError("locks that survive their owner need Linux")
+        assert memory.dtype == np.uint8 and memory.shape[1:] == (LOCK_BYTES,)
+        self._memory, self._libc = memory, ctypes.CDLL(None)
+        base = memory.ctypes.data
+        self._at = [ctypes.c_void_p(base + i * LOCK_BYTES) for i in range(len(memory))]
+        if create:
+            attributes = ctypes.create_string_buffer(_ATTRIBUTES_BYTES)
+            self._call("pthread_mutexattr_init", attributes)
+            self._call("pthread_mutexattr_setpshared", attributes, _SHARED)
+            self._call("pthread_mutexattr_setrobust", attributes, _ROBUST)
+            for at in self._at:
+                self._call("pthread_mutex_init", at, attributes)
+
+    def _call(self, name: str, *args: object) -> None:
+        if code := getattr(self._libc, name)(*args):
+            raise OSError(code, name)
+
+    def try_acquire(self, i: int) -> bool:
+        """Whether lock i was free, or its owner dead; it is then held."""
+        return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
+
+    def acquire(self, i: int, timeout_s: float) -> None:
+        """RunError where a living owner keeps it for longer."""
+        left = timeout_s
+        while True:
+            wait = min(1.0, left)  # in slices: the clock that pthread waits by may be set, and processes stopped
+            until = time.time_ns() + int(wait * 1e9)
+            limit = _Timespec(until // 10**9, until % 10**9)
+            if self._taken(i, self._libc.pthread_mutex_timedlock(self._at[i], ctypes.byref(limit))):
+                return
+            left -= wait
+            if left <= 0:
+                raise RunError(f"the lock of chunk {i} was not free within {timeout_s:g} s: its owner lives but hangs")
+
+    def _taken(self, i: int, code: int) -> bool:
+        if code == 0:
+            return True
+        if code == errno.EOWNERDEAD:  # what it guards is whole at any moment: nothing to repair
+            self._call("pthread_mutex_consistent", self._at[i])
+            return True
+        if code in (errno.EBUSY, errno.ETIMEDOUT):
+            return False
+        raise OSError(code, f"lock {i}")
+
+    def release(self, i: int) -> None:
+        self._call("pthread_mutex_unlock", self._at[i])

@@ -1,0 +1,40 @@
+// One frame by the fast build, or by the plain core where the fast one does not do it.
+//
+//     copy of the state -> start_frame -> run_fast -> settle
+//                                             | partial before, or lasts too long
+//                                             +-> the copy again -> the plain core's run_frame
+#pragma once
+#include "cpu.h"
+
+namespace accel {
+
+// Beside a plain console, on its state. `ops` is its ROM, decoded; the log of writes comes from the caller, too.
+HD FastConsole fast_console(Console& plain, Stretch* wide) {
+    const Picture& p = plain.picture;
+    return FastConsole{plain.s, plain.rom, nullptr, 0, 0, plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
+}
+HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
+    k.rom = rom;
+    k.ops = ops;
+    k.low = rom.kind == CART_FE ? 0 : rom.registers;
+    k.high = rom.kind == CART_FE ? 0x1000 : rom.hotspots;
+    k.map_pages();
+}
+
+// False where the frame is left to the plain core; the state is then as it was.
+HD bool run_fast_frame(FastConsole& k, Console& plain, const FastCanvas& canvas) {
+    State& s = k.s;
+    if (s.partial || s.cycle > MOST_CYCLES) return false;
+    const State before = s;
+    plain.start_frame();
+    k.begin_frame();
+    k.tia.begin_frame(canvas);
+    if (run_fast(k) == FRAME_OVER && s.cycle <= k.give_up + 100) {
+        k.settle_log(3 * s.cycle);
+        return true;
+    }
+    s = before;
+    return false;
+}
+
+}  // namespace accel

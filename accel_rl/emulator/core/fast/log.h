@@ -1,0 +1,76 @@
+// The log of TIA writes of the fast build: a whole frame's, without those that change nothing.
+//
+//     write -> the register's last value again? -- yes --> nothing
+//                                               -- no  --> cycle, register, value
+//
+// The last value carries two marks, so that it is no value that could come again:
+//
+//     ALWAYS   the register does something whenever it is written (RESPx, HMOVE, CTRLPF by when, NUSIZ0 among stars ...)
+//     ONCE     the same value would do something now: GRP0 and GRP1 hand on each other's, ENABL's goes with GRP1's, and
+//              NUSIZx shows a player that was just reset
+#pragma once
+#include "../tia.h"
+
+namespace accel {
+
+// Writes to the TIA of a frame: an instruction makes at most 3 in 7 cycles, up to the last line of the longest format.
+constexpr u32 MOST_WRITES = 12288;
+
+struct FastWrite {
+    i32 cycle;
+    u16 reg, value;
+};
+
+struct FastLog {
+    static constexpr u16 ALWAYS = 256, ONCE = 512;
+    FastWrite* writes;  // MOST_WRITES
+    u32 count;
+    u16 last[64];
+
+    // From the registers as they are.
+    HD void begin_frame(const Tia& t) {
+        count = 0;
+        for (u16& value : last) value = ALWAYS;
+        for (u32 i = 0; i < 4; i++) last[COLUP0 + i] = t.colour[i];
+        for (u32 i = 0; i < 5; i++) last[HMP0 + i] = u16(t.hm[i] << 4);
+        for (u32 i = 0; i < 2; i++) {
+            last[NUSIZ0 + i] = t.nusiz[i] | ONCE;
+            last[REFP0 + i] = u16(t.refp[i] << 3);
+            last[GRP0 + i] = t.grp[i] | ONCE;
+            last[ENAM0 + i] = u16(t.enam[i] << 1);
+            last[RESMP0 + i] = u16(t.resmp[i] << 1);
+        }
+        if (t.stars) last[NUSIZ0] = ALWAYS;
+        for (u32 i = 0; i < 3; i++) last[VDELP0 + i] = t.vdel[i];
+        last[ENABL] = u16(t.enabl << 1);
+        for (u32 i = 0; i < 3; i++) last[PF0 + i] = ONCE;
+    }
+
+    // Registers with a value and nothing else; HMM0's may begin stars.
+    HD static bool simple(u32 reg) {
+        return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1;
+    }
+
+    HD void add(u32 reg, u32 value, i32 cycle) {
+        if (last[reg] == value) return;
+        writes[count++] = FastWrite{cycle, u16(reg), u16(value)};
+        keep(reg, value);
+    }
+
+    HD_FOLD void keep(u32 reg, u32 value) {
+        const u32 old = last[reg];
+        if (old & ALWAYS) {
+            if (reg == RESP0 || reg == RESP1) last[NUSIZ0 + reg - RESP0] |= ONCE;
+            if (reg == HMCLR)
+                for (u32 i = 0; i < 5; i++) last[HMP0 + i] = 0;
+            return;
+        }
+        last[reg] = u16(value);
+        if ((old & 255) == value) return;
+        if (reg == HMM0 && (old >> 4 & 15) == 7 && value >> 4 == 6) last[NUSIZ0] = ALWAYS;
+        if (reg == GRP0 || reg == ENABL) last[GRP1] |= ONCE;
+        else if (reg == GRP1) last[GRP0] |= ONCE;
+    }
+};
+
+}  // namespace accel

@@ -1,0 +1,305 @@
+// Settling for the fast build: what tia_settle.h does pixel by pixel, by masks of a whole line.
+//
+//     write -> does it change what is seen? -- no --> only the register changes; the drawing stays behind
+//                                           -- yes -> draw up to it with the registers as they were
+//
+//     drawing    a stretch of a line: collisions by AND of masks, colours by priority
+//                the lines after it without a change: copies of the first of them
+//
+// A frame that is not wanted is not drawn, and looks only for collisions that have not been seen yet; lines on which there
+// can be none, and whose end changes nothing, it passes at once. What a register write means, and the drawing that some
+// writes do by themselves, is apply_write of tia_settle.h.
+#pragma once
+#include "log.h"
+#include "masks.h"
+#include "../observation.h"
+#include "../tia_settle.h"
+
+namespace accel {
+
+constexpr u32 ALL_PAIRS = 0x7FFF;
+
+// Those that are logged.
+#define FAST_REGISTERS(X) \
+    X(VBLANK) X(NUSIZ0) X(NUSIZ1) X(COLUP0) X(COLUP1) X(COLUPF) X(COLUBK) X(CTRLPF) X(REFP0) X(REFP1) X(PF0) X(PF1) X(PF2) \
+    X(RESP0) X(RESP1) X(RESM0) X(RESM1) X(RESBL) X(GRP0) X(GRP1) X(ENAM0) X(ENAM1) X(ENABL) X(HMP0) X(HMP1) X(HMM0) X(HMM1) \
+    X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
+
+// For every set of objects the pairs in it: bit k as in collisions.
+struct PairTable {
+    u16 pairs[64];
+    u8 first[15], second[15];
+};
+constexpr PairTable make_pair_table() {
+    PairTable t{{}, {M0, M0, M1, M1, P0, P0, P1, P1, M0, M0, M1, M1, BL, P0, M0}, {P1, P0, P0, P1, PF, BL, PF, BL, PF, BL, PF, BL, PF, P1, M1}};
+    for (u32 set = 0; set < 64; set++)
+        for (u32 k = 0; k < 15; k++)
+            if (set >> t.first[k] & 1 && set >> t.second[k] & 1) t.pairs[set] = u16(t.pairs[set] | 1 << k);
+    return t;
+}
+HD const PairTable& pair_table() {
+    static constexpr PairTable table = make_pair_table();
+    return table;
+}
+
+// Where a frame is drawn, if it is.
+struct FastCanvas {
+    u8* pixels;         // height x 160; null: collisions only
+    const u8* palette;  // of 256: what a colour byte is drawn as
+    u16* source;        // of each row, the row that holds its pixels; null: repeated rows are copied
+    const u8* wanted;   // of each row, whether it is looked at; null: all are
+};
+
+// A stretch of a line: its pixels, where it has a line to write to, and those of the pairs that collide.
+struct FastTia;
+using Stretch = void(FastTia& tia, u8* line, u32 pairs, i32 first, i32 last);
+
+struct FastTia {
+    Tia& t;
+    i32 first_line, height;
+    bool hmove_blanks;
+    u32 watched;        // collisions that the program may read
+    Stretch* wide;      // a processor's own way of `stretch`; null: any processor's
+    FastCanvas canvas;
+    i32 start, stop;    // clocks of the displayed lines
+    i32 row, row_clock; // the displayed line where the drawing is, and its first clock
+    i32 quiet;          // up to this clock there is nothing to draw: its blank, or all after the last line
+    Mask mask[6];
+    u32 unbuilt;        // objects of which the mask is not up to date
+    u32 active, filled; // objects that show anywhere on a line; of which the mask is not empty
+    u8 shade[4];        // the four colours as they are drawn
+
+    HD void begin_frame(const FastCanvas& to) {
+        canvas = to;
+        start = t.frame_clock + first_line * LINE_CLOCKS;
+        stop = start + height * LINE_CLOCKS;
+        row = 0;
+        row_clock = start;
+        quiet = start + HBLANK_CLOCKS;
+        unbuilt = 63;
+        active = 0;
+        filled = 63;
+        look_at(63);
+        for (u32 i = 0; i < 4; i++) mix(i);
+    }
+
+    HD void settle(const FastWrite* log, u32 count, i32 until) {
+        for (u32 n = 0; n < count; n++) {
+            const u8 value = u8(log[n].value);
+            const i32 clock = 3 * log[n].cycle;
+            switch (log[n].reg) {  // one jump: all that a register decides is folded into its case
+#define WRITE(reg) case reg: write_register(reg, value, clock); break;
+                FAST_REGISTERS(WRITE)
+#undef WRITE
+                default: break;
+            }
+        }
+        draw_until(until);
+    }
+
+    HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
+        if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
+        u8 pos[5];
+        __builtin_memcpy(pos, t.pos, sizeof pos);
+        const bool hidden = t.first_hidden[0] | t.first_hidden[1] | t.star_form;
+        apply_write(t, *this, reg, value, clock);
+        if (reg == HMOVE && !hidden && !__builtin_memcmp(pos, t.pos, sizeof pos)) return;
+        mark(reg);
+        if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
+    }
+
+    // What a colour register is drawn as.
+    HD void mix(u32 i) {
+        if (canvas.pixels) shade[i] = canvas.palette[t.colour[i] | t.colour_loss];
+    }
+
+    // The write changes nothing that can be seen before something else changes.
+    HD_FOLD bool unseen(u32 reg, u8 value) const {
+        switch (reg) {
+            case VBLANK: return !((t.vblank ^ value) & 2);
+            case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0] && !(reg == NUSIZ0 && t.stars);
+            case COLUP0: case COLUP1: case COLUPF: case COLUBK: return !canvas.pixels || t.colour[reg - COLUP0] == (value & 0xFE);
+            case CTRLPF: return t.ctrlpf == value && t.right_reflected == (value & 1);
+            case REFP0: case REFP1: return t.refp[reg - REFP0] == (value >> 3 & 1);
+            case PF0: return (t.pf & 0xF) == u32(value) >> 4;
+            case PF1: return (t.pf >> 4 & 0xFF) == bit_tables().reversed[value];
+            case PF2: return t.pf >> 12 == value;
+            case GRP0: return (t.vdel[0] || t.grp[0] == value) && (!t.vdel[1] || t.grp_old[1] == t.grp[1]);
+            case GRP1:
+                return (t.vdel[1] || t.grp[1] == value) && (!t.vdel[0] || t.grp_old[0] == t.grp[0]) &&
+                       (!t.vdel[2] || t.enabl_old == t.enabl);
+            case ENAM0: case ENAM1: return t.enam[reg - ENAM0] == (value >> 1 & 1);
+            case ENABL: return t.vdel[2] || t.enabl == (value >> 1 & 1);
+            case HMM0: return !(t.hm[M0] == 7 && value >> 4 == 6);
+            case HMP0: case HMP1: case HMM1: case HMBL: case HMCLR: return true;
+            case VDELP0: case VDELP1: case VDELBL: return t.vdel[reg - VDELP0] == (value & 1);
+            case RESMP0: case RESMP1: return t.resmp[reg - RESMP0] == (value >> 1 & 1);
+            case RESP0: case RESP1: case RESM0: case RESM1: case RESBL: case HMOVE: case CXCLR: return false;
+            default: return true;
+        }
+    }
+
+    HD_FOLD void mark(u32 reg) {
+        static constexpr u8 objects[TIA_REGISTERS] = {
+            0, 0, 0, 0, 5, 10, 0, 0, 0, 0, 48, 1, 2, 32, 32, 32, 1, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
+            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
+        };
+        static constexpr u8 shows[TIA_REGISTERS] = {
+            0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
+            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 4, 0, 0,
+        };
+        unbuilt |= objects[reg];
+        if (shows[reg]) look_at(shows[reg]);
+    }
+
+    // Whether these objects show.
+    HD_FOLD void look_at(u32 objects) {
+        u32 on = 0;
+        if (objects & BIT_P0) on |= u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0);
+        if (objects & BIT_P1) on |= u32((t.vdel[1] ? t.grp_old[1] : t.grp[1]) != 0) << 1;
+        if (objects & BIT_M0) on |= u32(missile_shows(t, 0)) << 2;
+        if (objects & BIT_M1) on |= u32(missile_shows(t, 1)) << 3;
+        if (objects & BIT_BL) on |= u32((t.vdel[2] ? t.enabl_old : t.enabl) != 0) << 4;
+        if (objects & BIT_PF) on |= u32(t.pf != 0) << 5;
+        active = (active & ~objects) | on;
+    }
+
+    // Objects whose masks have to be made; those that have come to show nothing are empty afterwards.
+    HD u32 to_build() {
+        u32 ended = filled & ~active;
+        filled = active;
+        for (; ended; ended &= ended - 1) mask[__builtin_ctz(ended)] = Mask{};
+        const u32 wanted = unbuilt & active;
+        unbuilt &= ~active;
+        return wanted;
+    }
+    HD void build() {
+        const u32 wanted = to_build();
+        if (wanted & BIT_P0) mask[P0] = placed(player_pixels(t, 0));
+        if (wanted & BIT_P1) mask[P1] = placed(player_pixels(t, 1));
+        if (wanted & BIT_M0) mask[M0] = placed(missile_pixels(t, 0));
+        if (wanted & BIT_M1) mask[M1] = placed(missile_pixels(t, 1));
+        if (wanted & BIT_BL) mask[BL] = placed(ball_pixels(t));
+        if (wanted & BIT_PF) mask[PF] = playfield_mask(t);
+    }
+
+    HD_FOLD void draw_until(i32 until) {
+        if (until <= t.settled) return;
+        if (until > quiet && !(blind() && (calm() || until < row_clock + LINE_CLOCKS))) draw_lines(until);
+        t.settled = until;
+    }
+
+    // Nothing that happens now is seen: neither pixels nor a collision that has not been before.
+    HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
+    HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
+    // The end of a line changes nothing.
+    HD bool calm() const {
+        return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)));
+    }
+
+    HD_CALL void draw_lines(i32 until) {
+        i32 from = t.settled > start ? t.settled : start;
+        const i32 to = until < stop ? until : stop;
+        if (from >= row_clock + LINE_CLOCKS) {  // calm lines were passed blindly
+            const i32 passed = (from - row_clock) / LINE_CLOCKS;
+            row += passed;
+            row_clock += passed * LINE_CLOCKS;
+        }
+        while (from < to) {
+            const i32 row_end = row_clock + LINE_CLOCKS, end = to < row_end ? to : row_end;
+            const i32 first = from - row_clock - HBLANK_CLOCKS, last = end - row_clock - HBLANK_CLOCKS;
+            if (last > 0) draw(first > 0 ? first : 0, last);
+            from = end;
+            if (end < row_end) break;
+            const bool ends_calmly = calm();
+            if (!ends_calmly) leave_line();
+            row++;
+            row_clock = row_end;
+            if (ends_calmly && first <= 0 && to - from >= LINE_CLOCKS && shown(row - 1)) {
+                repeat((to - from) / LINE_CLOCKS);
+                from = row_clock;
+            }
+        }
+        quiet = row < height ? row_clock + HBLANK_CLOCKS : NEVER;
+    }
+
+    HD bool shown(i32 y) const { return !canvas.wanted || canvas.wanted[y]; }
+
+    HD void leave_line() {
+        unbuilt |= u32(t.first_hidden[0]) | u32(t.first_hidden[1]) << 1 | u32(t.right_reflected ^ (t.ctrlpf & 1)) << 5;
+        const bool stars = t.stars;
+        end_line(t, row_clock);
+        if (!stars) return;
+        unbuilt |= BIT_M0;
+        look_at(BIT_M0);
+    }
+
+    // The line above, `count` times: nothing has changed since it was drawn.
+    HD void repeat(i32 count) {
+        for (i32 i = row; canvas.source && i < row + count; i++) canvas.source[i] = u16(row - 1);
+        for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
+            __builtin_memcpy(canvas.pixels + i * WIDTH, canvas.pixels + (row - 1) * WIDTH, WIDTH);
+        row += count;
+        row_clock += count * LINE_CLOCKS;
+    }
+
+    HD void draw(i32 first, i32 last) {
+        u8* const line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
+        if (canvas.source) canvas.source[row] = u16(row);
+        if (t.vblank & 2) {
+            if (line) blank(line, first, last);
+            return;
+        }
+        const u32 pairs = possible();
+        if (!line && !pairs) return;
+        wide ? wide(*this, line, pairs, first, last) : stretch(line, pairs, first, last);
+        if (line && t.hmove_blank && hmove_blanks && first < 8) blank(line, first, last < 8 ? last : 8);
+    }
+
+    HD void blank(u8* line, i32 first, i32 last) {
+        __builtin_memset(line + first, canvas.palette[0], u32(last - first));
+    }
+
+    HD_CALL void stretch(u8* line, u32 pairs, i32 first, i32 last) {
+        const PairTable& table = pair_table();
+        build();
+        const Mask span = span_mask(first, last);
+        for (; pairs; pairs &= pairs - 1) {
+            const u32 k = u32(__builtin_ctz(pairs));
+            const Mask &a = mask[table.first[k]], &b = mask[table.second[k]];
+            if ((a.w[0] & b.w[0] & span.w[0]) | (a.w[1] & b.w[1] & span.w[1]) | (a.w[2] & b.w[2] & span.w[2]))
+                t.collisions |= 1u << k;
+        }
+        if (line) paint(line, span);
+    }
+
+    // Each pixel's colour by priority: as colour_index.
+    HD void paint(u8* line, const Mask& span) {
+        Mask zero, one, two;
+        const bool field_first = t.ctrlpf & 4, score = (t.ctrlpf & 6) == 2;
+        for (u32 i = 0; i < 3; i++) {
+            const u64 p = mask[P0].w[i] | mask[M0].w[i], q = mask[P1].w[i] | mask[M1].w[i];
+            const u64 field = mask[PF].w[i], f = field | mask[BL].w[i];
+            if (field_first) {
+                zero.w[i] = p & ~f;
+                one.w[i] = q & ~(f | p);
+                two.w[i] = f;
+            } else if (score) {
+                const u64 left = i == 0 ? ~u64(0) : i == 1 ? 0xFFFF : 0;
+                zero.w[i] = p | (field & left);
+                one.w[i] = (q | (field & ~left)) & ~zero.w[i];
+                two.w[i] = f & ~(zero.w[i] | one.w[i]);
+            } else {
+                zero.w[i] = p;
+                one.w[i] = q & ~p;
+                two.w[i] = f & ~(p | q);
+            }
+        }
+        spread(line, zero.w, one.w, two.w, span.w, shade);
+    }
+};
+
+// What apply_write calls.
+HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
+
+}  // namespace accel

@@ -1,0 +1,35 @@
+"""Actions drawn from a network's outputs, in one compiled call where there is one."""
+
+import torch
+from torch import Tensor
+
+from accel_rl.kernels import native
+from accel_rl.kernels.call_graph import call
+from accel_rl.ops.policy_gradient import log_prob
+from accel_rl.ops.policy_gradient import sample_categorical as sample_by_definition
+from accel_rl.ops.q_learning import epsilon_greedy as epsilon_greedy_by_definition
+
+
+def sample_categorical(logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw actions. logits [N, A]; uniform [N] in [0, 1) -> (action [N] int64, log pi(action) [N])."""
+    plain = logits.device.type == "cpu" and logits.dtype == uniform.dtype == torch.float32
+    module = native.compiled() if plain and logits.dim() == 2 else None
+    if module is None:
+        action = sample_by_definition(logits, uniform)
+        return action, log_prob(logits, action)
+    logits, uniform = logits.contiguous(), uniform.contiguous()
+    action, chosen = uniform.new_empty(len(uniform), dtype=torch.int64), torch.empty_like(uniform)
+    call(module, "sample_categorical", *logits.shape, logits, uniform, action, chosen)
+    return action, chosen
+
+
+def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
+    """Draw actions. q [N, A]; uniform [N] in [0, 1); epsilon [N] or [] -> action [N] int64. See ops/q_learning.py."""
+    plain = q.device.type == "cpu" and q.dtype == uniform.dtype == epsilon.dtype == torch.float32 and q.dim() == 2
+    module = native.compiled() if plain else None
+    if module is None:
+        return epsilon_greedy_by_definition(q, uniform, epsilon)
+    q, uniform, epsilon = q.contiguous(), uniform.contiguous(), epsilon.contiguous()
+    action = torch.empty(len(q), dtype=torch.int64)
+    call(module, "epsilon_greedy", *q.shape, q, uniform, epsilon, epsilon.dim(), action)
+    return action

@@ -1,0 +1,139 @@
+"""relu(convolution) in bfloat16, compiled for a CPU's tile registers (AMX)."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from accel_rl.kernels import native
+from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.pictures import in_planes
+
+
+def has_tile_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
+    """Whether `tile_layer` takes them: with bfloat16 asked for, on a host with AMX, pictures of 4 frames of bytes with
+    stride 4 or channels-last bfloat16, a square kernel that its stride divides, channels in sixteens."""
+    if not (torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16):
+        return False
+    if isinstance(padding, str) or x.device.type != "cpu" or weight.dtype != torch.float32:
+        return False
+    (out, channels, k, wide), s, first = weight.shape, stride[0], x.dtype == torch.uint8
+    square = k == wide and stride == (s, s) and padding[0] == padding[1] and k % s == 0
+    sixteens = out % (16 if first else 32) == 0 and (s * s * channels) % 32 == 0
+    if first:
+        fits = (channels, s, padding[0]) == (4, 4, 0)
+    else:
+        fits = x.dtype == torch.bfloat16 and channels % 16 == 0
+    if not (square and sixteens and fits) or min(x.shape[2:]) + 2 * padding[0] < k:
+        return False
+    module = native.compiled()
+    return module is not None and bool(module.has_tiles())
+
+
+def tile_layer(
+    x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, out: Tensor | None = None, known: bool = False
+) -> Tensor:
+    """relu(conv2d(x, weight, bias, stride, padding)); of bytes, x / 255.
+
+    x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
+    bfloat16, channels-last in memory. Products are of bfloat16 numbers, sums and the weight's gradient float32.
+    out [N, rows, columns, D]: where it goes, or, `known`, lies already.
+    """
+    x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
+    result: Tensor = _TileLayer.apply(x, weight, bias, stride, padding, (out, known))
+    return result
+
+
+class _TileLayer(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, place: tuple[Tensor | None, bool]
+    ) -> Tensor:
+        out, known = place
+        N, C, H, W = x.shape
+        D, k = weight.shape[0], weight.shape[2]
+        ctx.geometry, ctx.bytes = (C, H, W, D, k, s, p), x.dtype == torch.uint8
+        rows, columns = (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1
+        if out is None:
+            out = torch.empty(N, rows, columns, D, dtype=torch.bfloat16)
+        (numbers, tiles), b = _packed(weight, s, ctx.bytes), bias.contiguous()
+        if not known:
+            tensors = x, x.stride(0), tiles, b, out
+            call(native.compiled(), "tile_layer", N, ctx.geometry, ctx.bytes, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+        ctx.save_for_backward(x, out, numbers)
+        return out.permute(0, 3, 1, 2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        x, out, numbers = ctx.saved_tensors
+        C, H, W, D, k, s, _ = ctx.geometry
+        order = _Order.of(C, D, k, s, ctx.bytes)
+        grad = grad.to(torch.bfloat16).permute(0, 2, 3, 1).contiguous()
+        tiles, d_x = None, None
+        if ctx.needs_input_grad[0]:
+            tiles, d_x = numbers[order.back], torch.empty(len(x), H, W, C, dtype=torch.bfloat16)
+        d_tiles, d_bias = torch.empty(order.sums), torch.empty(D)
+        tensors = x, x.stride(0), grad, out, tiles, d_x, d_tiles, d_bias
+        kind = len(x), ctx.geometry, ctx.bytes
+        call(native.compiled(), "tile_layer_back", *kind, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+        d_weight = d_tiles[order.gradient].view(D, C, k, k)
+        if ctx.bytes:
+            d_weight.div_(255)
+        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
+
+
+_last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # by a weight's address
+
+
+def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
+    """The weight's numbers in bfloat16, as they are and as registers take them: the last ones again if it is still the
+    same, as it is from step to step of a rollout. Comparing takes a tenth of packing."""
+    D, C, k, _ = weight.shape
+    kept = _last.get(weight.data_ptr())
+    if kept is not None and torch.equal(kept[0], weight):
+        return kept[1]
+    # 1/255 is the weights', which are few
+    numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
+    packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
+    if len(_last) >= 32:  # of networks that are no more
+        _last.clear()
+    _last[weight.data_ptr()] = weight.detach().clone(), packed
+    return packed
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Where the numbers of a weight [D, C, k, k] lie in tile registers. A cell's are [C, s, s] of planes of bytes, else
+    [s, s, C]: `inner` of them."""
+
+    forward: Tensor
+    """Of the weight's numbers, [taps, inner / 32, D / 16, 16 pairs, 16, 2]: a product's right side."""
+    back: Tensor
+    """The same of each tap's transpose; empty for bytes, which have no gradient."""
+    gradient: Tensor
+    """Where, in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of inner], a number of the weight has its gradient."""
+    sums: int
+
+    @staticmethod
+    @functools.cache
+    def of(C: int, D: int, k: int, s: int, of_bytes: bool) -> "_Order":
+        taps, side, inner = (k // s) ** 2, k // s, s * s * C
+        parts = torch.arange(D * C * k * k).view(D, C, side, s, side, s)
+        cells = parts.permute((2, 4, 1, 3, 5, 0) if of_bytes else (2, 4, 3, 5, 1, 0)).reshape(taps, inner, D)
+        blocks = -(-D // 32)
+        places = torch.arange(taps * blocks * inner * 32).view(taps, blocks, inner // 32, 2, 2, 16, 16)
+        places = places.permute(0, 2, 4, 6, 1, 3, 5).reshape(taps, inner, blocks * 32)[:, :, :D]
+        gradient = torch.empty(D * C * k * k, dtype=torch.long)
+        gradient[cells.flatten()] = places.flatten()
+        back = torch.empty(0, dtype=torch.long) if of_bytes else _tiles(cells.transpose(1, 2))
+        return _Order(_tiles(cells), back, gradient, taps * blocks * inner * 32)
+
+
+def _tiles(matrices: Tensor) -> Tensor:
+    """[n, K, M] -> [n, K / 32, M / 16, 16 pairs of K, 16 of M, 2], flat."""
+    n, K, M = matrices.shape
+    return matrices.reshape(n, K // 32, 16, 2, M // 16, 16).permute(0, 1, 4, 2, 5, 3).flatten()

@@ -1,0 +1,91 @@
+// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (first_layer.h,
+// float_batch.h) and bfloat16 (tile_batch.h), wide layers of few rows (wide_layer.h), copies past the cache (stream.h), sums
+// (sum.h), actions (choose.h), several of them in one call (calls.h), and that for step after step (rounds.h).
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <vector>
+
+#include "address.h"
+#include "call_graph.h"
+#include "nn/actions.h"
+#include "nn/conv_u8.h"
+#include "nn/frame_stacks.h"
+#include "replay/ring.h"
+#include "sampler/run_steps.h"
+#include "streaming_copy.h"
+#include "sums.h"
+#include "threads.h"
+#include "nn/conv_bf16_batch.h"
+#include "nn/linear_small_batch.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using namespace accel;
+
+void stream_to(address to, address from, i64 bytes) {
+    py::gil_scoped_release nogil;
+    accel::stream(at<char>(to), at<const char>(from), size_t(bytes));
+}
+
+// parts: addresses of float32 [n] each -> the sum of the sums' squares.
+double sum_of(const std::vector<address>& parts, const std::vector<float>& weights, address out, i64 n) {
+    py::gil_scoped_release nogil;
+    std::vector<const float*> from;
+    for (const address part : parts) from.push_back(at<const float>(part));
+    return accel::weighted_sum(from.data(), weights.data(), from.size(), at<float>(out), size_t(n));
+}
+
+double squares(address x, i64 n, int threads) {
+    py::gil_scoped_release nogil;
+    return accel::sum_of_squares(at<const float>(x), n, threads);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_native, m) {
+    m.def("use_team", [](address parallel) { accel::team() = reinterpret_cast<accel::Team>(parallel); });
+    m.def("weighted_sum", &sum_of);
+    m.def("sum_of_squares", &squares);
+    define<&accel::sample_categorical>(m, "sample_categorical");
+    define<&accel::epsilon_greedy>(m, "epsilon_greedy");
+    define<&accel::copy>(m, "copy");
+    define<&accel::relu>(m, "relu");
+    define<&gather_stacks>(m, "gather_stacks");
+    define<&channels_last>(m, "channels_last");
+    m.def("has_first_layer", &accel::has_first_layer);
+#if ACCEL_X86
+    define<&first_layer>(m, "first_layer");
+    define<&first_layer_of_frames>(m, "first_layer_of_frames");
+    define<&first_layer_back>(m, "first_layer_back");
+    define<&float_layer>(m, "float_layer");
+    define<&wide_layer>(m, "wide_layer");
+    define<&float_layer_back>(m, "float_layer_back");
+#endif
+    m.def("has_tiles", &accel::has_tiles);
+    define<&tile_layer>(m, "tile_layer");
+    define<&tile_layer_back>(m, "tile_layer_back");
+    m.def("stream", &stream_to);
+    py::class_<Calls>(m, "Calls")
+        .def(py::init<>())
+        .def("add", &Calls::add)
+        .def("settle", &Calls::settle)
+        .def("move", &Calls::move)
+        .def("run", &Calls::run, py::call_guard<py::gil_scoped_release>())
+        .def("__len__", &Calls::size);
+    py::class_<Gate>(m, "Gate")
+        .def(py::init<>())
+        .def("__enter__", &Gate::lock, py::call_guard<py::gil_scoped_release>())
+        .def("__exit__", [](Gate& gate, const py::args&) { gate.unlock(); });
+    m.def("rounds", &rounds, py::call_guard<py::gil_scoped_release>());
+    py::class_<HostRing>(m, "HostRing")
+        .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())
+        .def("sampleable", &HostRing::sampleables)
+        .def("gather", &HostRing::gather);
+    py::class_<HostSums>(m, "HostSums")
+        .def(py::init<const HostRing&, const std::vector<address>&>(), py::keep_alive<1, 2>())
+        .def("draw", &HostSums::draw)
+        .def("update", &HostSums::update);
+}

@@ -1,0 +1,163 @@
+// relu(convolution) in bfloat16, in tile registers; tile_gradient.h has its gradients.
+//
+// A kernel of k with stride s, where s divides k, is one of K = k / s with stride 1 over cells of s x s places:
+//
+//     input [H, W, Ci], p around it        cells [rows + K - 1, columns + K - 1, C = s s Ci]      output [rows, columns, Co]
+//
+// and cells lie in memory one after the other. So the numbers that output q = y (columns + K - 1) + x needs of tap (i, j) are
+// cell q + i (columns + K - 1) + j, neighbouring outputs' are neighbouring cells', and whatever is multiplied is read where it
+// is: no patch is ever copied. The K - 1 outputs more in each row are nobody's; their gradient is 0.
+//
+//     output[q] = relu(bias + sum over taps of cells[q + tap] weight[tap])          rows of a: cells
+//
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "amx_tiles.h"
+
+namespace accel {
+
+// Ci: of a picture of bytes with stride 4, 4 planes of [H, W]; else channels of [H, W, Ci]. Co and Ci are multiples of 16, C of 32.
+struct TileLayer {
+    const i64 Ci, H, W, Co, k, s, p;
+
+    TileLayer(i64 Ci, i64 H, i64 W, i64 Co, i64 k, i64 s, i64 p)
+        : Ci(Ci), H(H), W(W), Co(Co), k(k), s(s), p(p),
+          side(k / s), down((H + 2 * p - k) / s + 1), right((W + 2 * p - k) / s + 1) {}
+    i64 K() const { return side; }
+    i64 taps() const { return K() * K(); }
+    i64 C() const { return s * s * Ci; }
+    i64 rows() const { return down; }
+    i64 columns() const { return right; }
+    i64 width() const { return columns() + K() - 1; }
+    i64 cells() const { return (rows() + K() - 1) * width(); }
+    i64 tap(i64 i) const { return i / K() * width() + i % K(); }
+    i64 reach() const { return (K() - 1) * (width() + 1); }  // the last tap
+    i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }  // of them rows() * columns() are somebody's
+    i64 in() const { return H * W * Ci; }
+    i64 out() const { return rows() * columns() * Co; }
+
+private:
+    const i64 side, down, right;  // kept: innermost loops ask for what follows from them, and a division takes longer than their work
+};
+
+// Zeros that begin where a cache line does: a tile's row is one line, and takes several times as long where it is two.
+class Lines {
+    struct Free {
+        void operator()(bf16* numbers) const { ::operator delete[](numbers, std::align_val_t(64)); }
+    };
+    std::unique_ptr<bf16[], Free> numbers;
+
+public:
+    explicit Lines(i64 n) : numbers(static_cast<bf16*>(::operator new[](size_t(n) * 2, std::align_val_t(64)))) {
+        std::fill_n(data(), n, bf16(0));
+    }
+    bf16* data() { return numbers.get(); }
+};
+
+// What one picture needs on its way; a thread's own. All of it is zero where nothing is written.
+struct TileScratch {
+    Lines cells, pairs, grad, across;
+    std::vector<i64> inputs, outs, steps[2];  // where a cell's s x s places lie in the input, an output q in `out`; -1: nowhere
+    alignas(64) float sums[1024];
+
+    TileScratch(const TileLayer& l, i64 pictures)
+        : cells((l.outputs() + l.reach() + 32) * l.C()),
+          pairs(pictures * pairs_of(l)),
+          grad((l.outputs() + 2 * l.reach() + 32) * l.Co),
+          across(pictures * l.outputs() * l.Co) {
+        for (i64 cell = 0; cell < l.cells(); cell++) {
+            for (i64 place = 0; place < l.s * l.s; place++) {
+                const i64 i = cell / l.width() * l.s + place / l.s - l.p, j = cell % l.width() * l.s + place % l.s - l.p;
+                inputs.push_back(i >= 0 && i < l.H && j >= 0 && j < l.W ? (i * l.W + j) * l.Ci : -1);
+            }
+        }
+        for (i64 q = 0; q < l.outputs(); q++) {
+            const i64 y = q / l.width(), x = q % l.width();
+            outs.push_back(y < l.rows() && x < l.columns() ? (y * l.columns() + x) * l.Co : -1);
+        }
+    }
+    // of pairs of cells (0, 1), (2, 3) .. and of pairs (1, 2), (3, 4) ..: a tap begins at an even cell or at an odd one
+    static i64 half(const TileLayer& l) { return (l.outputs() + l.reach() + 2) / 2 * 2 * l.C(); }
+    static i64 pairs_of(const TileLayer& l) { return 2 * half(l); }
+};
+
+#if ACCEL_HAS_TILES
+
+// picture [4, H, W] bytes -> cells of [4 planes, 4, 4]
+ACCEL_TILES inline void fill_cells(const TileLayer& l, const std::uint8_t* picture, TileScratch& s) {
+    bf16* cells = s.cells.data();
+    for (i64 y = 0; y < l.cells() / l.width(); y++) {
+        for (i64 x = 0; x < l.width(); x += 16) {
+            const i64 n = std::min(l.width() - x, i64(16));
+            __m512i r[16];
+#pragma GCC unroll 16
+            for (int i = 0; i < 16; i++)
+                r[i] = _mm512_maskz_loadu_epi32(__mmask16((1u << n) - 1),
+                                                picture + (i / 4 * l.H + 4 * y + i % 4) * l.W + 4 * x);
+            transpose(r);
+            for (i64 i = 0; i < n; i++) {
+                alignas(64) std::uint8_t bytes[64];
+                _mm512_store_si512(bytes, r[i]);
+                for (int part = 0; part < 64; part += 16) {
+                    const __m512i wide = _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(bytes + part)));
+                    _mm256_storeu_si256(reinterpret_cast<__m256i*>(cells + part), rounded(_mm512_cvtepi32_ps(wide)));
+                }
+                cells += 64;
+            }
+        }
+    }
+}
+
+// input [H, W, Ci] -> cells of [s, s, Ci]
+ACCEL_TILES inline void fill_cells(const TileLayer& l, const bf16* input, TileScratch& s) {
+    bf16* cells = s.cells.data();
+    for (const i64 from : s.inputs) {
+        for (i64 c = 0; c < l.Ci; c += 16, cells += 16) {
+            const __m256i numbers =
+                from < 0 ? _mm256_setzero_si256() : _mm256_loadu_si256(reinterpret_cast<const __m256i*>(input + from + c));
+            _mm256_store_si256(reinterpret_cast<__m256i*>(cells), numbers);
+        }
+    }
+}
+
+// weight: tiles b [taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co]
+template <class Number>
+ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const bf16* weight, const float* bias, bf16* out,
+                                  TileScratch& s) {
+    fill_cells(l, input, s);
+    const i64 parts = l.C() / 32, channels = l.Co / 16;
+    auto &a_steps = s.steps[0], &b_steps = s.steps[1];
+    a_steps.clear(), b_steps.clear();
+    for (i64 i = 0; i < l.taps() * parts; i++) {
+        a_steps.push_back(l.tap(i / parts) * l.C() + i % parts * 32);
+        b_steps.push_back(i * channels * 512);
+    }
+    for (i64 q = 0; q < l.outputs(); q += 32) {
+        for (i64 c = 0; c < channels; c += 2) {
+            const bool two = c + 1 < channels;
+            zero_tiles();
+            add_products({s.cells.data() + q * l.C(), 16 * l.C(), l.C(), a_steps.data(), weight + c * 512, 512, 32,
+                          b_steps.data(), i64(a_steps.size())},
+                         true, two);
+            store_tiles(s.sums);
+            for (i64 n = 0; n <= i64(two); n++) {
+                const __m512 b = _mm512_loadu_ps(bias + (c + n) * 16);
+                for (i64 m = 0; m < 32; m++) {
+                    const i64 place = s.outs[size_t(q + m)];
+                    if (place < 0) continue;
+                    const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
+                    put(_mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(sum, b)), out + place + (c + n) * 16);  // NaN stays
+                }
+            }
+        }
+    }
+}
+
+#endif
+
+}  // namespace accel

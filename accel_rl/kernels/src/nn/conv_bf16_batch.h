@@ -1,0 +1,105 @@
+// Batches through layers in tile registers, on torch's threads.
+#pragma once
+#include <algorithm>
+#include <functional>
+#include <list>
+#include <vector>
+
+#include "../address.h"
+#include "../threads.h"
+#include "conv_bf16_gradient.h"
+
+namespace accel {
+
+inline TileLayer tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
+
+#if ACCEL_HAS_TILES
+
+// This thread's, kept: most of its zeros are never written.
+inline TileScratch& scratch_of(const Geometry& geometry, i64 pictures) {
+    struct Kept {
+        Geometry geometry;
+        i64 pictures;
+        TileScratch scratch;
+    };
+    thread_local std::list<Kept> all;
+    for (Kept& kept : all)
+        if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
+    if (all.size() == 16) all.pop_back();  // of networks that are no more
+    all.push_front({geometry, pictures, TileScratch(tile_layer_of(geometry), pictures)});
+    return all.front().scratch;
+}
+
+template <class Number>
+void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, const bf16* weight, const float* bias,
+                       bf16* out, int threads) {
+    const TileLayer layer = tile_layer_of(geometry);
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        TileScratch& scratch = scratch_of(geometry, 0);
+        const TileRegisters registers;
+        for (i64 i = from; i < to; i++)
+            relu_convolution(layer, input + i * stride, weight, bias, out + i * layer.out(), scratch);
+    };
+    share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
+}
+
+// The batch is summed up in parts that do not depend on the number of threads: the same bits however many there are.
+template <class Number>
+void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
+                            address weight, address d_input, address d_weight, address d_bias, int threads) {
+    const TileLayer layer = tile_layer_of(geometry);
+    const i64 tiles = gradient_size(layer), size = tiles + layer.Co;
+    const i64 parts = std::clamp(N / 8, i64(1), i64(16)), together = std::clamp(448 / layer.outputs(), i64(1), i64(8));
+    std::vector<float> sums(size_t(parts * size), 0.0f);
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        TileScratch& scratch = scratch_of(geometry, together);
+        const TileRegisters registers;
+        for (i64 p = from; p < to; p++) {
+            float* const sum = sums.data() + p * size;
+            const i64 end = N * (p + 1) / parts;
+            for (i64 i = N * p / parts; i < end; i += together) {
+                const i64 n = std::min(together, end - i);
+                const Number* inputs[8];
+                for (i64 j = 0; j < n; j++) inputs[j] = input + (i + j) * stride;
+                relu_convolution_back(layer, n, inputs, at<const bf16>(grad) + i * layer.out(),
+                                      at<const bf16>(out) + i * layer.out(), at<const bf16>(weight),
+                                      d_input ? at<bf16>(d_input) + i * layer.in() : nullptr, sum, sum + tiles, scratch);
+            }
+        }
+    };
+    share(parts, threads, part, 1);
+    add_up(sums.data(), parts, size, threads);
+    std::copy_n(sums.data(), tiles, at<float>(d_weight));
+    std::copy_n(sums.data() + tiles, layer.Co, at<float>(d_bias));
+}
+
+#else
+
+template <class... Any>
+void tile_convolutions(const Any&...) {}
+template <class... Any>
+void tile_convolutions_back(const Any&...) {}
+
+#endif
+
+// input: `stride` numbers apart, bytes [4, H, W] or bfloat16 [H, W, Ci] -> out [N, rows, columns, Co] bfloat16.
+inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
+                       address out, int threads) {
+    const auto all = [&](const auto* numbers) {
+        tile_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), at<const float>(bias), at<bf16>(out), threads);
+    };
+    bytes ? all(at<const std::uint8_t>(input)) : all(at<const bf16>(input));
+}
+
+// -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0.
+inline void tile_layer_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
+                            address weight, address d_input, address d_weight, address d_bias, int threads) {
+    if (bytes)
+        tile_convolutions_back(N, geometry, at<const std::uint8_t>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
+                               threads);
+    else
+        tile_convolutions_back(N, geometry, at<const bf16>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
+                               threads);
+}
+
+}  // namespace accel

@@ -1,0 +1,191 @@
+// Batches through float32 layers, on torch's threads.
+#pragma once
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "../address.h"
+#include "conv_f32_points.h"
+#include "../lines.h"
+#include "weight_layout.h"
+#include "weight_cache.h"
+#include "products.h"
+#include "../threads.h"
+
+namespace accel {
+
+inline FloatLayer float_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
+
+#if ACCEL_X86
+
+// A batch of [H, W, C].
+struct Pictures {
+    using Number = float;
+    const FloatLayer layer;
+    const float* const first;
+
+    i64 bytes() const { return layer.input() * 4; }
+    const char* at(i64 i) const { return reinterpret_cast<const char*>(first + i * layer.input()); }
+    const float* bordered(i64 i, float* scratch) const { return with_border(layer, first + i * layer.input(), scratch); }
+    Places places(bool by_output) const { return {layer.C, layer.D, layer.k, layer.s, false, by_output}; }
+};
+
+// What a layer is made of, with its taps and its blocks of channels known to the compiler.
+template <class Number>
+struct Steps {
+    decltype(&accel::input_points<2, Number>) input_points;
+    decltype(&accel::input_values<2>) input_values;
+    decltype(&accel::output_points<2>) output_points;
+    decltype(&accel::output_values<2>) output_values;
+    decltype(&accel::weight_points<2>) weight_points;
+    decltype(&accel::weight_values<2>) weight_values;
+    decltype(&product<4>) to_output, to_input;
+    decltype(&turned_product<4>) to_weight;
+
+    explicit Steps(const FloatLayer& l) {
+        l.r == 2 ? take<2>() : take<3>();
+        to_output = l.block() == 64 ? product<4> : l.block() == 32 ? product<2> : product<1>;
+        to_input = l.chunk() == 64 ? product<4> : l.chunk() == 32 ? product<2> : product<1>;
+        to_weight = l.block() == 64 ? turned_product<4> : l.block() == 32 ? turned_product<2> : turned_product<1>;
+    }
+
+   private:
+    template <int R>
+    void take() {
+        input_points = accel::input_points<R, Number>;
+        input_values = accel::input_values<R>;
+        output_points = accel::output_points<R>;
+        output_values = accel::output_values<R>;
+        weight_points = accel::weight_points<R>;
+        weight_values = accel::weight_values<R>;
+    }
+};
+
+// Pictures whose points lie in the cache together.
+struct Block {
+    const i64 most, rows, of_input, of_output;  // pictures; their tiles; floats of a point
+
+    Block(const FloatLayer& l, i64 pictures)
+        : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
+          rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {}  // 16: in other sets of the cache
+};
+
+// The input's points of n pictures from `begin` on.
+template <class Input>
+void take_in(const Input& input, const Steps<typename Input::Number>& steps, i64 begin, i64 n, typename Input::Number* bordered,
+             float* points, i64 plane) {
+    const i64 next = input.layer.tiles() * input.layer.channels();
+    for (i64 i = begin; i < begin + n; i++, points += next)
+        steps.input_points(input.layer, input.bordered(i, bordered), input.at(i + 1), input.bytes(), points, plane);
+}
+
+// weight [D, C, k, k], divided by `divisor`, bias [D] -> out [N, rows, columns, D].
+template <class Input>
+void relu_convolutions(i64 N, const Geometry& geometry, const Input& input, const float* weight, float divisor, const float* bias,
+                       float* out, int threads) {
+    const FloatLayer& layer = input.layer;
+    const Steps<typename Input::Number> steps(layer);
+    const i64 points = layer.points(), tiles = layer.tiles();
+    const float* const weights =
+        prepared(geometry, weight, layer.all_weights(), points * layer.weights(), [&](float* numbers) {
+            std::vector<Line> kept = lines(layer.all_weights());
+            float* const taps = kept.data()->number;
+            input.places(false).in_order(weight, taps);
+            for (i64 i = 0; i < layer.all_weights(); i++) taps[i] /= divisor;
+            steps.weight_points(taps, layer.D, layer.channels(), layer.block(), numbers);
+        });
+    const Block block(layer, (N + threads - 1) / threads);
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        float* const bordered = scratch_of(layer.bordered() + points * (block.of_input + block.of_output));
+        float* const x = bordered + layer.bordered();
+        float* const y = x + points * block.of_input;
+        std::fill_n(bordered, layer.bordered(), 0.0f);
+        for (i64 n; from < to; from += n) {
+            n = std::min(block.most, to - from);
+            take_in(input, steps, from, n, reinterpret_cast<typename Input::Number*>(bordered), x, block.of_input);
+            for (i64 p = 0; p < points; p++)
+                steps.to_output(x + p * block.of_input, n * tiles, layer.channels(), weights + p * layer.weights(), layer.D,
+                                y + p * block.of_output);
+            for (i64 i = 0; i < n; i++)
+                steps.output_values(layer, y + i * tiles * layer.D, block.of_output, bias, out + (from + i) * layer.output());
+        }
+    };
+    share(N, threads, part, block.most);
+}
+
+// grad, out [N, rows, columns, D], weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input as the input unless null.
+// The batch is summed up in parts that do not depend on the number of threads.
+template <class Input>
+void relu_convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
+                            float* d_weight, float* d_bias, int threads) {
+    const FloatLayer& layer = input.layer;
+    const Steps<typename Input::Number> steps(layer);
+    const i64 points = layer.points(), tiles = layer.tiles(), channels = layer.channels(), D = layer.D;
+    const i64 parts = std::clamp(N / 8, i64(1), i64(16)), size = layer.all_weights() + D;
+    std::vector<Line> kept = lines(parts * size), turned;
+    float *const sums = kept.data()->number, *weights = nullptr;
+    if (d_input) {
+        std::vector<Line> taps = lines(layer.all_weights());
+        turned = lines(points * layer.weights());
+        weights = turned.data()->number;
+        input.places(true).in_order(weight, taps.data()->number);
+        steps.weight_points(taps.data()->number, channels, D, layer.chunk(), weights);
+    }
+    const Block block(layer, (N + parts - 1) / parts);
+    const std::function<void(i64, i64)> part = [&](i64 first, i64 last) {
+        float* const bordered = scratch_of(2 * layer.bordered() + points * (layer.weights() + block.of_input + block.of_output));
+        float* const d_bordered = bordered + layer.bordered();
+        float* const d_points = d_bordered + layer.bordered();
+        float* const x = d_points + points * layer.weights();
+        float* const y = x + points * block.of_input;
+        std::fill_n(bordered, layer.bordered(), 0.0f);
+        for (i64 p = first; p < last; p++) {
+            float* const sum = sums + p * size;
+            std::fill_n(d_points, points * layer.weights(), 0.0f);
+            for (i64 from = N * p / parts, to = N * (p + 1) / parts, n; from < to; from += n) {
+                n = std::min(block.most, to - from);
+                take_in(input, steps, from, n, reinterpret_cast<typename Input::Number*>(bordered), x, block.of_input);
+                for (i64 i = 0; i < n; i++)
+                    steps.output_points(layer, grad + (from + i) * layer.output(), out + (from + i) * layer.output(),
+                                        y + i * tiles * D, block.of_output, sum + layer.all_weights());
+                for (i64 q = 0; q < points; q++) {
+                    float* const of_x = x + q * block.of_input;
+                    const float* const of_y = y + q * block.of_output;
+                    steps.to_weight(of_x, channels, of_y, D, n * tiles, d_points + q * layer.weights());
+                    if (d_input) steps.to_input(of_y, n * tiles, D, weights + q * layer.weights(), channels, of_x);
+                }
+                for (i64 i = 0; i < n && d_input; i++) {
+                    float* const d_picture = d_input + (from + i) * layer.input();
+                    float* const all = layer.bare ? d_picture : d_bordered;
+                    std::fill_n(all, layer.height() * layer.line(), 0.0f);
+                    steps.input_values(layer, x + i * tiles * channels, block.of_input, all);
+                    if (!layer.bare) without_border(layer, all, d_picture);
+                }
+            }
+            steps.weight_values(d_points, D, channels, layer.block(), sum);
+        }
+    };
+    share(parts, threads, part, 1);
+    add_up(sums, parts, size, threads);
+    input.places(false).as_they_were(sums, d_weight);
+    std::copy_n(sums + layer.all_weights(), D, d_bias);
+}
+
+// input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
+inline void float_layer(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
+                        int threads) {
+    relu_convolutions(N, geometry, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
+                      at<const float>(bias), at<float>(out), threads);
+}
+
+// -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
+inline void float_layer_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
+                             address d_input, address d_weight, address d_bias, int threads) {
+    relu_convolutions_back(N, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(grad),
+                           at<const float>(out), at<const float>(weight), at<float>(d_input), at<float>(d_weight),
+                           at<float>(d_bias), threads);
+}
+
+#endif
+
+}  // namespace accel

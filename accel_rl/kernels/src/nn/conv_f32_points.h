@@ -1,0 +1,145 @@
+// A float32 layer's pictures, outputs and weights to their points and back (winograd.h), a register's 16 channels at a time.
+#pragma once
+#include "conv_f32.h"
+#include "winograd.h"
+
+namespace accel {
+
+#if ACCEL_X86
+
+ACCEL_AVX512 inline __m512 sixteen(const float* from) { return _mm512_loadu_ps(from); }
+ACCEL_AVX512 inline __m512 sixteen(const std::uint8_t* from) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+}
+
+// picture, with its border -> points [n n][plane], from the first tile's row on. The next picture, of so many bytes, is fetched
+// meanwhile.
+template <int R, class Number>
+ACCEL_AVX512 void input_points(const FloatLayer& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
+                               std::int64_t plane) {
+    constexpr int n = Winograd<R>::points;
+    const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;  // of its lines
+    for (std::int64_t t = 0; t < l.tiles(); t++) {
+        for (const std::int64_t c : l.numbers) {
+            for (std::int64_t i = 0; i < share; i++, next += 64) _mm_prefetch(next, _MM_HINT_T1);
+            const Number* const from = picture + l.begins[size_t(t)] + c;
+            __m512 x[n][n], y[n][n];
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) x[i][j] = sixteen(from + i * l.below + j * l.beside);
+            to_points_2d<Winograd<R>::input, n, n>(x, y);
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) _mm512_storeu_ps(points + (i * n + j) * plane, y[i][j]);
+            points += 16;
+        }
+    }
+}
+
+// points as above -> added to the gradient of the picture with its border.
+template <int R>
+ACCEL_AVX512 void input_values(const FloatLayer& l, const float* points, std::int64_t plane, float* picture) {
+    constexpr int n = Winograd<R>::points;
+    for (std::int64_t t = 0; t < l.tiles(); t++) {
+        for (const std::int64_t c : l.numbers) {
+            float* const to = picture + l.begins[size_t(t)] + c;
+            __m512 x[n][n], y[n][n];
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(points + (i * n + j) * plane);
+            to_values_2d<Winograd<R>::input, n, n>(x, y);
+            for (int i = 0; i < n; i++)
+                for (int j = 0; j < n; j++) {
+                    float* const number = to + i * l.below + j * l.beside;
+                    _mm512_storeu_ps(number, _mm512_add_ps(_mm512_loadu_ps(number), y[i][j]));
+                }
+            points += 16;
+        }
+    }
+}
+
+// points [n n][plane] of the outputs' tiles -> out [rows, columns, D], through the ReLU.
+template <int R>
+ACCEL_AVX512 void output_values(const FloatLayer& l, const float* points, std::int64_t plane, const float* bias, float* out) {
+    constexpr int n = Winograd<R>::points, m = Winograd<R>::outputs;
+    for (std::int64_t top = 0; top < l.rows; top += m) {
+        for (std::int64_t left = 0; left < l.columns; left += m) {
+            const std::int64_t high = std::min<std::int64_t>(m, l.rows - top), wide = std::min<std::int64_t>(m, l.columns - left);
+            for (std::int64_t d = 0; d < l.D; d += 16, points += 16) {
+                __m512 x[n][n], y[m][m];
+                for (int i = 0; i < n; i++)
+                    for (int j = 0; j < n; j++) x[i][j] = _mm512_loadu_ps(points + (i * n + j) * plane);
+                to_values_2d<Winograd<R>::output, n, m>(x, y);
+                const __m512 b = _mm512_loadu_ps(bias + d);
+                for (std::int64_t i = 0; i < high; i++)
+                    for (std::int64_t j = 0; j < wide; j++)  // NaN stays
+                        _mm512_storeu_ps(out + ((top + i) * l.columns + left + j) * l.D + d,
+                                         _mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(y[i][j], b)));
+            }
+        }
+    }
+}
+
+// The gradient of what the ReLU let through, 0 elsewhere -> its points; its sums over positions are added to bias [D].
+template <int R>
+ACCEL_AVX512 void output_points(const FloatLayer& l, const float* grad, const float* out, float* points, std::int64_t plane,
+                                float* bias) {
+    constexpr int n = Winograd<R>::points, m = Winograd<R>::outputs;
+    for (std::int64_t top = 0; top < l.rows; top += m) {
+        for (std::int64_t left = 0; left < l.columns; left += m) {
+            for (std::int64_t d = 0; d < l.D; d += 16, points += 16) {
+                __m512 x[m][m], y[n][n], sum = _mm512_loadu_ps(bias + d);
+                for (std::int64_t i = 0; i < m; i++)
+                    for (std::int64_t j = 0; j < m; j++) {
+                        x[i][j] = _mm512_setzero_ps();
+                        if (top + i >= l.rows || left + j >= l.columns) continue;
+                        const std::int64_t at = ((top + i) * l.columns + left + j) * l.D + d;
+                        const __mmask16 on = _mm512_cmp_ps_mask(_mm512_loadu_ps(out + at), _mm512_setzero_ps(), _CMP_GT_OQ);
+                        x[i][j] = _mm512_maskz_loadu_ps(on, grad + at);
+                        sum = _mm512_add_ps(sum, x[i][j]);
+                    }
+                _mm512_storeu_ps(bias + d, sum);
+                to_points_2d<Winograd<R>::output, n, m>(x, y);
+                for (int i = 0; i < n; i++)
+                    for (int j = 0; j < n; j++) _mm512_storeu_ps(points + (i * n + j) * plane, y[i][j]);
+            }
+        }
+    }
+}
+
+// taps [r r][outer][inner] -> points [n n][inner / wide][outer][wide].
+template <int R>
+ACCEL_AVX512 void weight_points(const float* taps, std::int64_t inner, std::int64_t outer, std::int64_t wide, float* points) {
+    constexpr int n = Winograd<R>::points;
+    const std::int64_t all = inner * outer;
+    for (std::int64_t o = 0; o < outer; o++) {
+        for (std::int64_t i = 0; i < inner; i += 16, taps += 16) {
+            float* const to = points + (i / wide * outer + o) * wide + i % wide;
+            __m512 x[R][R], y[n][n];
+            for (int a = 0; a < R; a++)
+                for (int b = 0; b < R; b++) x[a][b] = _mm512_loadu_ps(taps + (a * R + b) * all);
+            to_points_2d<Winograd<R>::weight, n, R>(x, y);
+            for (int a = 0; a < n; a++)
+                for (int b = 0; b < n; b++) _mm512_storeu_ps(to + (a * n + b) * all, y[a][b]);
+        }
+    }
+}
+
+// points [n n][inner / wide][outer][wide] -> taps [r r][outer][inner].
+template <int R>
+ACCEL_AVX512 void weight_values(const float* points, std::int64_t inner, std::int64_t outer, std::int64_t wide, float* taps) {
+    constexpr int n = Winograd<R>::points;
+    const std::int64_t all = inner * outer;
+    for (std::int64_t o = 0; o < outer; o++) {
+        for (std::int64_t i = 0; i < inner; i += 16, taps += 16) {
+            const float* const from = points + (i / wide * outer + o) * wide + i % wide;
+            __m512 x[n][n], y[R][R];
+            for (int a = 0; a < n; a++)
+                for (int b = 0; b < n; b++) x[a][b] = _mm512_loadu_ps(from + (a * n + b) * all);
+            to_values_2d<Winograd<R>::weight, n, R>(x, y);
+            for (int a = 0; a < R; a++)
+                for (int b = 0; b < R; b++) _mm512_storeu_ps(taps + (a * R + b) * all, y[a][b]);
+        }
+    }
+}
+
+#endif
+
+}  // namespace accel

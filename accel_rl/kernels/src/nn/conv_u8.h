@@ -1,0 +1,113 @@
+// A network's first layer on pictures of bytes: relu(convolution), 8 x 8 with stride 4, and its gradient.
+//
+//     picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a layer of 2 x 2 (float_layer.h)
+//
+// The pictures' floats, four times their bytes, never go through memory; sums and differences of bytes are exact. Nor do the
+// pictures themselves, where the frames that they consist of are known.
+#pragma once
+#include "conv_f32_batch.h"
+
+namespace accel {
+
+#if ACCEL_X86
+
+inline bool has_first_layer() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
+
+// Pictures [S, H, W] of `plane` bytes a frame, `stride` bytes apart.
+struct Stored {
+    const std::uint8_t* first;
+    i64 stride, plane;
+
+    const std::uint8_t* frame(i64 i, i64 s) const { return first + i * stride + s * plane; }
+    i64 together(i64 S) const { return S * plane; }  // bytes from a picture's first frame on that are its own
+};
+
+// Pictures that are S frames in a row each, as `gather_stacks` (pictures.h) would put them together.
+struct Framed {
+    const std::uint8_t* frames;
+    i64 row, column;
+    const i64 *t, *b;
+    const std::uint8_t* age;
+    i64 S, plane;
+    const std::uint8_t* zeros;
+
+    const std::uint8_t* frame(i64 i, i64 s) const {
+        return S - 1 - s > i64(age[i]) ? zeros : frames + (t[i] + s) * row + b[i] * column;
+    }
+    i64 together(i64) const { return plane; }
+};
+
+// A batch of them.
+template <class Source>
+struct Stacks {
+    using Number = std::uint8_t;
+    static constexpr i64 SIDE = 4, CELL = SIDE * SIDE;
+    const i64 N, S, W;
+    const FloatLayer layer;
+    const Source source;
+
+    Stacks(i64 N, i64 S, i64 H, i64 W, i64 D, const Source& source)
+        : N(N), S(S), W(W), layer(S * CELL, H / SIDE, W / SIDE, D, 2, 1, 0, false), source(source) {}
+
+    i64 bytes() const { return source.together(S); }
+    const char* at(i64 i) const { return reinterpret_cast<const char*>(source.frame(std::min(i, N - 1), 0)); }
+    Places places(bool by_output) const { return {S, layer.D, 2 * SIDE, SIDE, true, by_output}; }
+    const std::uint8_t* bordered(i64 i, std::uint8_t* scratch) const {
+        for (i64 s = 0; s < S; s++) {
+            const std::uint8_t* const frame = source.frame(i, s);
+            for (i64 y = 0; y < layer.H; y++) cells(frame + y * SIDE * W, scratch + y * layer.line() + s * CELL);
+        }
+        return scratch;
+    }
+
+private:
+    // Four rows of a plane -> a row of cells.
+    void cells(const std::uint8_t* rows, std::uint8_t* to) const {
+        i64 x = 0;
+        for (; x + 4 <= layer.W; x += 4, to += 4 * layer.C) {
+            __m128i r[4];
+            for (int i = 0; i < 4; i++) r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + i * W + SIDE * x));
+            const __m128i a = _mm_unpacklo_epi32(r[0], r[1]), b = _mm_unpacklo_epi32(r[2], r[3]);
+            const __m128i c = _mm_unpackhi_epi32(r[0], r[1]), d = _mm_unpackhi_epi32(r[2], r[3]);
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi64(a, b));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(to + layer.C), _mm_unpackhi_epi64(a, b));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 2 * layer.C), _mm_unpacklo_epi64(c, d));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 3 * layer.C), _mm_unpackhi_epi64(c, d));
+        }
+        for (; x < layer.W; x++, to += layer.C)
+            for (i64 i = 0; i < SIDE; i++) std::memcpy(to + SIDE * i, rows + i * W + SIDE * x, SIDE);
+    }
+};
+
+// pictures [N, S, H, W] uint8, `stride` bytes apart, weight [D, S, 8, 8], bias [D] -> out [N, rows, columns, D], of pictures / 255.
+inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address weight, address bias, address out,
+                        int threads) {
+    relu_convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
+                      at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), threads);
+}
+
+// The same of what `gather_stacks` would put together.
+inline void first_layer_of_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
+                                  address age, address weight, address bias, address out, int threads) {
+    const std::vector<std::uint8_t> zeros(size_t(H * W));
+    const Framed source{at<const std::uint8_t>(frames), row, column, at<const i64>(t), at<const i64>(b),
+                        at<const std::uint8_t>(age), S, H * W, zeros.data()};
+    relu_convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, source), at<const float>(weight), 255.0f,
+                      at<const float>(bias), at<float>(out), threads);
+}
+
+// grad and out [N, rows, columns, D] -> d_weight [D, S, 8, 8] by pictures of 0 to 255, d_bias [D].
+inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
+                             address d_weight, address d_bias, int threads) {
+    relu_convolutions_back(N, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
+                           at<const float>(grad), at<const float>(out), nullptr, nullptr, at<float>(d_weight), at<float>(d_bias),
+                           threads);
+}
+
+#else
+
+inline bool has_first_layer() { return false; }
+
+#endif
+
+}  // namespace accel

@@ -1,0 +1,47 @@
+// Pictures of bytes on their way from a rollout into a network: stacks of frames, and numbers in channels-last order for a
+// library's convolution.
+#pragma once
+#include <cstring>
+#include <functional>
+
+#include "../address.h"
+#include "interleave.h"
+#include "../threads.h"
+
+namespace accel {
+
+// frames.py's gather_stacks. frames: `row` bytes from one step to the next, `column` from one environment to the next;
+// t, b [N] int64, age [N] uint8 -> out [N, S, bytes].
+inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column, address t, address b, address age,
+                          address out, int threads) {
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        char* next = at<char>(out) + from * S * bytes;
+        for (i64 i = from; i < to; i++) {
+            const char* oldest = at<const char>(frames) + at<const i64>(t)[i] * row + at<const i64>(b)[i] * column;
+            for (i64 k = 0; k < S; k++, next += bytes) {
+                if (S - 1 - k > i64(at<const std::uint8_t>(age)[i]))
+                    std::memset(next, 0, size_t(bytes));
+                else
+                    std::memcpy(next, oldest + k * row, size_t(bytes));
+            }
+        }
+    };
+    share(N, size_t(N * S * bytes) < ALONE ? 1 : threads, part);
+}
+
+// pictures [N, S, pixels] uint8, `stride` bytes apart, to [N, pixels, S] of float32 or bfloat16.
+inline void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, address out, bool bfloat16, int threads) {
+    const size_t size = size_t(S * pixels);
+    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
+        for (i64 i = from; i < to; i++) {
+            const std::uint8_t* in = at<const std::uint8_t>(pictures) + i * stride;
+            if (bfloat16)
+                interleave(in, S, pixels, at<BFloat16>(out) + size_t(i) * size);
+            else
+                interleave(in, S, pixels, at<float>(out) + size_t(i) * size);
+        }
+    };
+    share(N, threads, part);
+}
+
+}  // namespace accel

@@ -1,0 +1,101 @@
+// A fully connected layer of few rows: x W' + b, where W is so large that putting it in order first, as libraries do for
+// matrices, takes as long as multiplying.
+//
+//     out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both lie along k: sixteen numbers of each at a time
+//
+// An output's sixteen sums, one for each k modulo 16, are added up at its end: its bits depend neither on how many rows
+// there are nor on the threads.
+#pragma once
+#include <algorithm>
+
+#include "../address.h"
+#include "../threads.h"
+#include "../x86.h"
+
+#if ACCEL_X86
+
+namespace accel {
+
+constexpr i64 WIDE_ROWS = 64;  // of x, at most
+constexpr i64 WIDE_PIECE = 576;  // of k: twelve of W's rows, six of them the next ones, and four of x's stay in the first cache
+
+struct Wide {
+    i64 N, K, G;
+    const float *x, *weight, *bias;
+    float* out;
+};
+
+// sums [n][g] of four or fewer rows by six or fewer += those of k in [from, to), a multiple of 16 apart. ahead: of W, what
+// is wanted next: A rows of it are fetched meanwhile.
+template <int P, int Q, int A = 0>
+ACCEL_AVX512 inline void wide_sums(const Wide& w, i64 n, i64 g, i64 from, i64 to, __m512* sums, const float* ahead = nullptr) {
+    __m512 s[P][Q];
+#pragma GCC unroll 4
+    for (int p = 0; p < P; p++)
+#pragma GCC unroll 6
+        for (int q = 0; q < Q; q++) s[p][q] = from ? sums[p * Q + q] : _mm512_setzero_ps();
+    const float *x = w.x + n * w.K, *weight = w.weight + g * w.K;
+    for (i64 k = from; k < to; k += 16) {
+        __m512 row[P];
+#pragma GCC unroll 4
+        for (int p = 0; p < P; p++) row[p] = _mm512_loadu_ps(x + p * w.K + k);
+#pragma GCC unroll 6
+        for (int a = 0; a < A; a++) _mm_prefetch(reinterpret_cast<const char*>(ahead + a * w.K + k - from), _MM_HINT_T0);
+#pragma GCC unroll 6
+        for (int q = 0; q < Q; q++) {
+            const __m512 column = _mm512_loadu_ps(weight + q * w.K + k);
+#pragma GCC unroll 4
+            for (int p = 0; p < P; p++) s[p][q] = _mm512_fmadd_ps(row[p], column, s[p][q]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int p = 0; p < P; p++)
+#pragma GCC unroll 6
+        for (int q = 0; q < Q; q++) sums[p * Q + q] = s[p][q];
+}
+
+// The outputs of Q of W's rows from g on, for all rows of x. then: the rows that follow, or null.
+template <int Q>
+ACCEL_AVX512 void wide_outputs(const Wide& w, i64 g, const float* then = nullptr) {
+    alignas(64) __m512 sums[WIDE_ROWS * Q];
+    const i64 fours = std::max(w.N / 4, i64(1)), each = (Q + fours - 1) / fours;
+    for (i64 from = 0; from < w.K; from += WIDE_PIECE) {
+        const i64 to = std::min(from + WIDE_PIECE, w.K);
+        const float* const next = to < w.K ? w.weight + g * w.K + to : then;
+        i64 n = 0;
+        for (i64 row = 0; n + 4 <= w.N; n += 4, row += each) {  // a part of the next ones beside each four of x's
+            const float* const ahead = next ? next + row * w.K : nullptr;
+            __m512* const to_add = sums + n * Q;
+            if (!next || row >= Q) wide_sums<4, Q>(w, n, g, from, to, to_add);
+            else if (each == 1) wide_sums<4, Q, 1>(w, n, g, from, to, to_add, ahead);
+            else if (each == 2) wide_sums<4, Q, 2>(w, n, g, from, to, to_add, ahead);
+            else if (each == 3) wide_sums<4, Q, 3>(w, n, g, from, to, to_add, ahead);
+            else wide_sums<4, Q, Q>(w, n, g, from, to, to_add, ahead);
+        }
+        for (; n < w.N; n++) wide_sums<1, Q>(w, n, g, from, to, sums + n * Q);
+    }
+    for (i64 n = 0; n < w.N; n++)
+        for (int q = 0; q < Q; q++) w.out[n * w.G + g + q] = w.bias[g + q] + _mm512_reduce_add_ps(sums[n * Q + q]);
+}
+
+// x [N, K], weight [G, K], bias [G] -> out [N, G]; N at most WIDE_ROWS, K a multiple of 16.
+inline void wide_layer(i64 N, i64 K, i64 G, address x, address weight, address bias, address out, int threads) {
+    const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
+    constexpr i64 SIX = 6;
+    share((G + SIX - 1) / SIX, threads, [&](i64 from, i64 to) {
+        // There and back: W's last rows are still in the second cache at the next call, its first ones are not.
+        static thread_local bool back = false;
+        back = !back;
+        for (i64 j = from; j < to; j++) {
+            const i64 i = back ? j : from + to - 1 - j;
+            const i64 following = SIX * (back ? i + 1 : i - 1);
+            const bool whole = j + 1 < to && following + SIX <= G;
+            if (SIX * (i + 1) <= G) wide_outputs<6>(w, SIX * i, whole ? w.weight + following * K : nullptr);
+            else for (i64 g = SIX * i; g < G; g++) wide_outputs<1>(w, g);
+        }
+    }, 1);
+}
+
+}  // namespace accel
+
+#endif

@@ -1,0 +1,175 @@
+"""Ranks that run free: each samples and learns at its own pace, on central parameters (Stooke & Abbeel 2018, section
+4.3)."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from accel_rl.algos.base import Algorithm
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.config.settings import TrainConfig
+from accel_rl.data.shared_memory import address, open_at
+from accel_rl.distributed.central import Central
+from accel_rl.distributed.communicator import Alone
+from accel_rl.distributed.gradient_sync import Exchange
+from accel_rl.distributed.locked_chunk import LockedChunks
+from accel_rl.distributed.multi_step_adam import MultiStepAdam
+from accel_rl.distributed.process_watch import Watch
+from accel_rl.distributed.settings import GroupConfig
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.pulling_agent import PullingAgent
+from accel_rl.runners.ranks.shared_counters import Board
+from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.system.errors import ConfigError, RunError
+
+START_S = 600.0  # until rank 0 has read a checkpoint with a large replay
+
+
+class Clock(Alone):
+    """A learner by itself, whose schedules follow the env steps of all ranks."""
+
+    def __init__(self, board: Board, rank: int):
+        self._board, self._rank = board, rank
+        self._own = self._shown = 0
+
+    def begin(self, env_steps: int) -> None:
+        """The algorithm's own count stands at env_steps."""
+        self._own, self._shown = self._board.of_rank(self._rank), env_steps
+
+    def count(self, env_steps: int) -> tuple[int, int]:
+        self._own += env_steps
+        now = self._board.env_steps() - self._board.of_rank(self._rank) + self._own
+        passed, self._shown = now - self._shown, now
+        return passed, env_steps
+
+
+class Asynchronous:
+    """One of several ranks that share a board and central parameters."""
+
+    def __init__(
+        self,
+        rank: int,
+        config: GroupConfig,
+        board: Board,
+        central_fd: int,
+        env_steps: int | None,
+        watch: Watch | None = None,
+        until: int = 0,
+    ):
+        """env_steps: of the run's checkpoint that all go on from; None: a new run. watch: of the others, where nobody
+        replaces those who are lost before `until` env steps of all."""
+        self.rank, self.size, self._config = rank, config.size, config
+        self._watch, self._until, self.lost = watch, until, list[int]()
+        self._board, self._fd, self._from = board, central_fd, env_steps
+        self._totals = board.totals()
+        self.peers = Clock(board, rank)
+        self._pulls: PullingAgent | None = None
+
+    @classmethod
+    def join(cls, setup: dict[str, Any], config: TrainConfig) -> "Asynchronous":
+        board = Board.attach(config.group.size, config.log.window, setup["board"])
+        return cls(setup["rank"], config.group, board, setup["central"], setup["env_steps"])
+
+    @classmethod
+    def meet(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "Asynchronous":
+        """Where nobody has handed out the shared memory: rank 0 makes it, says in `store` where it is, and goes on when
+        all have it. It has no name, so that nothing of it is left, whoever dies; where a rank does, the others see it.
+        RunError; ConfigError where not all ranks are one machine's."""
+        g, files = config.group, ("board", "central")
+        if rank == 0:
+            board = Board.create(g.size, config.log.window)
+            central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
+            for name, fd in zip(files, (board.fd, central), strict=True):
+                store.set(name, address(fd))
+        else:
+            try:
+                fds = [open_at(store.get(name).decode()) for name in files]
+            except RunError as e:
+                store.set(f"joined/{rank}", f"0 {e}")
+                raise cls._apart(rank, str(e)) from e
+            board, central = Board.attach(g.size, config.log.window, fds[0]), fds[1]
+        store.set(f"joined/{rank}", str(os.getpid()))
+        pids = {}
+        for r in range(g.size):
+            try:
+                store.wait([f"joined/{r}"], timedelta(seconds=g.answer_s))
+            except RuntimeError as e:
+                why = " ".join(str(e).split())[:200]
+                raise RunError(f"rank {r} has not come within {g.answer_s:g} s: {why}") from e
+            pid, _, why = store.get(f"joined/{r}").decode().partition(" ")
+            if why:
+                raise cls._apart(r, why)
+            pids[r] = int(pid)
+        watch = Watch({r: pid for r, pid in pids.items() if r != rank})
+        return cls(rank, g, board, central, env_steps, watch, config.env_steps)
+
+    @staticmethod
+    def _apart(rank: int, why: str) -> ConfigError:
+        return ConfigError(
+            f"--update async: its ranks share one machine's memory, and rank {rank} does not see rank 0's ({why}); "
+            "--nnodes 1, or --update all-reduce"
+        )
+
+    def state(self, checkpoints: Checkpoints) -> dict[str, Any] | None:
+        """What this rank goes on from: its own newest state, which need not be of the same moment as others'."""
+        steps = checkpoints.steps()
+        if not self._board.begun and self.rank == 0:
+            return None if self._from is None else load(checkpoints.path(self._from))
+        return load(checkpoints.path(steps[-1])) if steps else None
+
+    def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
+        c = self._config
+        if c.local_updates > 1:
+            return MultiStepAdam(flat, algo.build_rule, algo.max_grad_norm, c.chunks, self.rank, c.local_updates)
+        return LockedChunks(flat, algo.build_rule, algo.max_grad_norm, c.chunks, self.rank)
+
+    def opened(self, exchange: Exchange, env_steps: int) -> None:
+        """Rank 0 makes its parameters the central ones, the first time; all others take what is there. RunError."""
+        assert isinstance(exchange, LockedChunks)
+        first = self.rank == 0 and not self._board.begun
+        deadline = time.monotonic() + START_S
+        while not (first or self._board.begun):
+            if time.monotonic() > deadline:
+                raise RunError(f"rank {self.rank}: rank 0 has not begun within {START_S:g} s")
+            if self._watch and 0 in self._watch.gone():
+                raise RunError(f"rank {self.rank}: rank 0 is gone, and had not begun")
+            time.sleep(0.01)
+        exchange.connect(Central(exchange.parts, exchange.states(), self._fd, create=first), publish=first)
+        exchange.lead = self._config.lead if not env_steps else 0
+        if first:
+            self._board.begin(env_steps)
+        self.peers.begin(env_steps)
+
+    def agent(self, agent: Any, exchange: Exchange) -> Any:
+        assert isinstance(exchange, LockedChunks)
+        if self._pulls is None or self._pulls.agent is not agent:
+            self._pulls = PullingAgent(agent, exchange, self._config.pull_steps)
+        self._pulls.begin()
+        return self._pulls
+
+    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+        self._board.add(self.rank, taken, updates, episodes)
+        self._totals = self._board.totals()
+        return self._totals.env_steps
+
+    def stops(self, asked: bool) -> bool:
+        if self._watch and not asked and self._board.env_steps() < self._until:
+            self.lost = self._watch.gone()
+        return asked or bool(self.lost)
+
+    def agreed(self, done: bool) -> bool:
+        return done or self.rank > 0  # nobody waits for an evaluation
+
+    def beat(self) -> None:
+        pass
+
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+        return self._board.recent(), self._totals.episodes, self._totals.updates
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Parameters are central, all else is the rank's own: no moment has to be the same."""
+        yield

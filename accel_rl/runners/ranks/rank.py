@@ -1,0 +1,77 @@
+"""The process of one rank: `python -m accel_rl.runners.ranks.rank SETUP`, as runners/ranks.py starts it."""
+
+import json
+import os
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+from accel_rl.runners.signals import StopRequest
+from accel_rl.system.errors import ConfigError, RunError, show_warning
+from accel_rl.system.process import before_torch, die_with_parent
+
+
+def run(setup: dict[str, Any]) -> dict[str, Any]:
+    """What the rank says at its end."""
+    from accel_rl.checkpoints.checkpoint import Checkpoints, load
+    from accel_rl.config.settings import TrainConfig
+    from accel_rl.distributed.process_group import file_store
+    from accel_rl.runners.ranks import sync_launcher as ranks
+    from accel_rl.runners.ranks.rank_process import told
+    from accel_rl.runners.ranks.synchronous import met
+    from accel_rl.runners.run_folder import RunFolder
+    from accel_rl.runners.trainer import Trainer
+
+    config, rank = TrainConfig.from_dict(setup["config"]), setup["rank"]
+    config = ranks.config_of(config, rank)
+    folder = ranks.folder_of(RunFolder(Path(setup["run"])), rank)
+    if config.group.update == "async":
+        from accel_rl.runners.ranks.asynchronous import Asynchronous
+
+        free = Asynchronous.join(setup, config)
+        state = free.state(Checkpoints(folder.path / "checkpoints"))
+        return told(Trainer(config, folder, state, free).run())
+    state = None
+    if setup["env_steps"] is not None:
+        state = load(Checkpoints(folder.path / "checkpoints").path(setup["env_steps"]))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one machine: nothing listens outside it
+    size = setup["size"]
+    with met(config, file_store(setup["store"], size), rank, size, size, setup["gradients"]) as group:
+        return told(Trainer(config, folder, state, group).run())
+
+
+def main() -> None:
+    setup = json.loads(sys.argv[1])
+    die_with_parent(setup["parent_pid"])
+    sys.path[:] = setup["sys_path"]
+    before_torch()
+    if setup["rank"]:
+        warnings.simplefilter("ignore")  # rank 0 says it
+    else:
+        warnings.showwarning = show_warning  # type: ignore[assignment]
+    with StopRequest():  # a Ctrl-C reaches this process too, at any time; whoever started it asks it to stop as well
+        _answer(setup)
+
+
+def _answer(setup: dict[str, Any]) -> None:
+    code = 0
+    try:
+        words = run(setup)
+    except KeyboardInterrupt:
+        code, words = 130, {}
+    except (ConfigError, RunError) as e:
+        kind = type(e).__name__
+        code, words = (2 if kind == "ConfigError" else 1), {"error": " ".join(str(e).split()), "kind": kind}
+    except BaseException as e:
+        traceback.print_exc()
+        code, words = 1, {"error": " ".join(f"{type(e).__name__}: {e}".split())}
+    os.write(setup["answer"], json.dumps(words).encode())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # threads of a process group that lost a member may never end
+
+
+if __name__ == "__main__":
+    main()

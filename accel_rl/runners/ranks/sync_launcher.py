@@ -1,0 +1,113 @@
+"""One process a rank: started, watched, ended together or replaced (Stooke & Abbeel 2018, sections 4.2 and 4.3)."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.settings import TrainConfig
+from accel_rl.runners.ranks.async_launcher import FreeRanks
+from accel_rl.runners.ranks.rank_process import LOOK_S, Rank, RankLost, finish, launch, raise_for
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.signals import StopRequest
+from accel_rl.runners.trainer import Result
+from accel_rl.system import hardware
+from accel_rl.system.errors import RunError
+
+SETTLE_S = 0.5  # who notices that another rank died may end before the dead one is found
+
+
+def config_of(config: TrainConfig, rank: int, local_rank: int | None = None, local_ranks: int = 0) -> TrainConfig:
+    """What one rank runs: its environments, its device, its share of the cores (of those of its machine), its part of
+    the replay."""
+    g = config.group
+    if not g.several:
+        return replace(config, device=g.device(0, 1, config.device))
+    local, size = rank if local_rank is None else local_rank, local_ranks or g.size
+    cores = config.sampler.cores
+    if size > 1:
+        cores = hardware.share_of_cores(hardware.usable_cores(cores), size, local, len(g.gpu_list))
+    return replace(
+        config,
+        sampler=replace(config.sampler, envs=config.rank_envs, horizon=config.T, cores=cores),
+        algo=config.algo.of_rank(g.size),
+        device=g.device(local, size, config.device),
+        wandb="disabled" if rank else config.wandb,
+        log=replace(config.log, tensorboard=config.log.tensorboard and not rank),
+    )
+
+
+def configs(config: TrainConfig) -> Iterator[TrainConfig]:
+    """Of every rank."""
+    return (config_of(config, r) for r in range(config.group.size))
+
+
+def folder_of(run: RunFolder, rank: int) -> RunFolder:
+    """Where a rank keeps its own part of the checkpoints; rank 0: in the run's folder itself."""
+    if rank == 0:
+        return run
+    folder = RunFolder(run.path / "ranks" / str(rank))
+    folder.path.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def train(config: TrainConfig, run: RunFolder, env_steps: int | None) -> Result:
+    """The run from its checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
+    if config.group.update == "async":
+        return FreeRanks(config, run, env_steps).train()
+    restarts = 0
+    while True:
+        with InStep(config, run, env_steps) as group:
+            try:
+                return group.train()
+            except RankLost as lost:
+                if restarts >= config.group.max_restarts:
+                    raise RunError(str(lost)) from lost
+                line = str(lost)
+        restarts += 1
+        steps = Checkpoints(run.path / "checkpoints").steps()
+        env_steps = steps[-1] if steps else None
+        line += f"; restart {restarts} of {config.group.max_restarts} from {env_steps or 0:,} env steps"
+        run.event(line)
+        print(line, file=sys.stderr, flush=True)
+
+
+class InStep:
+    """Ranks that cannot go on without each other: they meet through a file without a name, and where one is lost all
+    end."""
+
+    def __init__(self, config: TrainConfig, run: RunFolder, env_steps: int | None):
+        self.config, self.run = config, run
+        self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps, "size": config.group.size}
+        self._ranks: list[Rank] = []
+
+    def __enter__(self) -> "InStep":
+        fds = tuple(os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC) for name in ("store", "gradients"))
+        try:
+            setup = {**self._setup, "config": asdict(self.config), "store": fds[0], "gradients": fds[1]}
+            self._ranks = [launch(r, setup, fds) for r in range(self.config.group.size)]
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for rank in self._ranks:
+            if rank.code() is None:
+                rank.process.kill()
+        for rank in self._ranks:
+            rank.close()
+
+    def train(self) -> Result:
+        """RankLost, RunError, ConfigError."""
+        with StopRequest() as stop:
+            return finish(self._ranks, stop, self._fail)
+
+    def _fail(self, rank: Rank) -> None:
+        """Within SETTLE_S the others end too; one that was killed is the cause, whoever noticed first."""
+        deadline = time.monotonic() + SETTLE_S
+        while time.monotonic() < deadline and not any((r.code() or 0) < 0 for r in self._ranks):
+            time.sleep(LOOK_S)
+        raise_for(next((r for r in self._ranks if (r.code() or 0) < 0), rank))

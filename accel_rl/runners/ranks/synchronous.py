@@ -1,0 +1,127 @@
+"""Ranks in step with each other: all begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from accel_rl.algos.base import Algorithm
+from accel_rl.config.settings import TrainConfig
+from accel_rl.distributed.all_reduce import AllReduce
+from accel_rl.distributed.collective import Collective
+from accel_rl.distributed.gradient_sync import Exchange
+from accel_rl.distributed.process_group import backend, process_group
+from accel_rl.distributed.shared_reduce import SharedReduce
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.build import resolve_device
+from accel_rl.runners.ranks.shared_counters import share
+from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.system import hardware
+from accel_rl.system.errors import RunError
+
+SAVE_S = 1800.0  # a checkpoint with a large replay on a slow disk
+LOOK_S = 1.0
+
+
+class Synchronous:
+    """One of the ranks of torch's default process group. store: what the group has met through, for waits that last
+    longer than a collective may. shared: a file for gradients, where all ranks are this machine's."""
+
+    def __init__(self, store: Any, answer_s: float, hash_interval: int, shared: int | None = None):
+        self.peers = Collective(store)
+        self.rank, self.size = self.peers.rank, self.peers.size
+        self._store, self._answer_s, self._hash_interval, self.shared = store, answer_s, hash_interval, shared
+        self._turns = 0  # waits so far: the same on every rank
+        self._beaten = 0.0
+
+    def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
+        rule, norm, interval = algo.build_rule(len(flat.data)), algo.max_grad_norm, self._hash_interval
+        if self.shared is not None and flat.data.device.type == "cpu":
+            return SharedReduce(flat, rule, norm, self.peers, interval, self.shared, self._answer_s)
+        return AllReduce(flat, rule, norm, self.peers, interval)
+
+    def agent(self, agent: Any, exchange: Exchange) -> Any:
+        return agent
+
+    def opened(self, exchange: Exchange, env_steps: int) -> None:
+        """RunError where ranks do not begin alike."""
+        assert isinstance(exchange, AllReduce)
+        exchange.check()
+        steps = self.peers.gather(env_steps)
+        if len(set(steps)) > 1:
+            raise RunError(f"the ranks' checkpoints are of {steps} env steps")
+
+    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+        return env_steps + self.peers.count(taken)[0]
+
+    def stops(self, asked: bool) -> bool:
+        return bool(self.peers.max_(torch.tensor(int(asked))))
+
+    def agreed(self, done: bool) -> bool:
+        self._turns += 1
+        key = f"outcome/{self._turns}"
+        if self.rank == 0:
+            self._store.set(key, str(int(done)))
+            return done
+        return bool(int(self._await(key, "rank 0", self._answer_s, self._beats)))
+
+    def beat(self) -> None:
+        now = time.monotonic()
+        if now - self._beaten > LOOK_S:
+            self._beaten = now
+            self._store.add("beats", 1)
+
+    def _beats(self) -> int:
+        return int(self._store.add("beats", 0))
+
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+        n = share(episodes.recent.maxlen or 0, self.size)
+        found = self.peers.gather((list(episodes.recent)[-n:], episodes.count))
+        return [e for recent, _ in found for e in recent], sum(n for _, n in found), updates
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """The leader's part comes last: where it is there, all are."""
+        self._turns += 1
+        part, whole = f"part/{self._turns}/", f"whole/{self._turns}"
+        if self.rank:
+            yield
+            self._store.set(f"{part}{self.rank}", "1")
+            self._await(whole, "rank 0", SAVE_S)
+            return
+        for r in range(1, self.size):
+            self._await(f"{part}{r}", f"rank {r}", SAVE_S)
+        yield
+        self._store.set(whole, "1")
+
+    def _await(self, key: str, whom: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
+        """The value of a key, once it is there. RunError where nothing stirs for timeout_s."""
+        waited, looked, last = 0.0, time.monotonic(), -1
+        while True:
+            try:
+                if self._store.check([key]):
+                    return self._store.get(key).decode()
+                now = beats()
+            except RuntimeError as e:  # the store is gone
+                raise RunError(f"rank {self.rank}: the ranks' store is gone ({' '.join(str(e).split())[:200]})") from e
+            at = time.monotonic()
+            waited, looked = waited + min(at - looked, LOOK_S), at  # while this process was stopped it did not wait
+            if now != last:
+                waited, last = 0.0, now
+            if waited > timeout_s:
+                raise RunError(f"rank {self.rank}: no answer from {whom} within {timeout_s:g} s")
+            time.sleep(0.01)
+
+
+@contextmanager
+def met(
+    config: TrainConfig, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
+) -> Iterator[Synchronous]:
+    """This rank among the others, all of whom have come. RunError."""
+    g = config.group
+    device = resolve_device(config.device)
+    name = backend(device, len(set(g.gpu_list)) or hardware.gpu_count(), local_ranks)
+    with process_group(store, rank, size, name, device, g.answer_s):
+        yield Synchronous(store, g.answer_s, g.hash_interval, shared)

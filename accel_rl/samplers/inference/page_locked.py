@@ -1,0 +1,48 @@
+"""Memory that a GPU reads and writes by itself, while the host goes on."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.system.hardware import say_once
+
+PAGE = 4096
+
+
+def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
+    """(address, bytes) of the pages that they lie in; neighbours in one piece, no page twice."""
+    pieces: list[tuple[int, int]] = []
+    for begin, end in sorted((x.data_ptr(), x.data_ptr() + x.nbytes) for x in tensors if x.nbytes):
+        begin, end = begin // PAGE * PAGE, -(-end // PAGE) * PAGE
+        if pieces and begin <= pieces[-1][0] + pieces[-1][1]:
+            start, size = pieces.pop()
+            begin, end = start, max(end, start + size)
+        pieces.append((begin, end - begin))
+    return pieces
+
+
+class PageLocked:
+    """Tensors of the host, contiguous, whose pages stay where they are until `close`: copies from and to a GPU need no
+    detour, and nobody has to wait for them. Where the system does not allow it, copies are slower; that is said once.
+    """
+
+    def __init__(self, tensors: Iterable[Tensor], runtime: Any = None):
+        """runtime: torch.cuda.cudart(), if None."""
+        self._runtime = torch.cuda.cudart() if runtime is None else runtime
+        self._locked: list[int] = []
+        for address, size in whole_pages(tensors):
+            error = int(self._runtime.cudaHostRegister(address, size, 0))
+            if error:
+                say_once(
+                    f"{size / 2**20:.0f} MiB of the rollout could not be page-locked (CUDA error {error}; see "
+                    "ulimit -l): copies to the GPU are slower"
+                )
+            else:
+                self._locked.append(address)
+
+    def close(self) -> None:
+        """Before the memory goes."""
+        while self._locked:
+            self._runtime.cudaHostUnregister(self._locked.pop())

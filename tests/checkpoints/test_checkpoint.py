@@ -1,0 +1,155 @@
+import json
+import os
+import shutil
+
+import pytest
+import torch
+
+from accel_rl.checkpoints import checkpoint
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.system.errors import ConfigError, RunError
+
+
+def state(n: int) -> dict:
+    return {"env_steps": n, "weights": torch.arange(50.0) + n, "emulator": bytes(range(40)), "none": None}
+
+
+def same(a: dict, n: int) -> bool:
+    b = state(n)
+    return torch.equal(a.pop("weights"), b.pop("weights")) and a == b
+
+
+@pytest.fixture
+def three(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    for n in (10, 20, 30):
+        checkpoints.save(n, state(n))
+    return checkpoints
+
+
+def error_of(call, *args) -> str:
+    with pytest.raises(ConfigError) as e:
+        call(*args)
+    assert "\n" not in str(e.value)
+    return str(e.value)
+
+
+def test_none_yet(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints.clean()
+    assert checkpoints.steps() == [] and checkpoints.load_latest() is None
+
+
+def test_the_newest_is_loaded(three):
+    steps, got = three.load_latest()
+    assert steps == 30 and same(got, 30)
+    assert same(load(three.path(10)), 10)
+    files = {p.name for p in three.path(30).iterdir()}
+    assert files == {"MANIFEST.json", "state.json", "state.safetensors"}
+    manifest = json.loads((three.path(30) / "MANIFEST.json").read_text())
+    assert manifest["env_steps"] == 30
+
+
+@pytest.mark.parametrize("keep", [1, 2, 5])
+def test_only_the_newest_are_kept(tmp_path, keep):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep)
+    for n in (5, 90, 1000, 20000):
+        checkpoints.save(n, state(n))
+    want = [5, 90, 1000, 20000][-keep:]
+    assert checkpoints.steps() == want
+    assert sorted(p.name for p in checkpoints.folder.iterdir()) == [f"{n:012d}" for n in want]
+
+
+def test_the_same_step_again_replaces(three):
+    changed = state(30) | {"none": "new"}
+    three.save(30, changed)
+    assert three.steps() == [10, 20, 30] and three.load_latest()[1]["none"] == "new"
+
+
+def test_what_an_interrupted_write_left_is_ignored_and_cleaned(three):
+    for name in (".writing-123-40", f".writing-{os.getpid()}-50"):
+        left = three.folder / name
+        shutil.copytree(three.path(20), left)
+        (left / "state.safetensors").write_bytes(b"half")
+    assert three.steps() == [10, 20, 30] and three.load_latest()[0] == 30
+    three.save(50, state(50))  # over what this very process left
+    assert same(three.load_latest()[1], 50)
+    three.clean()
+    assert sorted(p.name for p in three.folder.iterdir()) == [f"{n:012d}" for n in (20, 30, 50)]
+
+
+@pytest.mark.parametrize("file", ["state.json", "state.safetensors", "MANIFEST.json", "rename"])
+def test_a_full_disk_leaves_the_earlier_ones_whole(three, monkeypatch, file):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    real = checkpoint.write_synced
+
+    def write(path, data):
+        if path.name == file:
+            path.write_bytes(data[: len(data) // 2])
+            full()
+        real(path, data)
+
+    monkeypatch.setattr(checkpoint, "write_synced", write)
+    if file == "rename":
+        monkeypatch.setattr(os, "rename", full)
+    with pytest.raises(RunError, match="No space left on device") as e:
+        three.save(40, state(40))
+    assert "\n" not in str(e.value)
+    assert sorted(p.name for p in three.folder.iterdir()) == [f"{n:012d}" for n in (10, 20, 30)]
+    assert same(three.load_latest()[1], 30)
+
+
+@pytest.mark.parametrize("name", ["state.json", "state.safetensors"])
+def test_any_flipped_bit_is_found(three, name):
+    file = three.path(30) / name
+    whole = file.read_bytes()
+    for at in range(0, len(whole), 7):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
+        message = error_of(three.load_latest)
+        assert "is damaged" in message and str(file) in message
+        assert message.endswith(f"delete it to go on from {three.path(20)}")
+    file.write_bytes(whole)
+    assert same(three.load_latest()[1], 30)
+
+
+@pytest.mark.parametrize("name", ["state.json", "state.safetensors", "MANIFEST.json"])
+def test_a_truncated_or_missing_file_is_found(three, name):
+    file = three.path(30) / name
+    whole = file.read_bytes()
+    for size in (0, 1, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        assert str(three.path(20)) in error_of(three.load_latest)
+    file.unlink()
+    assert str(three.path(20)) in error_of(three.load_latest)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"format": "someone else's"},
+        {"format": "accel_rl checkpoint 2", "sha256": {}},
+        {"format": checkpoint.FORMAT},
+        {"format": checkpoint.FORMAT, "sha256": {}},
+        {"format": checkpoint.FORMAT, "sha256": None},
+        [],
+        None,
+        3,
+    ],
+)
+def test_a_foreign_manifest_is_refused(three, manifest):
+    (three.path(30) / "MANIFEST.json").write_text(json.dumps(manifest))
+    assert str(three.path(30)) in error_of(load, three.path(30))
+
+
+def test_no_checkpoint_at_all(tmp_path):
+    assert "no readable checkpoint" in error_of(load, tmp_path)
+    assert "no readable checkpoint" in error_of(load, tmp_path / "none")
+
+
+def test_the_last_one_has_no_other_to_offer(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", 1)
+    path = checkpoints.save(10, state(10))
+    (path / "state.json").write_text("{}")
+    assert "delete it" not in error_of(checkpoints.load_latest)

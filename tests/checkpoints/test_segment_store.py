@@ -1,0 +1,96 @@
+"""Large parts of a state: written once, shared, verified, thrown away when nobody holds them."""
+
+import errno
+import json
+
+import pytest
+import torch
+
+from accel_rl.checkpoints import segment_store
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.data.segment import Segment
+from accel_rl.system.errors import ConfigError, RunError
+
+
+def segment(name: str, value: float, calls: list | None = None) -> Segment:
+    def tensors():
+        if calls is not None:
+            calls.append(name)
+        return {"x": torch.full((5,), value), "none": torch.zeros(0, 3, dtype=torch.uint8)}
+
+    return Segment(name, tensors)
+
+
+def files(tmp_path) -> set[str]:
+    return {p.name.rsplit("-", 1)[0] for p in (tmp_path / "segments").iterdir()}
+
+
+def test_a_segment_is_written_once_and_read_back(tmp_path):
+    checkpoints, calls = Checkpoints(tmp_path / "checkpoints"), []
+    checkpoints.save(1, {"past": [segment("a", 1.0, calls)]})
+    checkpoints.save(2, {"past": [segment("a", 1.0, calls), segment("b", 2.0, calls)]})
+    assert calls == ["a", "b"]
+    _, state = checkpoints.load_latest()
+    assert [s.name for s in state["past"]] == ["a", "b"]
+    assert torch.equal(state["past"][1].load()["x"], torch.full((5,), 2.0))
+    assert state["past"][0].load()["none"].shape == (0, 3)
+    Checkpoints(tmp_path / "checkpoints").save(3, {"past": [*state["past"], segment("c", 3.0)]})  # after a resume
+    assert files(tmp_path) == {"a", "b", "c"}
+
+
+def test_segments_that_no_checkpoint_holds_go(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=2)
+    for i in range(5):
+        checkpoints.save(i, {"past": [segment(f"s{j}", j) for j in range(i, i + 2)]})
+    assert files(tmp_path) == {"s3", "s4", "s5"}
+    (tmp_path / "segments" / ".writing-1-s9").write_bytes(b"half")
+    Checkpoints(tmp_path / "checkpoints").clean()
+    assert len(list((tmp_path / "segments").iterdir())) == 3
+
+
+def test_two_continuations_of_one_run_do_not_take_each_others_segments(tmp_path):
+    Checkpoints(tmp_path / "checkpoints").save(1, {"past": [segment("a", 1.0)]})
+    Checkpoints(tmp_path / "checkpoints").save(2, {"past": [segment("a", 9.0)]})
+    values = [float(load(tmp_path / "checkpoints" / f"{i:012d}")["past"][0].load()["x"][0]) for i in (1, 2)]
+    assert values == [1.0, 9.0]
+
+
+@pytest.mark.parametrize("damage", ["flip", "gone"])
+def test_a_damaged_segment_is_named(tmp_path, damage):
+    Checkpoints(tmp_path / "checkpoints").save(1, {"past": [segment("a", 1.0)]})
+    (file,) = (tmp_path / "segments").iterdir()
+    if damage == "gone":
+        file.unlink()
+    else:
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(data)
+    _, state = Checkpoints(tmp_path / "checkpoints").load_latest()
+    with pytest.raises(ConfigError, match=file.name.split("-")[0]):
+        state["past"][0].load()
+
+
+def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints.save(1, {"past": [segment("a", 1.0)]})
+
+    def full(path, data):
+        path.write_bytes(data[:3])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(segment_store, "write_synced", full)
+    with pytest.raises(RunError, match="No space left"):
+        checkpoints.save(2, {"past": [segment("a", 1.0), segment("b", 2.0)]})
+    assert checkpoints.steps() == [1] and files(tmp_path) == {"a"}
+    assert float(checkpoints.load_latest()[1]["past"][0].load()["x"][0]) == 1.0
+
+
+def test_a_manifest_that_cannot_be_read_throws_nothing_away(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    for i in (1, 2):
+        checkpoints.save(i, {"past": [segment(f"s{i}", i)]})
+    manifest = checkpoints.path(1) / "MANIFEST.json"
+    assert json.loads(manifest.read_text())["segments"]
+    manifest.write_text("{")
+    checkpoints.clean()
+    assert files(tmp_path) == {"s1", "s2"}

@@ -1,0 +1,129 @@
+"""One of several ranks that learn from their parts of the same fixed data: `python -m tests.optim.learn_together RANK
+SIZE STORE OUT [FD ...]`; FD: files for the gradients of each algorithm. A single rank learns from all of it. Of four,
+the widest layer's gradient goes ahead."""
+
+import sys
+from dataclasses import replace
+
+import torch
+
+from accel_rl.config.settings import default_config
+from accel_rl.data.rollout import Rollout
+from accel_rl.distributed import all_reduce
+from accel_rl.distributed.all_reduce import digest
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.ranks.context import SINGLE
+from accel_rl.runners.ranks.synchronous import Synchronous, met
+from tests.algos.made_up import act_over
+from tests.replays.made_up import Simulators, spec
+
+T, B, UPDATES, PARTS = 5, 8, 50, 4
+ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow")
+FIELDS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
+
+
+def rollouts(n, invalid):
+    """Of B simulators of vectors; where `invalid`, a fifth of the cells do not count."""
+    simulators, g = Simulators(B, T, seed=1, stack=1), torch.Generator().manual_seed(2)
+    for _ in range(n):
+        r = simulators.rollout()
+        if invalid:
+            r.valid &= torch.rand(T, B, generator=g) > 0.2
+        yield r
+
+
+def part(r, rank, size):
+    """A rank's environments."""
+    b = slice(rank * B // size, (rank + 1) * B // size)
+    return Rollout(**{name: getattr(r, name)[:, b].clone() for name in FIELDS}, stack=r.stack)
+
+
+def learner_of(name, group):
+    config = default_config(name)
+    algo = {"a2c": {}, "ppo": {"minibatch": T * B, "epochs": 5}}.get(name, {"batch_size": 32})
+    if hasattr(config.algo, "replay"):
+        algo["replay"] = replace(config.algo.replay, size=1_000 // group.size, start=0)
+    sampler = replace(config.sampler, envs=B // group.size, horizon=T)
+    config = replace(config, algo=replace(config.algo, learning_rate=1e-3, **algo), sampler=sampler)
+    return Learner(config, spec(stack=1), "cpu", 0, group)
+
+
+def from_rollouts(learner, group):
+    algo, n = learner.algo, UPDATES if learner.algo.max_grad_norm and not hasattr(learner.algo.config, "epochs") else 10
+    for r in rollouts(n, invalid=True):
+        mine = part(r, group.rank, group.size)
+        act_over(algo, mine)
+        algo.ingest(mine)
+        for batch in algo.batches():
+            learner.update(batch)
+
+
+def from_replay(learner, group):
+    """The same cells for all: the first quarter of a batch is of the first quarter of the environments."""
+    algo, g, each = learner.algo, torch.Generator().manual_seed(3), B // PARTS
+    algo.begin()
+    for r in rollouts(20, invalid=False):
+        algo.store(part(r, group.rank, group.size))
+    for i in range(UPDATES):
+        t = torch.randint(0, 20 * T - 10, (PARTS, 32 // PARTS), generator=g)
+        b = torch.arange(PARTS)[:, None] * each + torch.randint(0, each, t.shape, generator=g)
+        weight = 0.5 + torch.rand(t.shape, generator=g)
+        mine = slice(group.rank * PARTS // group.size, (group.rank + 1) * PARTS // group.size)
+        own = B // group.size
+        cells = t[mine] * own + b[mine] - group.rank * own
+        batch = algo.replay.ring.batch(cells.flatten())
+        batch.weight = weight[mine].flatten()
+        learner.update(batch)
+        if i % 10 == 9:
+            algo.update_target()
+
+
+def priorities(learner):
+    """What a prioritized draw gives, and what it should be computed from."""
+    replay = learner.algo.replay
+    replay.append(part(next(iter(rollouts(1, False))), 0, B // learner.algo.B))  # takes over the highest of all
+    batch = replay.sample(16)
+    tree = replay.selection.tree
+    share = tree[replay.ring.at(batch.cell)].double() / tree.total
+    return {
+        "weight": batch.weight,
+        "share": share,
+        "beta": torch.tensor(replay.selection.beta),
+        "highest": replay.selection.highest,
+    }
+
+
+def learn(of_algorithm):
+    """of_algorithm: the group, for each algorithm anew (gradients differ in size)."""
+    found = {}
+    for name in ALGORITHMS:
+        group = of_algorithm(name)
+        learner = learner_of(name, group)
+        (from_rollouts if name in ("a2c", "ppo") else from_replay)(learner, group)
+        assert learner.updates == UPDATES and not learner.exchange.skipped, (name, learner.updates)
+        found[name], found[f"{name}/hash"] = learner.flat.data, digest(learner.flat.data)
+        found[f"{name}/rate"] = learner.algo.learning_rate
+        found[f"{name}/ahead"] = getattr(learner.exchange, "_ahead", None)
+    return {**found, "priorities": priorities(learner)}
+
+
+def main() -> None:
+    rank, size, path, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    shared = dict(zip(ALGORITHMS, map(int, sys.argv[5:]), strict=False))
+    torch.set_num_threads(1)
+    if size == 1:
+        torch.save(learn(lambda name: SINGLE), out)
+        return
+    import torch.distributed as dist
+
+    if size == 4:
+        all_reduce.WIDE = 1
+    config = default_config("a2c")
+    config = replace(config, group=replace(config.group, hash_interval=10, answer_s=60.0))
+    store = dist.FileStore(path, size)
+    with met(config, store, rank, size, size):
+        torch.save(learn(lambda name: Synchronous(store, 60.0, 10, shared.get(name))), out)
+
+
+if __name__ == "__main__":
+    main()

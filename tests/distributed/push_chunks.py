@@ -1,0 +1,62 @@
+"""Ranks that push made-up gradients until they are killed: `python -m tests.optim.push_chunks FD PROGRESS PARAMETERS
+CHUNKS LOCAL_UPDATES`. For each line `RANK CREATE` of its input it starts one and says its process id; each counts its
+updates in PROGRESS. They are forked, which is quick; torch has started no thread by then.
+"""
+
+import mmap
+import os
+import signal
+import sys
+
+import numpy as np
+import torch
+
+from accel_rl.distributed.central import Central
+from accel_rl.distributed.locked_chunk import LockedChunks
+from accel_rl.distributed.multi_step_adam import MultiStepAdam
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
+from accel_rl.system.process import die_with_parent
+
+
+def exchange_of(parameters, chunks, rank=0, local_updates=1):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(parameters - 1, 1)  # and a bias
+    flat = FlatParameters(model)
+    if local_updates > 1:
+        return MultiStepAdam(flat, Adam, None, chunks, rank, local_updates)
+    return LockedChunks(flat, Adam, None, chunks, rank)
+
+
+def central_of(exchange, fd, create):
+    return Central(exchange.parts, exchange.states(), fd, create=create, checks=True)
+
+
+def push(rank, fd, progress, parameters, chunks, local_updates, create):
+    exchange = exchange_of(parameters, chunks, rank, local_updates)
+    exchange.connect(central_of(exchange, fd, create), publish=create)
+    generator = torch.Generator().manual_seed(os.getpid())
+    while True:
+        exchange.prepare()
+        exchange.flat.grad.copy_(torch.randn(parameters, generator=generator))
+        exchange.apply(1e-3, torch.zeros(()))
+        assert exchange.flat.data.isfinite().all()
+        progress[rank] += 1
+
+
+def main() -> None:
+    fd, progress_fd, parameters, chunks, local_updates = map(int, sys.argv[1:])
+    progress = np.frombuffer(mmap.mmap(progress_fd, 4096), np.int64)
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the dead
+    parent = os.getpid()
+    for line in sys.stdin:
+        rank, create = map(int, line.split())
+        if (pid := os.fork()) == 0:
+            die_with_parent(parent)
+            push(rank, fd, progress, parameters, chunks, local_updates, bool(create))
+        print(pid, flush=True)
+
+
+if __name__ == "__main__":
+    main()

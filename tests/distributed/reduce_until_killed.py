@@ -1,0 +1,47 @@
+"""One of several ranks that add up gradients until one is killed: `python -m tests.optim.reduce_until_killed RANK SIZE
+STORE [FD]`; FD: a file for the gradients."""
+
+import os
+import sys
+from dataclasses import replace
+
+import torch
+
+from accel_rl.config.settings import default_config
+from accel_rl.distributed.process_group import dist
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
+from accel_rl.runners.ranks.synchronous import met
+from accel_rl.system.errors import RunError
+
+
+class Plain:
+    """An algorithm as far as an exchange knows it."""
+
+    max_grad_norm = 0.5
+
+    def build_rule(self, n):
+        return Adam(n)
+
+
+def main() -> None:
+    rank, size, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    config = default_config("a2c")
+    config = replace(config, group=replace(config.group, answer_s=60.0))
+    with met(config, dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
+        model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
+        exchange = group.exchange(FlatParameters(model), Plain())
+        for i in range(10**9):
+            exchange.backward(model(x).sum())
+            exchange.apply(1e-3, torch.zeros(()))
+            group.stops(False)
+            if i == 10:
+                print("reducing", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except RunError as e:
+        print(e, file=sys.stderr, flush=True)
+        os._exit(1)

@@ -1,0 +1,303 @@
+import errno
+import mmap
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from accel_rl.distributed.central import Central, chunks
+from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.locked_chunk import LockedChunks
+from accel_rl.distributed.multi_step_adam import MultiStepAdam
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import ALIGNMENT, Adam, RMSProp
+from accel_rl.system.errors import RunError
+from tests.optim.push_chunks import central_of, exchange_of
+
+RULES = {
+    "adam": lambda n: Adam(n, epsilon=1e-5),
+    "rmsprop": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=True),
+    "rmsprop-torch": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=False),
+    "rmsprop-centered": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=True, centered=True),
+}
+
+
+def model():
+    torch.manual_seed(0)
+    return torch.nn.Linear(999, 1)
+
+
+@pytest.fixture
+def fd():
+    fd = os.memfd_create("test")
+    yield fd
+    os.close(fd)
+
+
+def connected(exchange, fd, create=True):
+    exchange.connect(Central(exchange.parts, exchange.states(), fd, create=create), publish=create)
+    return exchange
+
+
+def learn(exchange, updates=20, seed=1):
+    g = torch.Generator().manual_seed(seed)
+    for _ in range(updates):
+        exchange.prepare()
+        exchange.flat.grad.copy_(torch.randn(len(exchange.flat.grad), generator=g))
+        exchange.apply(1e-2, torch.zeros(()))
+    return exchange.flat.data.clone()
+
+
+def test_chunks_are_disjoint_whole_and_aligned():
+    for size in (1, 63, 64, 65, 1_000, 1_001, 900_000):
+        for k in (1, 2, 3, 8):
+            parts = chunks(size, k)
+            assert [i for p in parts for i in (p.start, p.stop)][1:-1:2] == [p.start for p in parts[1:]]
+            assert parts[0].start == 0 and parts[-1].stop == size and 1 <= len(parts) <= k
+            assert all(p.start % ALIGNMENT == 0 and p.stop > p.start for p in parts)
+
+
+@pytest.mark.parametrize("k", [1, 3, 5])
+@pytest.mark.parametrize("name", RULES)
+def test_one_rank_equals_single_mode_bit_for_bit(fd, name, k):
+    alone = FlatParameters(model())
+    expected = learn(Local(alone, RULES[name](len(alone.data)), 0.5))
+    got = learn(connected(LockedChunks(FlatParameters(model()), RULES[name], 0.5, k), fd))
+    assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_ranks_take_turns_as_one_would(fd, name):
+    """Two that never push at the same time are one: parameters, rule state and step count are all central."""
+    a = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd)
+    b = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd, create=False)
+    alone = FlatParameters(model())
+    single = Local(alone, RULES[name](len(alone.data)), None)
+    for i in range(10):
+        learn((a, b)[i % 2], 1, seed=i)
+        learn(single, 1, seed=i)
+    a.pull()
+    assert torch.equal(a.flat.data, alone.data)
+    state, again = a.state_dict(), LockedChunks(FlatParameters(model()), RULES[name], None, 3)
+    again.load_state_dict(state)
+    assert torch.equal(again.flat.data, alone.data)
+    for rule, part in zip(again.rules, again.parts, strict=True):
+        assert torch.equal(rule.square, single.rule.square[part])
+        assert getattr(rule, "steps", 10) == 10
+
+
+def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
+    first = connected(LockedChunks(FlatParameters(model()), RULES["rmsprop"], None, 3), fd)
+    other = connected(LockedChunks(FlatParameters(model()), RULES["rmsprop"], None, 3, rank=1), fd, create=False)
+    first.lead = other.lead = 4
+    alone = FlatParameters(model())
+    single = Local(alone, RULES["rmsprop"](len(alone.data)), None)
+    for i in range(4):
+        learn(other, 1, seed=9)
+        assert torch.equal(other.flat.data, first.flat.data)
+        learn(first, 1, seed=i)
+        learn(single, 1, seed=i)
+    assert torch.equal(first.flat.data, alone.data)
+    learn(other, 1, seed=4)
+    learn(single, 1, seed=4)
+    first.pull()
+    assert torch.equal(first.flat.data, alone.data)
+
+
+def test_the_lead_counts_updates_not_pushes(fd):
+    """Three pushes of four updates are 12 updates, of which a lead of 10 needs no more."""
+    first = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
+    other = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 1, 4), fd, create=False)
+    first.lead = other.lead = 10
+
+    def is_dropped():
+        other.pull()
+        before = other.flat.data.clone()
+        learn(other, 1, seed=9)
+        return torch.equal(other.flat.data, before)
+
+    for updates in range(12):
+        assert is_dropped(), updates
+        learn(first, 1, seed=updates)
+    assert not is_dropped()
+
+
+def test_what_is_not_finite_never_becomes_central(fd):
+    exchange = connected(LockedChunks(FlatParameters(model()), RULES["adam"], 0.5, 3), fd)
+    before = exchange.flat.data.clone()
+    exchange.flat.grad.fill_(float("nan"))
+    exchange.apply(1e-2, torch.zeros(()))
+    exchange.pull()
+    assert exchange.skipped == 1 and torch.equal(exchange.flat.data, before)
+    assert {exchange.central.version(k) for k in range(3)} == {1}
+
+
+def test_a_lock_that_a_living_owner_keeps_is_named(fd):
+    exchange = connected(LockedChunks(FlatParameters(model()), RULES["adam"], None, 3), fd)
+    with exchange.central.held(1, 1.0), pytest.raises(RunError, match="chunk 1"):
+        began = time.monotonic()
+        exchange.central.locks.acquire(1, 0.2)
+    assert time.monotonic() - began < 1
+
+
+def appendix_a(theta, grads, n, lr, beta_1=0.9, beta_2=0.999, epsilon=1e-5):
+    """The paper's formulas in float64 for one learner: local rules, accumulations, and the push after n of them. Where
+    epsilon stands is Adam's: a / (1 - beta_1^t) m / (sqrt(v / (1 - beta_2^t)) + epsilon)."""
+    m, v = torch.zeros_like(theta), torch.zeros_like(theta)
+    central = [theta.clone(), m.clone(), v.clone()]
+    a_g, a_g2, a_s = (torch.zeros_like(theta) for _ in range(3))
+    t = 0
+    for i, g in enumerate(grads, 1):
+        t = t + 1
+        m = beta_1 * m + (1 - beta_1) * g
+        v = beta_2 * v + (1 - beta_2) * g**2
+        s = lr / (1 - beta_1**t) * m / ((v / (1 - beta_2**t)) ** 0.5 + epsilon)
+        theta = theta - s
+        a_g = beta_1 * a_g + g
+        a_g2 = beta_2 * a_g2 + g**2
+        a_s = a_s + s
+        if i % n == 0:
+            central[0] = theta = central[0] - a_s
+            central[1] = m = beta_1**n * central[1] + (1 - beta_1) * a_g
+            central[2] = v = beta_2**n * central[2] + (1 - beta_2) * a_g2
+            a_g, a_g2, a_s = (torch.zeros_like(theta) for _ in range(3))
+    return central
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_multi_step_adam_equals_the_papers_formulas(fd, n):
+    exchange = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, n), fd)
+    start, updates = exchange.flat.data.double(), 12 * 4
+    g = torch.Generator().manual_seed(1)
+    grads = [torch.randn(1_000, generator=g).double() for _ in range(updates)]
+    theta, m, v = appendix_a(start, grads, n, 1e-2)
+    learn(exchange, updates)
+    got = [exchange.central.read(k) for k in range(3)]
+    for expected, found in (
+        (theta, [p for p, _ in got]),
+        (m, [s["mean"] for _, s in got]),
+        (v, [s["square"] for _, s in got]),
+    ):
+        torch.testing.assert_close(torch.cat(found).double(), expected, atol=2e-6, rtol=1e-4)
+    assert {s["steps"] for _, s in got} == {updates}
+
+
+def test_multi_step_adam_with_one_update_is_adam(fd):
+    alone = FlatParameters(model())
+    expected = learn(Local(alone, RULES["adam"](len(alone.data)), 0.5), 50)
+    got = learn(connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], 0.5, 3, 0, 1), fd), 50)
+    torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-5)
+
+
+def test_local_steps_are_pushed_before_anybody_acts_or_saves(fd):
+    exchange = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
+    learn(exchange, 6)
+    assert {exchange.central.read(k)[1]["steps"] for k in range(3)} == {4}
+    exchange.flush()
+    assert {exchange.central.read(k)[1]["steps"] for k in range(3)} == {6}
+    learn(exchange, 1)
+    assert exchange.state_dict()["rule"]["steps"] == [7, 7, 7]
+
+
+# -- ranks that are killed ------------------------------------------------------------
+
+PARAMETERS, CHUNKS = 300_000, 3
+
+
+class Ranks:
+    """Four of them, real processes, each replaced when it was killed."""
+
+    def __init__(self, fd, local_updates):
+        self._progress_fd = os.memfd_create("progress")
+        os.ftruncate(self._progress_fd, 4096)
+        self.progress = np.frombuffer(mmap.mmap(self._progress_fd, 4096), np.int64)
+        arguments = (fd, self._progress_fd, PARAMETERS, CHUNKS, local_updates)
+        self._starter = subprocess.Popen(
+            [sys.executable, "-m", "tests.optim.push_chunks", *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=(fd, self._progress_fd),
+            text=True,
+        )
+        self.pids = [0] * 4
+        for r in range(4):
+            self.start(r, create=r == 0)
+
+    def start(self, rank, create=False):
+        before = self.progress[rank]
+        print(rank, int(create), file=self._starter.stdin, flush=True)
+        self.pids[rank] = int(self._starter.stdout.readline())
+        self.until(lambda: self.progress[rank] > before)
+
+    def until(self, condition, timeout_s=30.0):
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, self.progress[:4]
+            time.sleep(0.001)
+
+    def close(self):
+        self._starter.kill()
+        self._starter.communicate()
+        os.close(self._progress_fd)
+
+
+def had_by_next(central, k, version):
+    """Returns once somebody who lives has had the lock of chunk k: this process, or a rank that has written since.
+    Whether the owner was found dead."""
+    deadline = time.monotonic() + 1.0
+    while True:
+        code = central.locks._libc.pthread_mutex_trylock(central.locks._at[k])
+        if central.locks._taken(k, code):
+            central.locks.release(k)
+            return code == errno.EOWNERDEAD
+        if central.version(k) > version:
+            return False
+        assert time.monotonic() < deadline, f"nobody has had the lock of chunk {k} within a second"
+        time.sleep(0.0005)
+
+
+def survive(fd, kills, local_updates, seed=0):
+    """Kill ranks at random moments; another takes the place. After each kill every lock is to be had within a second,
+    every chunk is whole, and all others get on."""
+    random.seed(seed)
+    ranks = Ranks(fd, local_updates)
+    held = slowest = 0
+    try:
+        central = central_of(exchange_of(PARAMETERS, CHUNKS), fd, create=False)
+        for _ in range(kills):
+            time.sleep(random.uniform(0.0, 0.05))
+            victim = random.randrange(4)
+            os.kill(ranks.pids[victim], signal.SIGKILL)
+            before = [central.version(k) for k in range(CHUNKS)]
+            for k in range(CHUNKS):
+                began = time.monotonic()
+                held += had_by_next(central, k, before[k])
+                slowest = max(slowest, time.monotonic() - began)
+                assert central.verify(k, 30.0) >= before[k]
+            others = [r for r in range(4) if r != victim]
+            at = ranks.progress[others].copy()
+            ranks.until(lambda others=others, at=at: (ranks.progress[others] > at).all())
+            ranks.start(victim)
+        return held, slowest, [central.verify(k) for k in range(CHUNKS)]
+    finally:
+        ranks.close()
+
+
+@pytest.mark.parametrize("local_updates", [1, 2])
+def test_killed_ranks_leave_whole_chunks_and_free_locks(fd, local_updates):
+    _, slowest, versions = survive(fd, 10, local_updates)
+    assert min(versions) > 10 and slowest < 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_hundred_kills(fd):
+    held, slowest, versions = survive(fd, 200, 1)
+    print(f"200 kills: {held} locks had a dead owner, the longest wait {slowest:.3f} s, versions {versions}")
+    assert held > 0 and slowest < 1.0 and min(versions) > 200

@@ -1,0 +1,50 @@
+"""How ranks part at a run's end."""
+
+import multiprocessing
+import os
+import threading
+import time
+
+import torch.distributed as dist
+
+from accel_rl.distributed.process_group import file_store, part, process_group
+
+
+def _threads_left(answers) -> None:
+    fd = os.memfd_create("store")
+    with process_group(file_store(fd, 1), 0, 1, "gloo", "cpu", 10):
+        import torch.distributed._shard.sharded_tensor  # noqa: F401 - as torch itself does in the midst of a run
+
+        inside = _names()
+    answers.put((inside, _names()))
+
+
+def _names() -> list[str]:
+    tasks = os.listdir("/proc/self/task")
+    return [open(f"/proc/self/task/{t}/comm").read().strip() for t in tasks]
+
+
+def test_no_thread_of_a_group_outlives_it():
+    """One that is still busy when Python ends aborts the process."""
+    context = multiprocessing.get_context("spawn")
+    answers = context.SimpleQueue()
+    process = context.Process(target=_threads_left, args=(answers,))
+    process.start()
+    inside, after = answers.get()
+    process.join()
+    assert any("gloo" in name for name in inside) and not any("gloo" in name for name in after), after
+
+
+def test_the_rank_with_the_store_ends_last():
+    store, began = dist.HashStore(), time.monotonic()
+    others = [threading.Timer(after_s, part, (store, rank, 3, 30)) for rank, after_s in ((1, 0.5), (2, 0.2))]
+    for other in others:
+        other.start()
+    part(store, 0, 3, 30)
+    assert 0.5 <= time.monotonic() - began < 10
+
+
+def test_a_rank_that_never_parts_is_not_waited_for_long():
+    began = time.monotonic()
+    part(dist.HashStore(), 0, 2, 0.5)
+    assert 0.4 < time.monotonic() - began < 10

@@ -1,0 +1,170 @@
+import os
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+
+from accel_rl.config.settings import default_config
+from accel_rl.distributed.central import Central
+from accel_rl.distributed.locked_chunk import LockedChunks
+from accel_rl.distributed.process_group import file_store
+from accel_rl.envs.make import make_spec
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
+from accel_rl.runners.build import build_sampler, plan
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.pulling_agent import PullingAgent
+from accel_rl.runners.ranks.asynchronous import Asynchronous
+from accel_rl.runners.ranks.context import Single
+from accel_rl.system.errors import ConfigError, RunError
+
+
+class Shows:
+    """An agent that says which parameters it acts with."""
+
+    state_size = 0
+
+    def __init__(self, exchange):
+        self.exchange, self.seen = exchange, []
+
+    def act(self, obs, uniform, memory=None, b=slice(None)):
+        self.seen.append(float(self.exchange.flat.data[0]))
+
+
+@pytest.fixture
+def two():
+    fd = os.memfd_create("test")
+    found = []
+    for create in (True, False):
+        torch.manual_seed(0)
+        exchange = LockedChunks(FlatParameters(torch.nn.Linear(9, 1)), Adam, None, 3)
+        exchange.connect(Central(exchange.parts, exchange.states(), fd, create=create), publish=create)
+        found.append(exchange)
+    yield found
+    os.close(fd)
+
+
+def push(exchange):
+    exchange.flat.grad.fill_(1.0)
+    exchange.apply(0.1, torch.zeros(()))
+
+
+def test_central_parameters_come_every_so_many_steps_of_each_group(two):
+    mine, other = two
+    shows = Shows(mine)
+    agent = PullingAgent(shows, mine, steps=4)
+    assert agent.state_size == 0
+    before = float(mine.flat.data[0])
+    push(other)
+    after = float(other.flat.data[0])
+    for _ in range(6):
+        for group in (slice(0, 4), slice(4, 8)):
+            agent.refresh(group)
+            agent.act(None, None, None, group)
+    assert before != after and shows.seen == [before] * 8 + [after] * 4
+
+
+def test_a_rollout_begins_on_the_newest_parameters(two):
+    mine, other = two
+    shows = Shows(mine)
+    agent = PullingAgent(shows, mine, steps=4)
+    push(other)
+    agent.begin()
+    agent.refresh(slice(0, 4))
+    agent.act(None, None, None, slice(0, 4))
+    assert shows.seen == [float(other.flat.data[0])]
+
+
+class Free(Single):
+    """One of two ranks on central parameters, both in this process."""
+
+    def __init__(self, rank, fd):
+        self.rank, self._fd = rank, fd
+
+    def exchange(self, flat, algo):
+        exchange = LockedChunks(flat, algo.build_rule, algo.max_grad_norm, 3, self.rank)
+        first = self.rank == 0
+        exchange.connect(Central(exchange.parts, exchange.states(), self._fd, create=first), publish=first)
+        return exchange
+
+
+@pytest.mark.parametrize(("algorithm", "newest"), [("a2c", False), ("impala", True), ("ppo", True)])
+def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
+    """Another rank's update comes between a rollout and its gradient. A2C's is of the policy and the values that have
+    played: values recorded before that update, and targets from them, lead back to where they were. The others' ratios
+    and passes over the rollout make up for it. Both updates count in any case."""
+    base = default_config(algorithm)
+    config = replace(base, env=replace(base.env, id="CartPole-v1"))
+    config = replace(config, sampler=replace(base.sampler, engine="in-process", envs=8, horizon=config.T))
+    if algorithm == "impala":
+        config = replace(config, algo=replace(config.algo, window=1, batches=1))
+    spec, fd = make_spec(config.env, training=True), os.memfd_create("central")
+    placement, grouping = plan(config, "cpu")
+    sampler = build_sampler(config.env, spec, config, placement, grouping, T=config.T, seed=0, training=True)
+    mine, other = (Learner(config, spec, "cpu", 0, Free(rank, fd)) for rank in (0, 1))
+    mine.algo.ingest(sampler.collect(mine.algo.agent))
+    batch = next(iter(mine.algo.batches()))
+    played = mine.flat.data.clone()
+    push(other.exchange)
+    pushed = other.flat.data.clone()
+    seen, loss = [], mine.algo.loss
+    monkeypatch.setattr(mine.algo, "loss", lambda batch: (seen.append(mine.flat.data.clone()), loss(batch))[1])
+    mine.update(batch)
+    sampler.close()
+    assert not torch.equal(played, pushed) and torch.equal(seen[0], pushed if newest else played)
+    own = mine.flat.data - pushed  # the step from the other's parameters
+    assert mine.exchange.central.version(0) == 3 and 0 < float(own.abs().max()) < 0.1
+    other.exchange.pull()
+    assert torch.equal(other.flat.data, mine.flat.data)
+    os.close(fd)
+
+
+def test_a_push_counts_as_a_pull(two):
+    mine, other = two
+    shows = Shows(mine)
+    agent = PullingAgent(shows, mine, steps=4)
+    for _ in range(3):
+        agent.refresh(slice(0, 4))
+        agent.act(None, None, None, slice(0, 4))
+    push(mine)
+    here = float(mine.flat.data[0])
+    push(other)
+    for _ in range(4):
+        agent.refresh(slice(0, 4))
+        agent.act(None, None, None, slice(0, 4))
+    assert shows.seen[3:] == [here] * 4
+
+
+def test_ranks_meet_through_a_store():
+    """Both see one board; a third, which does not come, is named."""
+    base = default_config("a2c")
+    fd = os.memfd_create("store")
+    stores = [file_store(fd, 2) for _ in range(2)]
+
+    def config(ranks):
+        return replace(base, group=replace(base.group, ranks=ranks, update="async", answer_s=0.5))
+
+    found = {}
+    other = threading.Thread(target=lambda: found.update(other=Asynchronous.meet(stores[1], 1, config(2), None)))
+    other.start()
+    mine = Asynchronous.meet(stores[0], 0, config(2), None)
+    other.join()
+    mine._board.begin(1_000)
+    assert found["other"]._board.env_steps() == 1_000
+    with pytest.raises(RunError, match=r"rank 2 has not come within 0\.5 s"):
+        Asynchronous.meet(stores[0], 0, config(3), None)
+    os.close(fd)
+
+
+def test_ranks_of_two_machines_are_told_so(monkeypatch):
+    """Rank 1 does not see rank 0's memory, and both say it."""
+    base, fd = default_config("a2c"), os.memfd_create("store")
+    config = replace(base, group=replace(base.group, ranks=2, update="async"))
+    stores = [file_store(fd, 2) for _ in range(2)]
+    stores[1].set("board", f"/proc/{os.getpid()}/fd/0 1 another-boot")
+    with pytest.raises(ConfigError, match=r"rank 1 does not see rank 0's .*another machine's.*--nnodes 1"):
+        Asynchronous.meet(stores[1], 1, config, None)
+    with pytest.raises(ConfigError, match="rank 1 does not see rank 0's"):
+        Asynchronous.meet(stores[0], 0, config, None)
+    os.close(fd)

@@ -1,0 +1,51 @@
+"""Workers and their environments stay within what `memory` says, for real."""
+
+import psutil
+import pytest
+
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.samplers.memory_budget import EMULATOR_BYTES, WORKER_BYTES, bound
+from tests.samplers.conftest import make_agent, make_sampler
+
+
+def private_bytes(env: EnvConfig, B: int, reset: str) -> int:
+    sampler, agent = make_sampler(env, B, 1, 1, reset=reset), make_agent(env)
+    try:
+        for _ in range(3):
+            sampler.collect(agent)
+        pages = 4096 * 18 * 2  # each array begins on a page of its own
+        limit = bound(sampler.spec, sampler.T, reset)
+        assert sampler.engine._memory.nbytes <= B * limit.shared + pages
+        return psutil.Process(sampler.engine.pids()[0]).memory_full_info().uss
+    finally:
+        sampler.close()
+
+
+@pytest.mark.parametrize(
+    ("game", "reset", "frame"),
+    [
+        ("pong", "swap", "104x80"),
+        ("breakout", "immediate", "84x84"),
+        pytest.param("seaquest", "cached", "104x80", marks=pytest.mark.slow),
+        pytest.param("air_raid", "immediate", "84x84", marks=pytest.mark.slow),  # the largest screens
+        pytest.param("pitfall2", "immediate", "104x80", marks=pytest.mark.slow),  # the largest cartridge
+    ],
+)
+@pytest.mark.parametrize("backend", ["ale", "auto"])
+def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str, backend: str) -> None:
+    env = EnvConfig(game=game, frame=frame, noop_max=0, backend=backend)
+    few, many = private_bytes(env, 1, reset), private_bytes(env, 9, reset)
+    limit = bound(make_spec(env, True), 5, reset)
+    assert few <= limit.worker + limit.emulator
+    assert many - few <= limit.emulator * 8
+    if backend == "ale":  # the bound is for ale-py, and not so wide that it says nothing
+        assert 0.3 * limit.emulator * 8 < many - few
+
+
+def test_swap_takes_two_emulators() -> None:
+    spec = make_spec(EnvConfig(game="pong"), True)
+    one, two = bound(spec, 5), bound(spec, 5, "swap")
+    assert (one.emulator, two.emulator) == (EMULATOR_BYTES, 2 * EMULATOR_BYTES) and one.shared == two.shared
+    assert one.total(B=10, workers=2) == 10 * (EMULATOR_BYTES + one.shared) + 2 * WORKER_BYTES
+    frame = 104 * 80
+    assert 2 * (9 + 5) * frame < one.shared < 2 * (9 + 5) * frame + 1000

@@ -1,0 +1,345 @@
+"""The alternating sampler over processes equals the serial one, bit for bit."""
+
+import os
+import time
+from itertools import islice
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.random import RandomAgent
+from accel_rl.data.step import Step
+from accel_rl.envs.make import EnvConfig, make_batch, make_spec
+from accel_rl.models.q_network import QNetwork
+from accel_rl.samplers.grouping import env_seed
+from accel_rl.system.hardware import allowed_cores
+from tests.samplers.conftest import digest, digest_of, make_agent, make_noisy_agent, make_sampler
+
+# short time limits, so that ends and resets are many
+GAMES = [
+    EnvConfig(game="breakout", max_episode_steps=40, noop_max=5),
+    EnvConfig(game="pong", max_episode_steps=23, noop_max=5, repeat_action_probability=0.25),
+    EnvConfig(game="boxing", max_episode_steps=64, noop_max=5),
+]
+
+
+# by default each game, reset and group count once; all with -m slow
+CASES = [
+    pytest.param(env, groups, reset, marks=() if default else pytest.mark.slow, id=f"{env.game}-{groups}-{reset}")
+    for env in GAMES
+    for groups in (1, 2)
+    for reset in ("immediate", "wait", "swap", "cached")
+    for default in [
+        (env.game, groups, reset)
+        in {("breakout", 2, "wait"), ("pong", 1, "swap"), ("boxing", 2, "immediate"), ("breakout", 1, "cached")}
+    ]
+]
+
+
+@pytest.mark.parametrize(("env", "groups", "reset"), CASES)
+def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
+    agent, got = make_agent(env), {}
+    for workers in (0, 1, 2, 3):
+        sampler = make_sampler(env, 12, groups, workers, reset=reset, decorrelation_steps=10)
+        try:
+            got[workers], ended = digest(sampler, agent, 40)  # 200 steps
+        finally:
+            sampler.close()
+        assert ended > 10
+    assert len(set(got.values())) == 1, got
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+@pytest.mark.parametrize("made", [make_agent, make_noisy_agent])
+def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
+    agent, got = made(GAMES[0]), {}
+    for workers in (0, 3):
+        sampler = make_sampler(GAMES[0], 12, 3, workers, own=workers > 0, reset=reset, decorrelation_steps=10)
+        try:
+            got[workers], ended = digest(sampler, agent, 40)
+            state = sampler.state_dict()
+        finally:
+            sampler.close()
+        assert ended > 10
+    again = make_sampler(GAMES[0], 12, 3, 3, own=True, reset=reset)
+    try:
+        again.load_state_dict(state)
+        restored = again.state_dict()
+    finally:
+        again.close()
+    assert got[0] == got[3]
+    assert restored["envs"] == state["envs"] and (restored["frames"] == state["frames"]).all()
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+@pytest.mark.parametrize("made", [make_agent, make_noisy_agent])
+def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made, reset):
+    agent, got = made(GAMES[0]), {}
+    for workers in (0, 2, 4):
+        sampler = make_sampler(GAMES[0], 16, 2, workers, beside=workers > 0, reset=reset, decorrelation_steps=10)
+        try:
+            got[workers], ended = digest(sampler, agent, 40)
+            sampler.idle = np.arange(16) % 3 == 0
+            got[workers] += digest(sampler, agent, 4)[0]
+            sampler.idle = None
+            got[workers] += digest(sampler, RandomAgent(sampler.spec.n_actions), 4)[0] + digest(sampler, agent, 4)[0]
+        finally:
+            sampler.close()
+        assert ended > 10
+    assert len(set(got.values())) == 1, got
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_actions_that_depend_on_nothing_are_played_alike(reset):
+    """Nobody waits for anybody within a rollout then; some environments are left alone."""
+    agent, got = RandomAgent(make_spec(GAMES[0], training=True).n_actions), {}
+    for workers in (0, 1, 3):
+        sampler = make_sampler(GAMES[0], 12, 2, workers, reset=reset, decorrelation_steps=10)
+        try:
+            got[workers], ended = digest(sampler, agent, 20)
+            sampler.idle = np.arange(12) % 3 == 0
+            got[workers] += digest(sampler, agent, 10)[0]
+            valid = sampler.collect(agent).valid[0].numpy()
+        finally:
+            sampler.close()
+        assert ended > 10 and (valid == ~sampler.idle).all()
+    assert len(set(got.values())) == 1, got
+
+
+@pytest.mark.parametrize("reset", ["immediate", "cached", "wait"])
+def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
+    """With a random agent they are; breaking off leaves the sampler where one more collect would have."""
+    agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
+    for agent in agents:
+        got = {}
+        for workers in (0, 1, 3):
+            sampler, other = (make_sampler(GAMES[0], 12, 1, workers, reset=reset) for _ in range(2))
+            try:
+                stream = sampler.rollouts(agent)
+                got[workers], ended = digest_of(islice(stream, 20))
+                if agent is agents[0] and reset != "wait":
+                    for between in (lambda sampler=sampler: sampler.collect(agents[0]), sampler.state_dict):
+                        with pytest.raises(RuntimeError, match="on its way"):
+                            between()
+                stream.close()
+                begun = agent is agents[0] and reset != "wait"
+                assert digest(other, agent, 20)[0] == got[workers] and ended > 10
+                if begun:
+                    other.collect(agent)
+                assert list(sampler.episodes.recent) == list(other.episodes.recent)
+                assert sampler.state_dict()["envs"] == other.state_dict()["envs"]
+                assert digest(sampler, agents[1], 3) == digest(other, agents[1], 3)
+            finally:
+                sampler.close()
+                other.close()
+        assert len(set(got.values())) == 1, got
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
+    """Groups with threads of their own do not wait for each other at a rollout's end, and nothing is another for it."""
+    agent, random = make_agent(GAMES[0]), RandomAgent(make_spec(GAMES[0], training=True).n_actions)
+    sampler = make_sampler(GAMES[0], 12, 2, 2, reset=reset, beside=True, decorrelation_steps=10)
+    other = make_sampler(GAMES[0], 12, 2, 0, reset=reset, decorrelation_steps=10)
+    try:
+        for _ in range(2):
+            stream = sampler.rollouts(agent, fixed=True)
+            got, ended = digest_of(islice(stream, 21))
+            begun = reset == "immediate"
+            assert sampler._begun == begun
+            stream.close()
+            assert digest(other, agent, 21)[0] == got and ended > 10
+            if begun:
+                other.collect(agent)
+            assert list(sampler.episodes.recent) == list(other.episodes.recent)
+            assert sampler.state_dict()["envs"] == other.state_dict()["envs"]
+            assert digest(sampler, random, 3) == digest(other, random, 3)
+            assert digest(sampler, agent, 3) == digest(other, agent, 3)
+    finally:
+        sampler.close()
+        other.close()
+
+
+@pytest.mark.parametrize(("beside", "fixed"), [(False, False), (True, False), (True, True)])
+def test_rollouts_of_an_agent_that_begins_to_look(beside, fixed):
+    """What was begun before is played by what was chosen then."""
+    agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), "a3c"))
+    sampler, other = make_sampler(GAMES[0], 12, 2, 2, beside=beside), make_sampler(GAMES[0], 12, 2, 2)
+    try:
+        stream = sampler.rollouts(agent, fixed)
+        got = [digest_of([next(stream)])]
+        agent.epsilon = 0.5
+        got += [digest_of([next(stream)]) for _ in range(3)]
+        agent.epsilon = 1.0
+        want = [digest(other, agent, 1), digest(other, agent, 1)]
+        agent.epsilon = 0.5
+        assert got == [*want, digest(other, agent, 1), digest(other, agent, 1)]
+        agent.epsilon = 1.0  # and looks no more
+        assert all(next(stream).valid.all() for _ in range(4))
+    finally:
+        sampler.close()
+        other.close()
+
+
+class SlowOnOneCore(gymnasium.Wrapper):
+    def step(self, action):
+        if os.sched_getaffinity(0) == {int(os.environ["SLOW_CORE"])}:
+            time.sleep(0.03)
+        return super().step(action)
+
+
+def slow_on_one_core():
+    return SlowOnOneCore(gymnasium.make("CartPole-v1"))
+
+
+@pytest.mark.skipif(len(allowed_cores()) < 2, reason="the cores tell the workers apart")
+def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
+    monkeypatch.setenv("SLOW_CORE", str(allowed_cores()[0]))
+    env = EnvConfig(id="tests.samplers.test_alternating:slow_on_one_core")
+    sampler, order = make_sampler(env, 2, 2, 2, T=8, own=True), []
+    agent, serve = make_agent(env), sampler.server.serve
+
+    def noted(agent, buffer, t, group):
+        order.append(group)
+        serve(agent, buffer, t, group)
+
+    sampler.server.serve = noted
+    try:
+        sampler.collect(agent)
+    finally:
+        sampler.close()
+    assert sorted(order) == [0] * 8 + [1] * 8
+    assert order[-6:] == [0] * 6, order  # the fast one was done long before
+
+
+@pytest.mark.parametrize("reset", ["immediate", "wait"])
+def test_the_serial_sampler_equals_a_loop_over_environments(reset):
+    """An oracle without slots, buffers or groups: plain lists of observations, one environment at a time."""
+    env, B, T, rollouts = GAMES[0], 4, 5, 30
+    spec, agent = make_spec(env, training=True), make_agent(env)
+    sampler = make_sampler(env, B, 1, 0, T=T, reset=reset)
+    uniform = torch.Generator().manual_seed(1)
+    batches = [make_batch(env, [env_seed(1, b)], True, reset, 0) for b in range(B)]
+    out = Step.empty(1, spec)
+    history = []
+    for batch in batches:
+        batch.reset(out)
+        history.append([out.frame[0].copy()])
+
+    def observation(frames):
+        recent = frames[-spec.stack :]
+        return np.stack([np.zeros_like(frames[0])] * (spec.stack - len(recent)) + recent)
+
+    for _ in range(rollouts):
+        got = sampler.collect(agent)
+        u = torch.rand(T, B, generator=uniform)
+        for t in range(T):
+            obs = torch.from_numpy(np.stack([observation(h) for h in history]))
+            valid = got.valid[t]
+            cells = torch.arange(B)
+            assert torch.equal(got.observation(torch.full((B,), t), cells)[valid], obs[valid])
+            action, recorded = agent.act(obs, u[t])
+            assert torch.equal(got.action[t][valid], action[valid])
+            assert torch.equal(got.recorded["value"][t][valid], recorded["value"][valid])
+            for b in range(B):
+                batches[b].send(got.action[t, b : b + 1].numpy())
+                batches[b].recv(out)
+                assert bool(out.valid[0]) == bool(valid[b])
+                if not out.valid[0]:
+                    continue
+                assert float(out.reward[0]) == float(got.reward[t, b])
+                assert bool(out.ended[0]) == bool(got.ended[t, b])
+                if out.ended[0]:
+                    history[b].append(out.final_frame[0].copy())
+                    last = got.final_observation(torch.tensor([t]), torch.tensor([b]))
+                    assert torch.equal(last[0], torch.from_numpy(observation(history[b])))
+                    history[b] = [out.frame[0].copy()] if reset == "immediate" else history[b]
+                else:
+                    history[b].append(out.frame[0].copy())
+        if reset == "wait":
+            for b in range(B):
+                if not valid_after(got, b):
+                    batches[b].reset_waiting(out)
+                    history[b] = [out.frame[0].copy()]
+
+
+def valid_after(rollout, b):
+    """Whether environment b plays on after the rollout (an end in the mode `wait` stops it)."""
+    return not bool(rollout.ended[:, b].any())
+
+
+@pytest.mark.parametrize("reset", ["wait", "swap", "cached"])
+def test_a_state_goes_on_bit_for_bit(reset):
+    env = GAMES[1]
+    agent = make_agent(env)
+    for workers in (0, 2):
+        sampler, other = (make_sampler(env, 8, 2, workers, reset=reset, decorrelation_steps=10) for _ in range(2))
+        try:
+            digest(sampler, agent, 7)
+            state = sampler.state_dict()
+            want = digest(sampler, agent, 20)
+            scores = list(sampler.episodes.recent)
+            other.load_state_dict(state)
+            assert digest(other, agent, 20) == want
+            assert list(other.episodes.recent) == scores
+        finally:
+            sampler.close()
+            other.close()
+
+
+def test_every_mode_of_reset_plays_the_same_episodes():
+    """With a policy that looks at nothing but the observation; through worker processes."""
+    env, B = GAMES[0], 4
+    agent = make_agent(env).evaluating(greedy=True)
+    played = {}
+    for reset in ("immediate", "wait", "swap"):
+        sampler = make_sampler(env, B, 2, 1, T=15, reset=reset, decorrelation_steps=10)
+        own = played[reset] = [[[]] for _ in range(B)]
+        try:
+            for _ in range(12):
+                r = sampler.collect(agent)
+                for t, b in torch.nonzero(r.valid).tolist():
+                    own[b][-1].append(
+                        (r.frames[t + 3, b].numpy().tobytes(), int(r.action[t, b]), float(r.reward[t, b]))
+                    )
+                    if r.ended[t, b]:
+                        own[b].append([])
+            assert reset == "swap" or sampler.late_resets() == 0
+        finally:
+            sampler.close()
+    for reset in ("wait", "swap"):
+        for a, b in zip(played["immediate"], played[reset], strict=True):
+            n = min(len(a), len(b)) - 1  # the last is unfinished
+            assert n >= 2 and a[:n] == b[:n], reset
+
+
+def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():
+    env = GAMES[2]
+    sampler, agent = make_sampler(env, 4, 2, 0), make_agent(env)
+    before = sampler.collect(agent)
+    tail, age = before.frames[-4:].clone(), before.age[-1].clone()
+    after = sampler.collect(agent)
+    assert torch.equal(after.frames[:4], tail) and torch.equal(after.age[0], age)
+    # two buffers: the rollout before is still whole
+    assert torch.equal(before.frames[-4:], tail)
+
+
+def test_start_states_differ():
+    sampler, agent = (
+        make_sampler(EnvConfig(game="pong"), 8, 2, 0, decorrelation_steps=200),
+        make_agent(EnvConfig(game="pong")),
+    )
+    frames = sampler.collect(agent).frames[3]
+    assert len({f.numpy().tobytes() for f in frames}) == 8
+
+
+def test_environments_left_alone_do_nothing():
+    env = GAMES[0]
+    sampler, agent = make_sampler(env, 4, 1, 0), make_agent(env)
+    sampler.idle = np.array([False, True, False, True])
+    r = sampler.collect(agent)
+    assert r.valid.tolist() == [[True, False, True, False]] * 5
+    assert (r.action[:, 1] == -1).all() and (r.reward[:, 1] == 0).all()

@@ -1,0 +1,285 @@
+"""Faults, for real: workers killed, stopped, failing."""
+
+import gc
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import psutil
+import pytest
+
+from accel_rl.agents.random import RandomAgent
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.state import pack, unpack
+from accel_rl.system.errors import RunError
+from tests.samplers.conftest import make_agent, make_sampler
+
+ENV = EnvConfig(game="pong")
+
+
+def test_a_killed_worker_is_replaced_and_its_part_marked():
+    lines = []
+    sampler, agent = make_sampler(ENV, 8, 2, 2, log=lines.append), make_agent(ENV)
+    try:
+        sampler.collect(agent)
+        victim = sampler.engine.pids()[1]
+        os.kill(victim, signal.SIGKILL)
+        began = time.monotonic()
+        r = sampler.collect(agent)
+        assert lines and time.monotonic() - began < 1.0
+        assert (
+            f"worker 1 (pid {victim}) was killed by SIGKILL" in lines[0] and str(sampler.engine.pids()[1]) in lines[0]
+        )
+        lost = [2, 3, 6, 7]  # worker 1's half of each group of 4
+        assert not r.valid[:, lost].any() and r.valid[:, [0, 1, 4, 5]].all()
+        assert np.isfinite(r.reward.numpy()).all() and (r.action >= 0).all()
+        deadline = time.monotonic() + 30
+        while not r.valid.all():
+            assert time.monotonic() < deadline
+            r = sampler.collect(agent)
+        assert (r.age[0, lost] < 3).any() or r.valid.all()  # fresh episodes
+        assert len(lines) == 1
+    finally:
+        sampler.close()
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_worker_killed_in_the_middle_of_a_rollout(beside):
+    lines = []
+    sampler = make_sampler(ENV, 8, 2, 2, T=100, log=lines.append, beside=beside)
+    agent = make_agent(ENV)
+    act, acted, lost = agent.act, 0, [0, 1, 2, 3] if beside else [0, 1, 4, 5]
+
+    def act_and_kill(*args):
+        nonlocal acted
+        acted += 1
+        if acted == 50:
+            os.kill(sampler.engine.pids()[0], signal.SIGKILL)
+        return act(*args)
+
+    agent.act = act_and_kill
+    try:
+        sampler.start()
+        r = sampler.collect(agent)
+        assert len(lines) == 1
+        assert not r.valid[:, lost].any() and r.valid[:, [b for b in range(8) if b not in lost]].all()
+        deadline = time.monotonic() + 30
+        while not sampler.collect(agent).valid.all():
+            assert time.monotonic() < deadline
+    finally:
+        sampler.close()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
+    sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, beside=True), make_agent(ENV)
+    act = agent.act
+
+    def fail_for_one(obs, uniform, memory, b):
+        if b.start == 4 and uniform[0] > 0.9:
+            raise ZeroDivisionError("no such action")
+        return act(obs, uniform, memory, b)
+
+    agent.act = fail_for_one
+    try:
+        began = time.monotonic()
+        with pytest.raises(ZeroDivisionError, match="no such action"):
+            for _ in sampler.rollouts(agent, fixed=ahead):
+                pass
+        agent.act = act
+        sampler.collect(agent)
+        assert time.monotonic() - began < 10
+    finally:
+        sampler.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("group-")]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_worker_killed_while_the_next_rollout_is_begun(beside):
+    """Its part is missing in both; the others' are what they would have been."""
+    lines: list[str] = []
+    agent = make_agent(ENV) if beside else RandomAgent(make_spec(ENV, training=True).n_actions)
+    sampler, calm = (make_sampler(ENV, 8, 2, 2, log=lines.append, beside=beside) for _ in range(2))
+    lost, kept, missing = [0, 1, 4, 5], [2, 3, 6, 7], 0
+    if beside:
+        lost, kept = [0, 1, 2, 3], [4, 5, 6, 7]
+    try:
+        stream, others = sampler.rollouts(agent, fixed=True), calm.rollouts(agent, fixed=True)
+        r, want = next(stream), next(others)
+        os.kill(sampler.engine.pids()[0], signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while missing == 0 or not r.valid.all():
+            assert time.monotonic() < deadline
+            r, want = next(stream), next(others)
+            for name in ("frames", "age", "action", "reward", "ended"):
+                assert (getattr(r, name)[:, kept] == getattr(want, name)[:, kept]).all()
+            assert r.valid[:, kept].all() and r.valid[:, lost].all() == r.valid[:, lost].any()
+            missing += int(not r.valid.all())
+        assert len(lines) == 1 and missing >= 1
+        assert next(stream).valid.all()
+    finally:
+        sampler.close()
+        calm.close()
+
+
+def test_all_workers_killed_at_once():
+    lines = []
+    sampler, agent = make_sampler(ENV, 4, 1, 2, log=lines.append), make_agent(ENV)
+    try:
+        sampler.collect(agent)
+        for pid in sampler.engine.pids():
+            os.kill(pid, signal.SIGKILL)
+        sampler.collect(agent)
+        deadline = time.monotonic() + 30
+        while not sampler.collect(agent).valid.all():
+            assert time.monotonic() < deadline
+        assert len(lines) == 2
+    finally:
+        sampler.close()
+
+
+def test_strict_names_the_worker_and_the_signal():
+    sampler, agent = make_sampler(ENV, 4, 2, 2, strict=True), make_agent(ENV)
+    try:
+        sampler.collect(agent)
+        pid = sampler.engine.pids()[0]
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(RunError, match=rf"worker 0 \(pid {pid}\) was killed by SIGKILL"):
+            sampler.collect(agent)
+    finally:
+        sampler.close()
+
+
+def test_a_state_that_leads_elsewhere_on_the_other_backend_is_said_in_a_line():
+    """Its RAM's checksum is another than that of the episode played again."""
+    pytest.importorskip("accel_rl.emulator._core")
+    sampler = make_sampler(replace(ENV, backend="emulator"), 2, 1, 1)
+    other = make_sampler(replace(ENV, backend="ale"), 2, 1, 1)
+    try:
+        sampler.collect(make_agent(ENV))
+        state = sampler.state_dict()
+        header, blob = unpack(state["envs"][1])
+        inner, parts = unpack(blob)
+        inner["origin"]["ram"] ^= 1
+        state["envs"][1] = pack(header, pack(inner, parts))
+        with pytest.raises(RunError, match="pong's episode 0 leads elsewhere when ale plays it again") as caught:
+            other.load_state_dict(state)
+        assert "\n" not in str(caught.value)
+    finally:
+        sampler.close()
+        other.close()
+
+
+def test_a_hung_worker_is_replaced():
+    lines = []
+    sampler, agent = make_sampler(ENV, 4, 1, 2, timeout_s=0.5, log=lines.append), make_agent(ENV)
+    try:
+        sampler.collect(agent)
+        os.kill(sampler.engine.pids()[1], signal.SIGSTOP)
+        r = sampler.collect(agent)
+        assert not r.valid[:, 2:].any() and r.valid[:, :2].all()
+        assert "no answer from worker 1 within 0.5 s" in lines[0]
+    finally:
+        sampler.close()
+
+
+def slow_cartpole():
+    class Slow(gymnasium.Wrapper):
+        def step(self, action):
+            time.sleep(0.1)
+            return super().step(action)
+
+    return Slow(gymnasium.make("CartPole-v1"))
+
+
+def test_a_hung_worker_is_given_up_on_while_another_gets_on():
+    """Who answers does not lengthen the patience with who does not: 40 steps of 0.1 s beside a stopped worker."""
+    env, seen = EnvConfig(id="tests.samplers.test_worker_pool:slow_cartpole"), []
+    sampler = make_sampler(env, 2, 1, 2, T=40, timeout_s=0.8, log=lambda line: seen.append((time.monotonic(), line)))
+    try:
+        sampler.start()
+        begin = time.monotonic()
+        os.kill(sampler.engine.pids()[1], signal.SIGSTOP)
+        r = sampler.collect(RandomAgent(sampler.spec.n_actions))
+        assert time.monotonic() - begin >= 4 and r.valid[:, 0].all() and not r.valid[:, 1].any()
+        noticed, line = seen[0]
+        assert noticed - begin < 2.5 and "no answer from worker 1 within 0.8 s" in line
+    finally:
+        sampler.close()
+
+
+@pytest.mark.parametrize("fault", [None, signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
+def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault):
+    """20 steps of 0.1 s with a timeout of a second: a worker that gets on is no hung one."""
+    env, lines = EnvConfig(id="tests.samplers.test_worker_pool:slow_cartpole"), []
+    sampler = make_sampler(env, 2, 1, 2, T=20, timeout_s=1.0, log=lines.append)
+    agent = RandomAgent(sampler.spec.n_actions)
+    try:
+        sampler.start()
+        if fault:
+            threading.Timer(0.5, os.kill, (sampler.engine.pids()[1], fault)).start()
+        r = sampler.collect(agent)
+        assert r.valid[:, 0].all() and r.valid[:, 1].all() == (fault is None) and bool(lines) == bool(fault)
+        if fault:
+            assert not r.valid[:, 1].any() and (r.action[:, 1] == 0).all()
+            until = time.monotonic() + 60
+            while not sampler.collect(agent).valid.all():
+                assert time.monotonic() < until
+    finally:
+        sampler.close()
+
+
+def test_an_environments_own_error_is_shown_and_ends_the_run():
+    env = EnvConfig(id="tests.samplers.test_worker_pool:failing")
+    sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
+    try:
+        with pytest.raises(RunError, match="this environment fails at step 3"):
+            sampler.collect(agent)
+    finally:
+        sampler.close()
+
+
+def failing():
+    import gymnasium
+
+    class Failing(gymnasium.Wrapper):
+        steps = 0
+
+        def step(self, action):
+            self.steps += 1
+            if self.steps == 3:
+                raise ValueError("this environment fails at step 3")
+            return super().step(action)
+
+    return Failing(gymnasium.make("CartPole-v1"))
+
+
+def test_nothing_is_left_behind():
+    me = psutil.Process()
+    gc.collect()  # what earlier tests left
+    before = me.num_fds(), set(os.listdir("/dev/shm"))
+    for _ in range(3):
+        sampler, agent = make_sampler(ENV, 4, 2, 2), make_agent(ENV)
+        sampler.collect(agent)
+        os.kill(sampler.engine.pids()[0], signal.SIGKILL)
+        sampler.collect(agent)
+        pids = sampler.engine.pids()
+        sampler.close()
+        assert not any(psutil.pid_exists(p) for p in pids)
+    del sampler  # the shared memory goes with the last view of it
+    gc.collect()
+    assert (me.num_fds(), set(os.listdir("/dev/shm"))) == before
+
+
+def test_workers_are_pinned():
+    sampler = make_sampler(ENV, 4, 2, 2)
+    try:
+        sampler.start()
+        for pid, core in zip(sampler.engine.pids(), sampler.engine.config.cores, strict=True):
+            assert psutil.Process(pid).cpu_affinity() == [core]
+    finally:
+        sampler.close()
