@@ -32,12 +32,12 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl import hardware  # noqa: E402
 from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
 from accel_rl.runners.concurrent import Concurrent  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from accel_rl.samplers.workers.pool import WorkerPool  # noqa: E402
+from accel_rl.system import hardware  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.program import program  # noqa: E402
@@ -103,7 +103,7 @@ class Variant:
             base.algo,
             replay=replace(base.algo.replay, size=5_000, start=500),  # type: ignore[attr-defined]
             batch_size=batch, intensity=batch / o.train_every, target_interval=o.period, network=o.network,
-            rule="rmsprop-centered", rule_epsilon=0.01, epsilon=0.1, epsilon_final=0.1,
+            optimizer="rmsprop-centered", optimizer_eps=0.01, epsilon=0.1, epsilon_final=0.1,
         )  # fmt: skip
         return replace(
             base,
@@ -111,7 +111,7 @@ class Variant:
             algo=algo,
             sampler=replace(
                 base.sampler, envs=self.samplers, workers=self.samplers, groups=1, horizon=None,
-                unsynchronized=not self.synchronized,
+                inference_per_worker=not self.synchronized,
             ),
             evaluation=replace(base.evaluation, interval=0),
             schedule="concurrent" if self.concurrent else "lockstep",

@@ -7,11 +7,11 @@ push of it in locked chunks.
        gradients of the layers before it are computed: what updates with it take longer than U, turn by turn. The
        sockets' threads run where the machine lets them, as in a run
     P  pull, rule and write-back in chunks, less the rule alone; the other ranks idle
-    Q  the same where another rank has pushed in between: parameters and rule state are pulled first
+    Q  the same where another rank has pushed in between: parameters and optimizer state are pulled first
 
 Shares are of an update, medians of interleaved measurements.
 
-    python -m benchmarks.exchange --json OUT [--ranks 2] [--chunks 3]
+    python -m benchmarks.gradient_sync --json OUT [--ranks 2] [--chunks 3]
 """
 
 import contextlib
@@ -43,7 +43,7 @@ from accel_rl.distributed.process_group import file_store  # noqa: E402
 from accel_rl.distributed.shared_reduce import SharedReduce  # noqa: E402
 from accel_rl.optim.flat import clip_by_norm_  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
-from accel_rl.runners.ranks.synchronous import Synchronous, met  # noqa: E402
+from accel_rl.runners.ranks.synchronous import SyncContext, met  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import medians  # noqa: E402
@@ -75,8 +75,8 @@ class Options:
 def config_of(o: Options) -> TrainConfig:
     base = default_config("a2c")
     algo: Any = replace(base.algo, network=o.network)  # type: ignore[call-arg]
-    group = replace(base.group, ranks=o.ranks, hash_interval=0)
-    return replace(base, algo=algo, sampler=replace(base.sampler, envs=o.envs), group=group)
+    group = replace(base.distributed, ranks=o.ranks, hash_interval=0)
+    return replace(base, algo=algo, sampler=replace(base.sampler, envs=o.envs), distributed=group)
 
 
 def rollout(T: int, B: int) -> Rollout:
@@ -107,30 +107,30 @@ def per_call(act: Callable[[], Any], n: int) -> float:
 GLOO, SHARED = 1, 2  # what rank 0 asks of the others, updates times
 
 
-def shared_of(config: TrainConfig, group: Synchronous, gradients: int) -> SharedReduce:
+def shared_of(config: TrainConfig, group: SyncContext, gradients: int) -> SharedReduce:
     learner = Learner(config, SPEC, "cpu", 0)
-    rule = learner.algo.build_rule(len(learner.flat.data))
-    return SharedReduce(learner.flat, rule, learner.algo.max_grad_norm, group.peers, 0, gradients, 60.0)
+    optimizer = learner.algo.build_optimizer(len(learner.flat.data))
+    return SharedReduce(learner.flat, optimizer, learner.algo.max_grad_norm, group.communicator, 0, gradients, 60.0)
 
 
-def gloo_of(learner: Learner, group: Synchronous) -> AllReduce:
+def gloo_of(learner: Learner, group: SyncContext) -> AllReduce:
     flat, algo = learner.flat, learner.algo
-    return AllReduce(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm, group.peers, 0)
+    return AllReduce(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm, group.communicator, 0)
 
 
 class Parts:
     """One learner, and the three exchanges on its gradient."""
 
-    def __init__(self, o: Options, group: Synchronous, gradients: int):
+    def __init__(self, o: Options, group: SyncContext, gradients: int):
         config = config_of(o)
         self.learner, self.n = Learner(config, SPEC, "cpu", 0), o.updates
         algo, flat = self.learner.algo, self.learner.flat
         algo.ingest(rollout(config.T, o.envs))
         self._batch = next(iter(algo.batches()))
-        self.local, self.loss = self.learner.exchange, torch.zeros(())
+        self.local, self.loss = self.learner.gradient_sync, torch.zeros(())
         self.reduce = gloo_of(self.learner, group)
-        self._peers, self.shared = group.peers, shared_of(config, group, gradients)
-        self.chunks = LockedChunks(flat, algo.build_rule, algo.max_grad_norm, o.chunks)
+        self._communicator, self.shared = group.communicator, shared_of(config, group, gradients)
+        self.chunks = LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, o.chunks)
         self._fd = os.memfd_create("chunks")
         self.chunks.connect(Central(self.chunks.parts, self.chunks.states(), self._fd, create=True), publish=True)
 
@@ -138,33 +138,33 @@ class Parts:
         return per_call(lambda: self.learner.update(self._batch), self.n)
 
     def rule(self) -> float:
-        """Clip and rule, as in every update."""
-        return per_call(lambda: self.local.apply(1e-9, self.loss), self.n)
+        """Clip and optimizer, as in every update."""
+        return per_call(lambda: self.local.step(1e-9, self.loss), self.n)
 
     def all_reduce(self) -> float:
         """An update with it."""
-        self._peers.sum_(torch.tensor(GLOO))
-        self.learner.exchange = self.reduce
+        self._communicator.all_reduce_sum(torch.tensor(GLOO))
+        self.learner.gradient_sync = self.reduce
         try:
             return self.update()
         finally:
-            self.learner.exchange = self.local
+            self.learner.gradient_sync = self.local
 
     def shared_reduce(self) -> float:
-        self._peers.sum_(torch.tensor(SHARED))
+        self._communicator.all_reduce_sum(torch.tensor(SHARED))
         return per_call(lambda: self.shared.reduce(self.loss), self.n)
 
     def clip(self) -> float:
-        """Alone, which both all-reduces hold."""
+        """SingleProcess, which both all-reduces hold."""
         return per_call(lambda: clip_by_norm_(self.learner.flat.grad, 0.5), self.n)
 
     def push(self) -> float:
-        return per_call(lambda: self.chunks.apply(1e-9, self.loss), self.n)
+        return per_call(lambda: self.chunks.step(1e-9, self.loss), self.n)
 
     def push_after(self) -> float:
         def act() -> None:
             self.chunks.forget()
-            self.chunks.apply(1e-9, self.loss)
+            self.chunks.step(1e-9, self.loss)
 
         return per_call(act, self.n)
 
@@ -177,7 +177,7 @@ def waiting_ranks(o: Options, fd: int, gradients: int) -> Iterator[None]:
     """The other ranks: each waits until it is asked, and then in each collective."""
     own = {f.replace("_", "-"): v for f, v in asdict(o).items() if f != "json"}
     flags = [x for f, v in own.items() for x in (f"--{f}", str(v))]
-    command = [sys.executable, "-m", "benchmarks.exchange"]
+    command = [sys.executable, "-m", "benchmarks.gradient_sync"]
     others = [
         subprocess.Popen(
             [*command, f"rank={r}", f"fd={fd}", f"gradients={gradients}", *flags],
@@ -214,7 +214,7 @@ def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
         shared, gloo = shared_of(config, group, gradients), gloo_of(Learner(config, SPEC, "cpu", 0), group)
         loss, parameters = torch.zeros(()), [p for _, p in gloo.flat.named]
         while True:
-            asked = int(group.peers.sum_(torch.tensor(0)))
+            asked = int(group.communicator.all_reduce_sum(torch.tensor(0)))
             for _ in range(o.updates):
                 if asked == GLOO:
                     gloo.backward(torch.stack([p.sum() for p in parameters]).sum())
@@ -223,7 +223,7 @@ def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
 
 def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[float]]]:
     """(parameters, milliseconds of each part by turn)."""
-    names = ("update", "clip", "rule", "all_reduce", "shared_reduce", "push", "push_after")
+    names = ("update", "clip", "optimizer", "all_reduce", "shared_reduce", "push", "push_after")
     found: dict[str, list[float]] = {name: [] for name in names}
     with met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group, settled(0, o.threads):
         parts = Parts(o, group, gradients)
@@ -253,8 +253,8 @@ def measure(o: Options) -> dict[str, Any]:
         "all_reduce_ms": more,
         "all_reduce_share": more / m["update"],
         "shared_reduce_share": (m["shared_reduce"] - m["clip"]) / m["update"],
-        "push_share": (m["push"] - m["rule"]) / m["update"],
-        "push_after_share": (m["push_after"] - m["rule"]) / m["update"],
+        "push_share": (m["push"] - m["optimizer"]) / m["update"],
+        "push_after_share": (m["push_after"] - m["optimizer"]) / m["update"],
     }
 
 
@@ -268,7 +268,7 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
         f"{m['shared_reduce'] - m['clip']:.2f} ms beyond the clip, {100 * r['shared_reduce_share']:.1f} %",
         f"all-reduce over gloo (ranks of several machines; here both ends are this one), {o.ranks} ranks: "
         f"an update takes {r['all_reduce_ms']:.2f} ms longer, {100 * r['all_reduce_share']:.1f} %",
-        f"push in {o.chunks} locked chunks: {m['push'] - m['rule']:.2f} ms beyond the rule, "
+        f"push in {o.chunks} locked chunks: {m['push'] - m['rule']:.2f} ms beyond the optimizer, "
         f"{100 * r['push_share']:.1f} %; where another rank has pushed in between: "
         f"{m['push_after'] - m['rule']:.2f} ms, {100 * r['push_after_share']:.1f} %",
     ]

@@ -26,7 +26,6 @@ before_torch()
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from accel_rl import hardware  # noqa: E402
 from accel_rl.algos.dqn import DQN, DQNConfig  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
@@ -34,6 +33,7 @@ from accel_rl.distributed.gradient_sync import Local  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
 from accel_rl.replays.config import ReplayConfig  # noqa: E402
 from accel_rl.replays.returns import NStep  # noqa: E402
+from accel_rl.system import hardware  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.peer_replays import EPISODE, PEERS, STACK, H, PeerReplay, W, priorities  # noqa: E402
@@ -179,13 +179,13 @@ def drawing(r: PeerReplay, kind: str, N: int, seconds: float) -> Callable[[], fl
 
 
 def train_step(o: Options, spec: EnvSpec, replay_device: str, learner: str, N: int) -> Callable[[], float]:
-    """Transitions/s of a DQN's whole train steps: draw, loss, backward, rule."""
+    """Transitions/s of a DQN's whole train steps: draw, loss, backward, optimizer."""
     config = DQNConfig(
         replay=ReplayConfig(size=o.capacity, start=0, device=replay_device), batch_size=N, network="nature"
     )
     algo = DQN(config, spec, T=Ours.T, B=o.simulators, device=learner)
     flat = FlatParameters(algo.agent.model)
-    exchange = Local(flat, algo.build_rule(len(flat.data)), None)
+    gradient_sync = Local(flat, algo.build_optimizer(len(flat.data)), None)
     algo.begin()
     for _ in range(o.capacity // (Ours.T * o.simulators) + 1):
         algo.replay.append(made_up(spec, Ours.T, o.simulators, learner))
@@ -193,7 +193,7 @@ def train_step(o: Options, spec: EnvSpec, replay_device: str, learner: str, N: i
     def step() -> int:
         loss = algo.loss(algo.replay.sample(N))
         flat.backward(loss.total)
-        exchange.apply(1e-4, loss.total.detach())
+        gradient_sync.step(1e-4, loss.total.detach())
         return N
 
     return lambda: rate(step, o.seconds)

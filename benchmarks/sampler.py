@@ -135,7 +135,7 @@ def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str,
         return rate
 
     def sampling() -> float:
-        if agent.observes:
+        if agent.needs_obs:
             copy_us.append(breakdown.per_observation(ours.sampler, None, o.seconds / 8, threads)[1])
         rate = ours.measure(o.seconds, agent)
         busy.append(ours.busy)

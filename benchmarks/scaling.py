@@ -154,8 +154,7 @@ def train(o: Options, experiment: str, ranks: int, is_async: bool) -> dict[str, 
     first, last = found[0], found[-1]
     wall = float(last["wall_s"]) - float(first["wall_s"])
     share = {
-        name: (float(last.get(name) or 0) - float(first.get(name) or 0)) / wall
-        for name in ("exchange_s", "lock_wait_s")
+        name: (float(last.get(name) or 0) - float(first.get(name) or 0)) / wall for name in ("sync_s", "lock_wait_s")
     }
     return {"steps_per_s": (int(last["env_steps"]) - int(first["env_steps"])) / wall, **share}
 
@@ -215,9 +214,9 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     r, size = setup["rank"], setup["ranks"]
     base = default_config("a2c")
-    group = replace(base.group, ranks=size, gpus=setup["gpus"])
+    group = replace(base.distributed, ranks=size, gpus=setup["gpus"])
     sampler = replace(base.sampler, envs=setup["envs"] * size, decorrelation_steps=30)
-    config = replace(base, env=replace(base.env, game=setup["game"]).resolved(), group=group, sampler=sampler)
+    config = replace(base, env=replace(base.env, game=setup["game"]).resolved(), distributed=group, sampler=sampler)
     mine = ranks.config_of(config, r)
     device = resolve_device(mine.device)
     placement, grouping = plan(mine, device)
@@ -229,19 +228,19 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     source = build_sampler(
         mine.env, spec, mine, placement, grouping, T=5, seed=0, training=True, first_index=first
     )  # fmt: skip
-    with met(mine, file_store(setup["fd"], size), r, size, size) as peers:
+    with met(mine, file_store(setup["fd"], size), r, size, size) as communicator:
         for _ in range(4):
             source.collect(agent)
-        peers.stops(False)
+        communicator.stops(False)
         n, began = 0, time.perf_counter()
         while True:
             n += int(source.collect(agent).valid.sum())
             over = time.perf_counter() - began > setup["seconds"]
-            if peers.stops(over) if setup["sync"] else over:
+            if communicator.stops(over) if setup["sync"] else over:
                 break
         rate = n / (time.perf_counter() - began)
         source.close()
-        peers.stops(False)
+        communicator.stops(False)
     print(rate)
 
 
@@ -286,7 +285,7 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
             continue
         what = "# GPU" if o.gpus else "ranks"
         lines.append(
-            f"Table {table}, hours to complete 50 million steps (env steps/s; exchange, of it lock wait, % of time)"
+            f"Table {table}, hours to complete 50 million steps (env steps/s; sync, of it lock wait, % of time)"
             + (f", past a replay's start of {o.fill:,} steps" if table == 3 else "")
         )
         lines.append(f"| ALGORITHM | {' | '.join(f'{r} {what} ({cores} CPU)' for r in o.ranks)} |")
@@ -301,7 +300,7 @@ def cell(m: dict[str, float] | None) -> str:
     if not m:
         return "–" if m is None else "did not end"
     hours = f"{STEPS / m['steps_per_s'] / 3600:.1f}" if m["steps_per_s"] else "inf"
-    return f"{hours} ({m['steps_per_s']:,.0f}; {100 * m['exchange_s']:.1f}, {100 * m['lock_wait_s']:.1f})"
+    return f"{hours} ({m['steps_per_s']:,.0f}; {100 * m['sync_s']:.1f}, {100 * m['lock_wait_s']:.1f})"
 
 
 def check(o: Options) -> None:

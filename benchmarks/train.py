@@ -38,7 +38,7 @@ import torch  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
-from accel_rl.models.precision import Precision, multiplies_bfloat16, multiplying_in  # noqa: E402
+from accel_rl.models.precision import Precision, autocast_for, multiplies_bfloat16  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
@@ -53,7 +53,7 @@ from benchmarks.sb3 import DQN, SAMPLING  # noqa: E402
 PPO = {"learning_rate": 2.5e-4, "clip": 0.1, "value_coefficient": 0.25, "minibatch": 256, "network": "nature"}
 A2C = {"value_coefficient": 0.25, "network": "nature", "learning_rate_scaling": "none"}
 Q_LEARNING = {"batch_size": DQN["batch_size"], "intensity": DQN["intensity"], "learning_rate": DQN["learning_rate"],
-              "rule": "adam", "network": "nature", "epsilon_steps": 1, "target_interval": 1_000}  # fmt: skip
+              "optimizer": "adam", "network": "nature", "epsilon_steps": 1, "target_interval": 1_000}  # fmt: skip
 SETTINGS: dict[str, dict[str, Any]] = {"ppo": PPO, "a2c": A2C, "dqn": Q_LEARNING, "c51": Q_LEARNING}
 
 
@@ -115,7 +115,7 @@ class Ours:
 
     def acting(self, seconds: float) -> float:
         agent, sampler = self.trainer.learner.algo.agent, self.trainer.sampler
-        with multiplying_in(self.config.precision, self.trainer.learner.algo.device):
+        with autocast_for(self.config.precision, self.trainer.learner.algo.device):
             threads = breakdown.best_threads(sampler, agent, self.trainer.placement.torch_threads, seconds / 10)
             rate, _ = breakdown.per_observation(sampler, agent, seconds, threads)
         torch.set_num_threads(self.trainer.placement.torch_threads)
@@ -143,7 +143,7 @@ class Ours:
         if self._rollout.kept is not None:
             self._rollout.kept.void()
         # of the library's operations: it knows no others'
-        plain = {name: lambda *_: False for name in ("has_first_layer", "has_float_layer")}
+        plain = {name: lambda *_: False for name in ("has_conv_u8", "has_conv_f32")}
         with patch.multiple("accel_rl.models.convolution", **plain), FlopCounterMode(display=False) as counter:
             algo.loss(batch).total.backward()
         return counter.get_total_flops() / len(batch.a_tm1 if hasattr(batch, "a_tm1") else batch.action)

@@ -19,7 +19,7 @@ def pong_a2c(seed: int = 1) -> TrainConfig:
 def pong_a3c(seed: int = 1) -> TrainConfig:
     """The same by two asynchronous learners of 16 environments, a core each: A3C (Stooke & Abbeel 2018, 5.3)."""
     base = _pong("a2c", 4_000_000, seed)
-    return replace(base, group=replace(base.group, ranks=2, update="async"))
+    return replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
 
 
 def pong_ppo(seed: int = 1) -> TrainConfig:
@@ -100,14 +100,14 @@ _ACTOR_CRITIC = {
 }
 
 
-_RETURNS_TO_60 = {"gamma": 0.98, "v_min": 0.0, "v_max": 60.0, "rule_epsilon": 1e-3}
+_RETURNS_TO_60 = {"gamma": 0.98, "v_min": 0.0, "v_max": 60.0, "optimizer_eps": 1e-3}
 _Q_LEARNING = {
     "batch_size": 64,
     "intensity": 32.0,
     "learning_rate": 2e-3,
     "learning_rate_schedule": "linear",
-    "rule": "adam",
-    "rule_epsilon": 1e-5,
+    "optimizer": "adam",
+    "optimizer_eps": 1e-5,
     "reward_clip": 0.0,
     "target_interval": 256,
     "epsilon_steps": 8_000,

@@ -41,9 +41,9 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         gamma=0.99,  # Table 5
         target_interval=10_000,  # Table 5: C
         learning_rate=2.5e-4,  # appendix B
-        rule="rmsprop-centered",  # appendix B
-        rule_decay=0.95,  # appendix B, of both moments
-        rule_epsilon=0.01,  # appendix B
+        optimizer="rmsprop-centered",  # appendix B
+        rmsprop_alpha=0.95,  # appendix B, of both moments
+        optimizer_eps=0.01,  # appendix B
         network="nature",  # Mnih et al. 2015
         epsilon=1.0,  # Mnih et al. 2015: to 0.1 within a million steps
         epsilon_final=0.1,
@@ -60,7 +60,7 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
             workers=threads,
             groups=1,
             decorrelation_steps=0,
-            unsynchronized=variant in ("standard", "concurrent"),
+            inference_per_worker=variant in ("standard", "concurrent"),
         ),
         evaluation=replace(base.evaluation, interval=250_000, episodes=30),  # section 5.2
         schedule="concurrent" if variant in ("concurrent", "both") else "lockstep",

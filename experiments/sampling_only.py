@@ -9,7 +9,7 @@ from accel_rl.algos.policy_gradient import PolicyGradient, PolicyGradientConfig
 from accel_rl.config.settings import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.optim.optimizers import Rule, make_rule
+from accel_rl.optim.optimizers import Optimizer, make_optimizer
 from accel_rl.runners.trained_policy import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
@@ -46,8 +46,8 @@ class SamplingOnly(PolicyGradient):
             load_policy(agent, self.config.policy)
         return agent
 
-    def build_rule(self, size: int) -> Rule:
-        return make_rule("adam", size, decay=0.0, epsilon=self.config.rule_epsilon, device=str(self.device))
+    def build_optimizer(self, size: int) -> Optimizer:
+        return make_optimizer("adam", size, decay=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
 
     def ingest(self, rollout: Rollout) -> None:
         """Nothing is learned from it."""

@@ -37,7 +37,7 @@ class Size:
 
 def needs_of(config: TrainConfig) -> Needs:
     """A GPU for each rank; a core for each worker process of --sampler.workers, else one for each rank."""
-    ranks, group = config.group.size, config.group
+    ranks, group = config.distributed.size, config.distributed
     decided = group.ranks is not None or group.update == "async"
     return Needs(ranks, ranks * (config.sampler.workers or 1), 0 if decided else config.sampler.envs)
 

@@ -50,15 +50,15 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     """A run as it learns on n GPUs, which it will see as 0 to n - 1: with a rank on each, unless it says otherwise;
     more ranks share them. ConfigError where it does not divide."""
-    group = config.group
+    group = config.distributed
     ranks = max(group.ranks or 1, n)
     if group.gpus or ranks == 1:
         return config
     if group.ranks and group.ranks < n:
         given = f"{counted(group.ranks, 'rank')} cannot use {n} GPUs"
         raise ConfigError(f"{given}: --gpus-per-run, or what a level asks for, must be at most {group.ranks}")
-    replace(config, group=replace(group, ranks=ranks)).check()
-    return replace(config, group=replace(group, ranks=ranks, gpus=",".join(map(str, range(n)))))
+    replace(config, distributed=replace(group, ranks=ranks)).check()
+    return replace(config, distributed=replace(group, ranks=ranks, gpus=",".join(map(str, range(n)))))
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
@@ -76,4 +76,4 @@ def check_begun(config: TrainConfig, size: Size) -> None:
 
 
 def _named(config: TrainConfig) -> list[str]:
-    return config.group.gpus.replace(" ", ",").split(",") if config.group.gpus else []
+    return config.distributed.gpus.replace(" ", ",").split(",") if config.distributed.gpus else []

@@ -24,7 +24,7 @@ class Run:
 
     @property
     def ranks(self) -> int:
-        return self.config.group.size
+        return self.config.distributed.size
 
     @property
     def shortage(self) -> tuple[str, str, str] | None:

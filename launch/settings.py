@@ -90,7 +90,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         algo = replace(algo, target_interval=min(algo.target_interval, period))
         config = replace(config, algo=algo)  # its horizon follows from the period
     if hasattr(algo, "replay"):
-        ranks = config.group.size  # each has a part of it
+        ranks = config.distributed.size  # each has a part of it
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))

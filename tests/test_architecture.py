@@ -33,7 +33,7 @@ RANK = {room: i for i, floor in enumerate(FLOORS) for room in floor}
 
 # Modules that may be imported only by the files listed, as prefixes.
 CONFINED = {
-    "multiprocessing": (),
+    "multiprocessing": ("benchmarks/emulator_trace.py",),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
         "launch/", "benchmarks/", "experiments/sampling.py",

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import torch.nn.modules.module
 from torch import Tensor, nn
 
-from accel_rl.data.rnn_state import Memory
+from accel_rl.data.rnn_state import RnnState
 
 
 class Agent(Protocol):
@@ -21,7 +21,7 @@ class Agent(Protocol):
     def model(self) -> nn.Module: ...
 
     @property
-    def observes(self) -> bool:
+    def needs_obs(self) -> bool:
         """False: it acts without looking, and its observations (`obs` is None then) are not even put together."""
 
     @property
@@ -29,15 +29,15 @@ class Agent(Protocol):
         """Whether `act` may be called from several threads at once, for different environments: it changes nothing of
         its own. Else one waits for the other."""
 
-    def recordable(self) -> Hashable | None:
+    def capturable(self) -> Hashable | None:
         """What `act` depends on beside observations, numbers and the parameters' values; None where it has to be called
-        at every step. Else compiled calls that it has led to may be made again in its place (`RecordedActs`)."""
+        at every step. Else compiled calls that it has led to may be made again in its place (`CapturedInference`)."""
 
     state_size: int
     """Floats that the agent remembers per environment from step to step; 0: it has no memory."""
 
     def act(
-        self, obs: Tensor, uniform: Tensor, memory: Memory | None, b: slice = ...
+        self, obs: Tensor, uniform: Tensor, memory: RnnState | None, b: slice = ...
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """obs [N, ...], uniform [N] in [0, 1), of the environments b -> (action [N] int64, what to record, each [N]).
 
@@ -69,6 +69,6 @@ def unchanged(agent: Any, kind: type) -> bool:
 def acts_by(agent: Agent, settings: Hashable) -> Hashable | None:
     """What an agent's acts depend on beside what lies in memory and may change there; None where it has to be called
     at every step. settings: of whoever calls it."""
-    recordable = getattr(agent, "recordable", None)
-    how = None if recordable is None else recordable()
+    capturable = getattr(agent, "capturable", None)
+    how = None if capturable is None else capturable()
     return None if how is None else (how, settings, agent.model, tuple(p.data_ptr() for p in agent.model.parameters()))

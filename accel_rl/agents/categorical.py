@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.agents.base import unchanged
-from accel_rl.data.rnn_state import Memory
+from accel_rl.data.rnn_state import RnnState
 from accel_rl.kernels.actions import sample_categorical
 from accel_rl.ops.policy_gradient import log_prob
 
@@ -15,7 +15,7 @@ from accel_rl.ops.policy_gradient import log_prob
 class CategoricalPolicyAgent:
     """Samples from softmax(logits); records the value and the log-probability of the action taken."""
 
-    observes = True
+    needs_obs = True
     reentrant = True
     state_size = 0
 
@@ -23,14 +23,14 @@ class CategoricalPolicyAgent:
         self.model = model
         self.greedy = greedy
 
-    def forward(self, obs: Tensor, memory: Memory | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+    def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
         """obs [T * n, ...], memory of n environments over T steps -> (logits [T * n, A], value [T * n], states after
         each step [T, n, Z], None without a memory). With gradients: this is what losses are made of."""
         return *self.model(obs), None
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)
+        self, obs: Tensor, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """obs [N, ...], uniform [N] -> (action [N], {value [N], log_prob [N]})."""
         logits, value, states = self.forward(obs, memory)
@@ -43,11 +43,11 @@ class CategoricalPolicyAgent:
             action, chosen = sample_categorical(logits, uniform)
         return action, {"value": value, "log_prob": chosen}
 
-    def recordable(self) -> Hashable | None:
+    def capturable(self) -> Hashable | None:
         return (self.greedy,) if unchanged(self, CategoricalPolicyAgent) else None
 
     @torch.no_grad()
-    def value(self, obs: Tensor, memory: Memory | None = None) -> Tensor:
+    def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
         """V(s). obs [T * n, ...] -> [T * n]."""
         return self.forward(obs, memory)[1]
 
@@ -69,6 +69,6 @@ class RecurrentPolicyAgent(CategoricalPolicyAgent):
         super().__init__(model, greedy)
         self.state_size = model.state_size  # type: ignore[assignment]
 
-    def forward(self, obs: Tensor, memory: Memory | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+    def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
         assert memory is not None, "a recurrent agent needs its memory"
         return self.model(obs, memory.first, memory.state)

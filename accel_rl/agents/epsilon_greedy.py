@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import unchanged
-from accel_rl.data.rnn_state import Memory
+from accel_rl.data.rnn_state import RnnState
 from accel_rl.kernels.actions import epsilon_greedy
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import uniform_action
@@ -41,7 +41,7 @@ class EpsilonGreedyAgent:
             self._each = each.clone()
 
     @property
-    def observes(self) -> bool:
+    def needs_obs(self) -> bool:
         return isinstance(self.epsilon, Tensor) or self.epsilon < 1
 
     @property
@@ -50,10 +50,10 @@ class EpsilonGreedyAgent:
 
     @torch.no_grad()
     def act(
-        self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)
+        self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """obs [N, ...], uniform [N] of the environments b -> (action [N], nothing)."""
-        if not self.observes:
+        if not self.needs_obs:
             return uniform_action(uniform, self.model.n_actions), {}
         assert obs is not None
         if self.model.noisy and self.explores:
@@ -63,7 +63,7 @@ class EpsilonGreedyAgent:
         epsilon = self._each[b] if self._each.dim() else self._each
         return epsilon_greedy(q, uniform, epsilon), {}
 
-    def recordable(self) -> Hashable | None:
+    def capturable(self) -> Hashable | None:
         plain = not self.model.noisy and unchanged(self, EpsilonGreedyAgent)
         return (self._each.data_ptr(),) if plain else None
 

@@ -4,13 +4,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from accel_rl.data.rnn_state import Memory
+from accel_rl.data.rnn_state import RnnState
 
 
 class RandomAgent:
     """Uniform-random actions: the environments' own speed, and the lowest score."""
 
-    observes = False
+    needs_obs = False
     reentrant = True
     state_size = 0
 
@@ -18,12 +18,12 @@ class RandomAgent:
         self.n_actions, self.model = n_actions, nn.Identity()
 
     def act(
-        self, obs: Tensor | None, uniform: Tensor, memory: Memory | None = None, b: slice = slice(None)
+        self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """uniform [N] -> (action [N], nothing)."""
         return (uniform * self.n_actions).long().clamp_(max=self.n_actions - 1), {}
 
-    def recordable(self) -> None:
+    def capturable(self) -> None:
         """Never asked step by step."""
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":

@@ -9,7 +9,7 @@ from typing import Literal
 from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
-from accel_rl.optim.optimizers import Rule, RuleName, make_rule
+from accel_rl.optim.optimizers import Optimizer, OptimizerName, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class A2CConfig(PolicyGradientConfig):
     """Batch, in samples, to which learning_rate belongs (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
     """Scaling stops here (section 5.3: 3e-3)."""
-    rule: RuleName = "rmsprop-torch"
-    """Update rule. RMSProp has its epsilon inside the root (the first A2C codes) or, -torch, outside.
+    optimizer: OptimizerName = "rmsprop-torch"
+    """Update optimizer. RMSProp has its epsilon inside the root (the first A2C codes) or, -torch, outside.
 
     Gradients here are small (about 2e-4 a parameter in Pong): an epsilon of 1e-5 inside the root outweighs them, steps
     are a twentieth as long, and Pong is still at -20 after 760,000 env steps, where the other rule has begun to win.
     """
-    rule_decay: float = 0.99
+    rmsprop_alpha: float = 0.99
     """RMSProp's memory of squared gradients (Mnih et al. 2016: 0.99)."""
 
     def check(self) -> None:
@@ -43,7 +43,7 @@ class A2CConfig(PolicyGradientConfig):
             max_learning_rate=(0 < self.max_learning_rate < math.inf, positive),
             reference_batch=(self.reference_batch > 0, positive),
             warmup=(0 <= self.warmup <= 1, "between 0 and 1"),
-            rule_decay=(0 <= self.rule_decay < 1, "at least 0 and below 1"),
+            rmsprop_alpha=(0 <= self.rmsprop_alpha < 1, "at least 0 and below 1"),
         )
 
 
@@ -54,14 +54,16 @@ class A2C(PolicyGradient):
     on_policy = True
     sampling = {"envs": 16, "horizon": 5}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
 
-    def build_rule(self, size: int) -> Rule:
+    def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
-        return make_rule(c.rule, size, decay=c.rule_decay, epsilon=c.rule_epsilon, device=str(self.device))
+        return make_optimizer(
+            c.optimizer, size, decay=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
+        )
 
     @property
     def update_batch(self) -> int:
         """Samples of one update, of all ranks that share it."""
-        return self.T * self.B * self.peers.size
+        return self.T * self.B * self.communicator.size
 
     @property
     def learning_rate(self) -> float:
@@ -86,4 +88,4 @@ class A2C(PolicyGradient):
         value_loss = masked_mean((batch.target - value).square(), batch.valid)
         policy_entropy = masked_mean(entropy(logits), batch.valid)
         mean_value = masked_mean(value, batch.valid)
-        return self.weigh(policy_loss, value_loss, policy_entropy, batch.samples, value=mean_value)
+        return self.combine_losses(policy_loss, value_loss, policy_entropy, batch.samples, value=mean_value)

@@ -11,8 +11,8 @@ from torch import Tensor
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.distributed.communicator import ALONE, Peers
-from accel_rl.optim.optimizers import Rule
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
+from accel_rl.optim.optimizers import Optimizer
 from accel_rl.system.errors import ConfigError
 
 
@@ -69,7 +69,9 @@ class Algorithm(ABC):
         self.config: Any = config
         self.spec, self.T, self.B, self.device = spec, T, B, torch.device(device)
         self.progress = 0.0  # share of the run's env steps done; schedules follow it
-        self.peers: Peers = ALONE  # B is this rank's; batches and steps that settings name are of all who share them
+        self.communicator: Communicator = (
+            SINGLE_PROCESS  # B is this rank's; batches and steps that settings name are of all who share them
+        )
         self.agent = self.build_agent(spec)
         self.agent.model.to(self.device)
 
@@ -78,8 +80,8 @@ class Algorithm(ABC):
         """The agent that samples; its model's parameters are what is learned."""
 
     @abstractmethod
-    def build_rule(self, size: int) -> Rule:
-        """The update rule for `size` parameters."""
+    def build_optimizer(self, size: int) -> Optimizer:
+        """The optimizer for `size` parameters."""
 
     @property
     @abstractmethod
@@ -107,7 +109,7 @@ class Algorithm(ABC):
         """After each update: priorities of a replay (target copies follow env steps: `ingest`)."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs beside parameters, rule state and `progress`."""
+        """What a resumed run needs beside parameters, optimizer state and `progress`."""
         return {"agent": self.agent.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
 from accel_rl.ops.q_learning import chosen
-from accel_rl.optim.optimizers import Rule, RuleName, is_adam, make_rule
+from accel_rl.optim.optimizers import Optimizer, OptimizerName, is_adam, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class C51Config(DQNConfig):
     """The first of them (Bellemare et al. 2017: -10)."""
     v_max: float = 10.0
     """The last of them (Bellemare et al. 2017: 10)."""
-    rule: RuleName = "adam"
-    """Update rule (Bellemare et al. 2017: Adam); adam-epsilon-hat: epsilon beside the root without its bias correction
+    optimizer: OptimizerName = "adam"
+    """Optimizer (Bellemare et al. 2017: Adam); adam-epsilon-hat: epsilon beside the root without its bias correction
     (Stooke & Abbeel, appendix A)."""
-    rule_epsilon: float = 0.01
-    """The update rule's epsilon: of Adam times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.01); of RMSProp as it
+    optimizer_eps: float = 0.01
+    """The optimizer's epsilon: of Adam times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.01); of RMSProp as it
     stands (their figure 9: 1e-6)."""
     epsilon_final: float = 0.01
     """Share of random actions at the end of its descent (Bellemare et al. 2017: 0.01)."""
@@ -57,10 +57,10 @@ class C51(DQN):
         c = self.config
         return CategoricalQNetwork(spec, c.network, c.atoms, c.v_min, c.v_max, is_dueling=c.dueling, noisy=c.noisy)
 
-    def build_rule(self, size: int) -> Rule:
+    def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
-        epsilon = c.rule_epsilon / c.batch_size if is_adam(c.rule) else c.rule_epsilon
-        return make_rule(c.rule, size, decay=c.rule_decay, epsilon=epsilon, device=str(self.device))
+        epsilon = c.optimizer_eps / c.batch_size if is_adam(c.optimizer) else c.optimizer_eps
+        return make_optimizer(c.optimizer, size, decay=c.rmsprop_alpha, epsilon=epsilon, device=str(self.device))
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""
@@ -75,4 +75,4 @@ class C51(DQN):
             target = project(batch.r_t[:, None] + batch.discount_t[:, None] * atoms, p_t, atoms)
         losses = cross_entropy(target, chosen(logits, batch.a_tm1))
         divergence = losses.detach() - entropy(target)  # KL, 0 where there is nothing left to learn
-        return self.weigh(batch, losses, divergence, expectation(logits.detach(), atoms))
+        return self.combine_losses(batch, losses, divergence, expectation(logits.detach(), atoms))

@@ -17,7 +17,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import chosen, double_q_target, huber
-from accel_rl.optim.optimizers import Rule, RuleName, make_rule
+from accel_rl.optim.optimizers import Optimizer, OptimizerName, make_optimizer
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.returns import NStep
 from accel_rl.system.counts import Count
@@ -37,7 +37,7 @@ class DQNConfig(AlgorithmConfig):
     """Training intensity: how often each transition is used on average (section 5: 8). The number of updates in a cycle
     follows from it and the batch size."""
     learning_rate: float = 2.5e-4
-    """Step size of the update rule."""
+    """Step size of the update optimizer."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """Linear: down to zero at the end of the run."""
     gamma: float = 0.99
@@ -68,12 +68,12 @@ class DQNConfig(AlgorithmConfig):
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7); 0: all alike."""
     epsilon_evaluation: float = 0.05
     """In evaluations (Mnih et al. 2015: 0.05)."""
-    rule: RuleName = "rmsprop"
-    """Update rule. RMSProp has its epsilon inside the root or, -torch, outside; centered: Mnih et al. 2015."""
-    rule_decay: float = 0.95
+    optimizer: OptimizerName = "rmsprop"
+    """Update optimizer. RMSProp has its epsilon inside the root or, -torch, outside; centered: Mnih et al. 2015."""
+    rmsprop_alpha: float = 0.95
     """RMSProp's memory of squared gradients (Mnih et al. 2015: 0.95)."""
-    rule_epsilon: float = 1e-6
-    """The update rule's epsilon (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
+    optimizer_eps: float = 1e-6
+    """The optimizer's epsilon (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
     network: Literal["a3c", "dqn", "nature"] = "dqn"
     """Convolutions for pictures: two (Mnih et al. 2016), three padded (Stooke & Abbeel), three (Mnih et al. 2015)."""
 
@@ -95,8 +95,8 @@ class DQNConfig(AlgorithmConfig):
             epsilon_steps=(self.epsilon_steps >= 0, zero),
             epsilon_spread=(self.epsilon_spread >= 0, zero),
             epsilon_evaluation=(0 <= self.epsilon_evaluation <= 1, share),
-            rule_decay=(0 <= self.rule_decay < 1, "at least 0 and below 1"),
-            rule_epsilon=(0 < self.rule_epsilon < math.inf, positive),
+            rmsprop_alpha=(0 <= self.rmsprop_alpha < 1, "at least 0 and below 1"),
+            optimizer_eps=(0 < self.optimizer_eps < math.inf, positive),
         )
         self.replay.check()
 
@@ -140,16 +140,18 @@ class DQN(Algorithm):
         c = self.config
         return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy)
 
-    def build_rule(self, size: int) -> Rule:
+    def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
-        return make_rule(c.rule, size, decay=c.rule_decay, epsilon=c.rule_epsilon, device=str(self.device))
+        return make_optimizer(
+            c.optimizer, size, decay=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
+        )
 
     def begin(self) -> None:
         c = self.config
         seed = int(torch.randint(2**62, ()))
         returns = NStep(c.n_step, c.gamma, c.reward_clip)
         self.replay = c.replay.build(self.spec, self.B, returns, str(self.device), seed)
-        self.replay.join(self.peers)
+        self.replay.join(self.communicator)
 
     def share(self, other: "DQN") -> None:
         """Instead of `begin`: learn from another's replay, and start where it starts."""
@@ -169,7 +171,7 @@ class DQN(Algorithm):
     @property
     def learning(self) -> bool:
         """Whether the random play before the first update is over."""
-        return self.env_steps >= self.config.replay.start and self.peers.least(len(self.replay)) > 0
+        return self.env_steps >= self.config.replay.start and self.communicator.all_reduce_min(len(self.replay)) > 0
 
     def epsilon(self, ahead: int = 0) -> float | Tensor:
         """So many env steps from here: one number, or with a spread one for each environment [B]."""
@@ -197,7 +199,7 @@ class DQN(Algorithm):
         for updates."""
         self.replay.append(rollout)
         self.replay.anneal(self.progress)
-        passed, calling = self.peers.count(int(rollout.valid.sum()))
+        passed, calling = self.communicator.count(int(rollout.valid.sum()))
         self.env_steps += passed
         self.agent.epsilon = self.epsilon()
         return calling
@@ -222,7 +224,7 @@ class DQN(Algorithm):
             if self.config.noisy:
                 self.agent.model.resample()
                 self.target.resample()
-            yield self.replay.sample(self.config.batch_size // self.peers.size)
+            yield self.replay.sample(self.config.batch_size // self.communicator.size)
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w huber(r + gamma q'(s', a*) - q(s, a))], Mnih et al. 2015, algorithm 1."""
@@ -232,9 +234,9 @@ class DQN(Algorithm):
             selector = self.agent.model.q(batch.obs_t) if self.config.double else q_t
             target = double_q_target(batch.r_t, batch.discount_t, q_t, selector)
         error = target - chosen(q, batch.a_tm1)
-        return self.weigh(batch, huber(error, self.config.huber), error, q)
+        return self.combine_losses(batch, huber(error, self.config.huber), error, q)
 
-    def weigh(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
+    def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
         """The mean of losses [N] by the batch's weights; error [N] becomes the priority; q [N, A] is reported."""
         total = (batch.weight * losses).mean()
         metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}

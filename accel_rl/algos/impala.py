@@ -66,7 +66,7 @@ class IMPALA(A2C):
 
     @property
     def update_batch(self) -> int:
-        return self.config.window * self.B * self.peers.size // self.config.batches
+        return self.config.window * self.B * self.communicator.size // self.config.batches
 
     def ingest(self, rollout: Rollout) -> None:
         self.window.append(rollout)
@@ -101,7 +101,7 @@ class IMPALA(A2C):
         policy_loss = -masked_mean(log_pi * trace.advantage, valid)
         value_loss = masked_mean((trace.target - value).square(), valid)
         policy_entropy = masked_mean(entropy(logits), valid)
-        return self.weigh(
+        return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.valid.sum(),
             value=masked_mean(value, valid),
             ratio=masked_mean((log_pi - mu).exp(), valid),

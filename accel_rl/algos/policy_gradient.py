@@ -9,7 +9,7 @@ from torch import Tensor
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
-from accel_rl.data.rnn_state import Memory
+from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
@@ -23,7 +23,7 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Settings of every policy-gradient algorithm."""
 
     learning_rate: float = 7e-4
-    """Step size of the update rule."""
+    """Step size of the update optimizer."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
     """Linear: down to zero at the end of the run (Mnih et al. 2016); constant (Stooke & Abbeel's A2C)."""
     gamma: float = 0.99
@@ -38,8 +38,8 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Largest L2 norm of the gradient of all parameters (Stooke & Abbeel's code: 0.5); 0: any."""
     reward_clip: float = 1.0
     """Rewards are clipped to +- this for learning, never in scores; 0: not at all (Mnih et al. 2015: 1)."""
-    rule_epsilon: float = 1e-5
-    """The update rule's epsilon (OpenAI baselines: 1e-5)."""
+    optimizer_eps: float = 1e-5
+    """The optimizer's epsilon (OpenAI baselines: 1e-5)."""
     network: Literal["a3c", "dqn", "nature"] = "a3c"
     """Convolutions for pictures: two (Mnih et al. 2016), three padded (Stooke & Abbeel), three (Mnih et al. 2015)."""
     lstm: int = 0
@@ -56,7 +56,7 @@ class PolicyGradientConfig(AlgorithmConfig):
             entropy_coefficient=(0 <= self.entropy_coefficient < math.inf, "0 or more"),
             clip_grad_norm=(self.clip_grad_norm >= 0, "0 or more"),
             reward_clip=(self.reward_clip >= 0, "0 or more"),
-            rule_epsilon=(0 < self.rule_epsilon < math.inf, positive),
+            optimizer_eps=(0 < self.optimizer_eps < math.inf, positive),
             lstm=(self.lstm >= 0, "0 or more"),
         )
 
@@ -76,7 +76,7 @@ class PolicyBatch:
     valid: Tensor | None
     log_prob: Tensor
     value: Tensor
-    memory: Memory | None = None
+    memory: RnnState | None = None
 
     def __post_init__(self) -> None:
         if self.valid is not None:
@@ -149,15 +149,15 @@ class PolicyGradient(Algorithm):
         return next_value
 
     @torch.no_grad()
-    def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> Memory | None:
+    def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> RnnState | None:
         """The memory with which the observation after step t of environment b is met, for cells (t, b) [N]."""
         if rollout.state is None:
             return None
         states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[2]
         assert states is not None
-        return Memory(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
+        return RnnState(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
 
-    def weigh(
+    def combine_losses(
         self,
         policy_loss: Tensor,
         value_loss: Tensor,
@@ -198,7 +198,7 @@ class PolicyGradient(Algorithm):
         i = (torch.arange(r.T, device=b.device)[:, None] * r.B + b).flatten()
         return self._batch(i, r.observation(i // r.B, i % r.B), r.memory(b=b))
 
-    def _batch(self, i: slice | Tensor, obs: Tensor, memory: Memory | None = None) -> PolicyBatch:
+    def _batch(self, i: slice | Tensor, obs: Tensor, memory: RnnState | None = None) -> PolicyBatch:
         r = self.rollout
         advantage, value = self.advantage.reshape(-1)[i], r.recorded["value"].reshape(-1)[i]
         return PolicyBatch(

@@ -8,9 +8,9 @@ import torch
 
 from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
-from accel_rl.distributed.communicator import ALONE, Peers
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
-from accel_rl.optim.optimizers import AdamName, Rule, make_rule
+from accel_rl.optim.optimizers import AdamName, Optimizer, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class PPOConfig(PolicyGradientConfig):
     """Step size of Adam (Stooke & Abbeel's code: 1e-3)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
     """Linear: down to zero at the end of the run (Schulman et al. 2017, table 5)."""
-    rule: AdamName = "adam"
-    """Update rule; adam-epsilon-hat: epsilon beside the root without its bias correction (Stooke & Abbeel, appendix A).
+    optimizer: AdamName = "adam"
+    """Optimizer; adam-epsilon-hat: epsilon beside the root without its bias correction (Stooke & Abbeel, appendix A).
     """
     gae_lambda: float = 0.95
     """Exponential weighting of the advantage (Schulman et al. 2017, table 5)."""
@@ -76,21 +76,21 @@ class PPO(PolicyGradient):
     Config = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
 
-    def build_rule(self, size: int) -> Rule:
+    def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
-        return make_rule(c.rule, size, decay=0.0, epsilon=c.rule_epsilon, device=str(self.device))
+        return make_optimizer(c.optimizer, size, decay=0.0, epsilon=c.optimizer_eps, device=str(self.device))
 
     def batches(self) -> Iterator[PolicyBatch]:
         c, r = self.config, self.rollout
         if c.normalize_advantage == "rollout":
-            self.advantage = normalized(self.advantage, r.valid, self.peers)
+            self.advantage = normalized(self.advantage, r.valid, self.communicator)
         take: Callable[[torch.Tensor], PolicyBatch]
         if self.agent.state_size:  # a memory's sequences stay whole: environments are drawn, not cells
             pool, samples_each, take = torch.arange(r.B), r.T, self.sequences
         else:
             pool, samples_each, take = r.valid.reshape(-1).nonzero().squeeze(-1).cpu(), 1, self.cells
-        samples = int(self.peers.sum_(torch.tensor(len(pool) * samples_each)))
-        least = self.peers.least(len(pool))
+        samples = int(self.communicator.all_reduce_sum(torch.tensor(len(pool) * samples_each)))
+        least = self.communicator.all_reduce_min(len(pool))
         parts = max(1, min(-(-samples // c.minibatch), least))
         self._stop = least == 0
         for _ in range(c.epochs):
@@ -99,7 +99,7 @@ class PPO(PolicyGradient):
                     return
                 batch = take(i.to(self.device))
                 if c.normalize_advantage == "minibatch":
-                    batch.advantage = normalized(batch.advantage, batch.valid, self.peers)
+                    batch.advantage = normalized(batch.advantage, batch.valid, self.communicator)
                 yield batch
 
     def loss(self, batch: PolicyBatch) -> Loss:
@@ -116,7 +116,7 @@ class PPO(PolicyGradient):
         value_loss = masked_mean(error, batch.valid)
         policy_entropy = masked_mean(entropy(logits), batch.valid)
         ratio = log_ratio.exp()
-        return self.weigh(
+        return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.samples,
             value=masked_mean(value, batch.valid),
             # KL(old || new), by the estimator (ratio - 1) - log ratio, which is never negative
@@ -126,16 +126,20 @@ class PPO(PolicyGradient):
 
     def after_update(self, batch: PolicyBatch, loss: Loss) -> None:
         if self.config.target_kl:
-            kl = self.peers.sum_(loss.metrics["kl"].clone()).item() / self.peers.size
+            kl = self.communicator.all_reduce_sum(loss.metrics["kl"].clone()).item() / self.communicator.size
             self._stop = kl > 1.5 * self.config.target_kl
 
 
-def normalized(advantage: torch.Tensor, valid: torch.Tensor | None, peers: Peers = ALONE) -> torch.Tensor:
+def normalized(
+    advantage: torch.Tensor, valid: torch.Tensor | None, communicator: Communicator = SINGLE_PROCESS
+) -> torch.Tensor:
     """Mean 0, deviation 1 over the valid cells of all ranks that share them. advantage, valid [...] -> [...]."""
     chosen = advantage if valid is None else advantage[valid]
-    if peers.size > 1:
-        n, total = peers.sum_(torch.stack([torch.full_like(chosen.sum(), chosen.numel()), chosen.sum()]))
-        deviations = peers.sum_((chosen - total / n).square().sum())
+    if communicator.size > 1:
+        n, total = communicator.all_reduce_sum(
+            torch.stack([torch.full_like(chosen.sum(), chosen.numel()), chosen.sum()])
+        )
+        deviations = communicator.all_reduce_sum((chosen - total / n).square().sum())
         return (advantage - total / n) / ((deviations / (n - 1).clamp(min=1)).sqrt() + 1e-8)
     if chosen.numel() < 2:
         return advantage

@@ -17,8 +17,8 @@ class RainbowConfig(C51Config):
     replay: ReplayConfig = field(default_factory=lambda: ReplayConfig(start=20_000, prioritized=True))
     learning_rate: float = 6.25e-5
     """Step size of Adam (Hessel et al. 2018: 6.25e-5)."""
-    rule_epsilon: float = 0.005
-    """The update rule's epsilon: of Adam times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.005); of RMSProp as it
+    optimizer_eps: float = 0.005
+    """The optimizer's epsilon: of Adam times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.005); of RMSProp as it
     stands."""
     n_step: int = 3
     """Rewards that a target sums before it bootstraps (Hessel et al. 2018: 3)."""

@@ -145,10 +145,10 @@ def _state(run: RunFolder, chosen: str = "") -> dict | None:
 
 
 def _run(config: TrainConfig, run: RunFolder, state: dict | None) -> int:
-    if config.group.several:
+    if config.distributed.several:
         stdout(
             f"{config.algorithm} on {config.env.game or config.env.id}: {config.env_steps:,} env steps on "
-            f"{config.group.size} ranks, {config.group.update} -> {run.path}"
+            f"{config.distributed.size} ranks, {config.distributed.update} -> {run.path}"
         )
         return _reported(config, run, ranks.train(config, run, state["env_steps"] if state else None))
     trainer = Trainer(config, run, state)

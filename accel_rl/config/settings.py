@@ -9,7 +9,7 @@ from typing import Any, Literal, get_type_hints
 import tyro
 
 from accel_rl.algos.base import Algorithm, AlgorithmConfig
-from accel_rl.distributed.settings import GroupConfig
+from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.models.precision import Precision
 from accel_rl.optim.optimizers import is_adam
@@ -38,7 +38,7 @@ class SamplerConfig:
     """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2). Default: 2. Where
     the emulator plays on the cores that infer, alternating hides nothing: there each group has half of the workers and
     a server thread on their cores, and below 4 environments each, or with an odd number of workers, there is one."""
-    unsynchronized: bool = False
+    inference_per_worker: bool = False
     """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
     section 4: what synchronized execution, --sampler.groups 1, is faster than)."""
     workers: OptionalCount = None
@@ -77,7 +77,7 @@ class EvaluationConfig:
     they trained since the last."""
     episodes: Count = 0
     """Play exactly this many episodes instead (0: by steps)."""
-    max_path: Count = 27_000
+    max_episode_steps: Count = 27_000
     """Longest evaluation episode in env steps (section 5.3: 27,000); the protocol may say less."""
     parallel: Count = 16
     """Environments that play side by side."""
@@ -88,7 +88,7 @@ class EvaluationConfig:
         for name in ("interval", "steps", "episodes"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--evaluation.{name} {getattr(self, name)}: must be 0 or more")
-        for name in ("max_path", "parallel"):
+        for name in ("max_episode_steps", "parallel"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--evaluation.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
 
@@ -160,7 +160,7 @@ class TrainConfig:
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     log: LogConfig = field(default_factory=LogConfig)
     secondary: SecondaryConfig = field(default_factory=SecondaryConfig)
-    group: GroupConfig = field(default_factory=GroupConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
     env_steps: Count = 1_500_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0
@@ -203,7 +203,7 @@ class TrainConfig:
         self.secondary.check(self.algo)
         self._check_schedule()
         self._check_group()
-        self.algo.of_rank(self.group.size).check_sampling(self.T, self.rank_envs)
+        self.algo.of_rank(self.distributed.size).check_sampling(self.T, self.rank_envs)
         self.env.check()
         if self.sampler.reset == "cached" and not self.env.game:
             raise ConfigError(
@@ -225,15 +225,17 @@ class TrainConfig:
             )
 
     def _check_group(self) -> None:
-        g, ranks = self.group, self.group.size
+        g, ranks = self.distributed, self.distributed.size
         g.check()
         if not g.several:
             return
         if self.schedule != "lockstep" or self.secondary.batch:
             what = "--secondary.batch" if self.secondary.batch else f"--schedule {self.schedule}"
             raise ConfigError(f"{what} is for one rank; got --ranks {ranks} --update {g.update}")
-        if g.local_updates > 1 and not is_adam(rule := getattr(self.algo, "rule", "adam")):
-            raise ConfigError(f"--group.local-updates {g.local_updates}: needs --algo.rule adam, not {rule}")
+        if g.local_updates > 1 and not is_adam(optimizer := getattr(self.algo, "optimizer", "adam")):
+            raise ConfigError(
+                f"--distributed.local-updates {g.local_updates}: needs --algo.optimizer adam, not {optimizer}"
+            )
         if g.update == "async":
             return
         for flag, n in (("--envs", self.sampler.envs), ("--batch-size", getattr(self.algo, "batch_size", ranks))):
@@ -243,7 +245,7 @@ class TrainConfig:
     @property
     def rank_envs(self) -> int:
         """B of one rank."""
-        return self.sampler.envs // (self.group.size if self.group.update == "all-reduce" else 1)
+        return self.sampler.envs // (self.distributed.size if self.distributed.update == "all-reduce" else 1)
 
     @property
     def period(self) -> int:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 @dataclass(slots=True)
-class Memory:
+class RnnState:
     """The memory of n environments over T steps.
 
     state [n, Z]: as the step before the first left it. first [T, n] bool: an episode opens there, what was before is

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.data.rnn_state import Memory
+from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.kernels.activation_cache import KeptOutputs
+from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.frames import gather_stacks, window_stacks
 
 
@@ -39,7 +39,7 @@ class Rollout:
     recorded: dict[str, Tensor] = field(default_factory=dict)
     state: Tensor | None = None
     next_state: Tensor | None = None
-    kept: KeptOutputs | None = None
+    kept: ActivationCache | None = None
 
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
@@ -80,14 +80,14 @@ class Rollout:
         """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
-    def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> Memory | None:
+    def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
         """Of the environments b: from step 0 over T steps (all, if None), or of the one step after the last (t = T)."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None
         T = self.T - t if T is None else T
         assert t in (0, self.T)
-        return Memory(state[b], self.age[t : t + T, b] == 0)
+        return RnnState(state[b], self.age[t : t + T, b] == 0)
 
     def final_observation(self, t: Tensor, b: Tensor) -> Tensor:
         """Observations [N, S, *frame_shape] in which the episodes that ended at the cells (t, b) ended."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.optimizers import Rule
+from accel_rl.optim.optimizers import Optimizer
 from accel_rl.system.errors import RunError
 
 WIDE = 1 << 16  # numbers of a layer for whose sum nobody should wait
@@ -29,13 +29,18 @@ class AllReduce(Local):
     """
 
     def __init__(
-        self, flat: FlatParameters, rule: Rule, max_norm: float | None, peers: Collective, check_interval: int = 100
+        self,
+        flat: FlatParameters,
+        optimizer: Optimizer,
+        max_norm: float | None,
+        communicator: Collective,
+        check_interval: int = 100,
     ):
         """check_interval: updates between two comparisons; 0: never."""
-        super().__init__(flat, rule, max_norm)
-        self.peers, self.check_interval = peers, check_interval
+        super().__init__(flat, optimizer, max_norm)
+        self.communicator, self.check_interval = communicator, check_interval
         self._updates = 0
-        self.times = {"exchange_s": 0.0}
+        self.times = {"sync_s": 0.0}
         self._ahead = _wide(flat)
         self._computing = False
         self._finish: Callable[[], None] | None = None
@@ -56,12 +61,12 @@ class AllReduce(Local):
         if p.grad.data_ptr() != view.data_ptr():
             view.copy_(p.grad)
             p.grad = view
-        self._finish = self.peers.begin_sum(view)
+        self._finish = self.communicator.begin_sum(view)
 
-    def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
+    def step(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         began = time.monotonic()
         norm, loss = self.reduce(loss, samples)
-        self.times["exchange_s"] += time.monotonic() - began
+        self.times["sync_s"] += time.monotonic() - began
         self._step(learning_rate, norm + loss)
         self._updates += 1
         if self.check_interval and self._updates % self.check_interval == 0:
@@ -74,11 +79,11 @@ class AllReduce(Local):
         message = self.flat.message
         message[-2], message[-1] = samples, loss * samples
         if self._finish is None:
-            self.peers.sum_(message)
+            self.communicator.all_reduce_sum(message)
         else:
             part = self.flat.slices[self._ahead]  # type: ignore[index]
             rest = torch.cat([message[: part.start], message[part.stop :]])
-            self.peers.sum_(rest)
+            self.communicator.all_reduce_sum(rest)
             message[: part.start], message[part.stop :] = rest[: part.start], rest[part.start :]
             self._finish()
             self._finish = None
@@ -86,7 +91,7 @@ class AllReduce(Local):
 
     def check(self) -> None:
         """RunError, naming them, where ranks' parameters differ in a bit."""
-        digests = self.peers.gather(digest(self.flat.data))
+        digests = self.communicator.gather(digest(self.flat.data))
         if len(set(digests)) > 1:
             most = max(set(digests), key=digests.count)
             wrong = [r for r, d in enumerate(digests) if d != most]

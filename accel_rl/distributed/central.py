@@ -1,6 +1,6 @@
-"""Central parameters and rule state in shared memory of the host, in chunks that are never torn.
+"""Central parameters and optimizer state in shared memory of the host, in chunks that are never torn.
 
-    chunk k:  lock | word | copy 0: parameters, rule state, step count | copy 1: the same
+    chunk k:  lock | word | copy 0: parameters, optimizer state, step count | copy 1: the same
                       \\-- version * 2 + the copy that counts
 
 A writer fills the copy that does not count and then publishes it by one 64-bit word: whenever it dies, a whole version
@@ -46,7 +46,7 @@ class _Copy:
 
 
 class Central:
-    """Chunks `parts` of the parameters, each with a rule's state as `state` (a chunk's `Rule.state_dict`) has it."""
+    """Chunks `parts` of the parameters, each with its optimizer's state (`Optimizer.state_dict`)."""
 
     def __init__(
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
@@ -97,7 +97,7 @@ class Central:
             self.locks.release(k)
 
     def read(self, k: int) -> tuple[Tensor, dict[str, Any]]:
-        """(parameters [n], rule state) of chunk k, views of what counts now; with its lock held."""
+        """(parameters [n], optimizer state) of chunk k, views of what counts now; with its lock held."""
         copy = self._copies[k][int(self._words[k, 0]) & 1]
         tensors = dict(copy.tensors)
         return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
@@ -105,8 +105,8 @@ class Central:
     def filling(self, k: int, parameters: Tensor, state: dict[str, Any]) -> Callable[[slice], None]:
         """Copies parts of what is to be chunk k's next version, from the whole chunk's; with its lock held."""
         tensors = self._copies[k][(int(self._words[k, 0]) & 1) ^ 1].tensors
-        rule = [(tensors[name], value) for name, value in state.items() if isinstance(value, Tensor)]
-        return stream([(tensors["parameters"], parameters), *rule])
+        optimizer = [(tensors[name], value) for name, value in state.items() if isinstance(value, Tensor)]
+        return stream([(tensors["parameters"], parameters), *optimizer])
 
     def publish(self, k: int, state: dict[str, Any], updates: int = 0) -> None:
         """What all parts were filled with is chunk k's new version, `updates` updates further; with its lock held."""

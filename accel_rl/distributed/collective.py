@@ -17,8 +17,8 @@ SETTLE_S = 3.0  # all whom a failure leaves have noticed it
 
 
 class Collective:
-    """The ranks of torch's default process group, as `Peers`: gloo for the host's numbers, and for gradients whatever
-    the group has for their device. RunError where a rank is gone or does not answer in the group's time."""
+    """A `Communicator` over torch's default process group: gloo for tensors of the host, the group's own backend for
+    tensors of its device. RunError if a rank has ended or does not answer within the group's timeout."""
 
     def __init__(self, store: Any) -> None:
         """store: what the ranks have met through."""
@@ -26,18 +26,18 @@ class Collective:
         self.watch = Watch({})  # of the others' processes, as far as they can be seen from here
         self._works: list[Any] = []  # in the background; who holds one holds the group's connections open
 
-    def sum_(self, x: Tensor) -> Tensor:
+    def all_reduce_sum(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.SUM)
 
-    def max_(self, x: Tensor) -> Tensor:
+    def all_reduce_max(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.MAX)
 
     def count(self, env_steps: int) -> tuple[int, int]:
-        total = int(self.sum_(torch.tensor(env_steps)))
+        total = int(self.all_reduce_sum(torch.tensor(env_steps)))
         return total, total
 
-    def least(self, n: int) -> int:
-        return -int(self.max_(torch.tensor(-n)))
+    def all_reduce_min(self, n: int) -> int:
+        return -int(self.all_reduce_max(torch.tensor(-n)))
 
     def gather(self, x: Any) -> list[Any]:
         """Every rank's x (plain lists and numbers), by rank."""

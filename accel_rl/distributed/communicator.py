@@ -5,7 +5,7 @@ from typing import Protocol
 from torch import Tensor
 
 
-class Peers(Protocol):
+class Communicator(Protocol):
     """What an algorithm asks of the other ranks. `size` ranks share each batch; what is asked of one is asked of all,
     in the same order."""
 
@@ -15,17 +15,17 @@ class Peers(Protocol):
         """So many were taken here -> (by all ranks since the last time, for every schedule's clock; how many of them
         this batch's owners learn from)."""
 
-    def sum_(self, x: Tensor) -> Tensor:
+    def all_reduce_sum(self, x: Tensor) -> Tensor:
         """x [...] summed over the ranks that share a batch, in place."""
 
-    def max_(self, x: Tensor) -> Tensor:
+    def all_reduce_max(self, x: Tensor) -> Tensor:
         """The largest x [...] of the ranks that share a batch, in place."""
 
-    def least(self, n: int) -> int:
+    def all_reduce_min(self, n: int) -> int:
         """The smallest of the ranks' n."""
 
 
-class Alone:
+class SingleProcess:
     """One learner: every question is its own answer."""
 
     size = 1
@@ -33,14 +33,14 @@ class Alone:
     def count(self, env_steps: int) -> tuple[int, int]:
         return env_steps, env_steps
 
-    def sum_(self, x: Tensor) -> Tensor:
+    def all_reduce_sum(self, x: Tensor) -> Tensor:
         return x
 
-    def max_(self, x: Tensor) -> Tensor:
+    def all_reduce_max(self, x: Tensor) -> Tensor:
         return x
 
-    def least(self, n: int) -> int:
+    def all_reduce_min(self, n: int) -> int:
         return n
 
 
-ALONE = Alone()
+SINGLE_PROCESS = SingleProcess()

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.optimizers import Rule
+from accel_rl.optim.optimizers import Optimizer
 
 
-class Exchange(Protocol):
+class GradientSync(Protocol):
     """Turns the gradient in `flat.grad` into a change of `flat.data`."""
 
     skipped: int
@@ -19,13 +19,13 @@ class Exchange(Protocol):
     times: dict[str, float]
     """Seconds spent with other ranks since the beginning, by what on; empty where there are none."""
 
-    def prepare(self) -> None:
+    def pull(self) -> None:
         """Before a gradient is computed that is not on-policy, and before parameters are shown to somebody."""
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
         """The gradient of a loss [] into `flat.grad`, for the `apply` that follows with the same samples []."""
 
-    def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
+    def step(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         """One update (loss []: what it minimised; samples []: of how many it is the mean); returns the gradient's norm
         before clipping, []."""
 
@@ -35,20 +35,20 @@ class Exchange(Protocol):
 
 
 class Local:
-    """One learner, nobody to talk to: clip, then the rule. What is not finite is never applied."""
+    """One learner, nobody to talk to: clip, then the optimizer. What is not finite is never applied."""
 
-    def __init__(self, flat: FlatParameters, rule: Rule, max_norm: float | None):
-        self.flat, self.rule, self.max_norm = flat, rule, max_norm
+    def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
+        self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
         self.skipped = self.skipped_in_a_row = 0
         self.times: dict[str, float] = {}
 
-    def prepare(self) -> None:
+    def pull(self) -> None:
         """What is here is all there is."""
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
         self.flat.backward(loss)
 
-    def apply(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
+    def step(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         norm = clip_by_norm_(self.flat.grad, self.max_norm)
         self._step(learning_rate, norm + loss)
         return norm
@@ -60,20 +60,20 @@ class Local:
             self.skipped_in_a_row += 1
             return
         self.skipped_in_a_row = 0
-        self._apply_rule(learning_rate)
+        self._apply_optimizer(learning_rate)
 
-    def _apply_rule(self, learning_rate: float) -> None:
-        self.rule.step(self.flat.data, self.flat.grad, learning_rate)
+    def _apply_optimizer(self, learning_rate: float) -> None:
+        self.optimizer.step(self.flat.data, self.flat.grad, learning_rate)
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "parameters": self.flat.data,
-            "rule": self.rule.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "skipped": self.skipped,
             "skipped_in_a_row": self.skipped_in_a_row,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.flat.data.copy_(state["parameters"])
-        self.rule.load_state_dict(state["rule"])
+        self.optimizer.load_state_dict(state["optimizer"])
         self.skipped, self.skipped_in_a_row = state["skipped"], state["skipped_in_a_row"]

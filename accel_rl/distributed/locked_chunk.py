@@ -15,33 +15,38 @@ from torch import Tensor
 from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizers import Rule
+from accel_rl.optim.optimizers import Optimizer
 
 LOCK_S = 60.0  # a chunk is held for a millisecond or so
 
 
 class LockedChunks(Local):
-    """`build_rule(n)`: a rule for n parameters, one a chunk. `connect` before the first gradient."""
+    """`build_optimizer(n)` returns an optimizer for n parameters; each chunk has one. Call `connect` first."""
 
     def __init__(
-        self, flat: FlatParameters, build_rule: Callable[[int], Rule], max_norm: float | None, k: int, rank: int = 0
+        self,
+        flat: FlatParameters,
+        build_optimizer: Callable[[int], Optimizer],
+        max_norm: float | None,
+        k: int,
+        rank: int = 0,
     ):
         """k: chunks. rank: where among them this one begins, so that not all begin with the same."""
         self.parts = chunks(len(flat.data), k)
-        self.rules = [build_rule(p.stop - p.start) for p in self.parts]
-        super().__init__(flat, self.rules[0], max_norm)
+        self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
+        super().__init__(flat, self.optimizers[0], max_norm)
         self._rank, self._first = rank, rank % len(self.parts)
-        self.lead = 0  # updates of the central parameters before which other ranks' gradients are dropped
-        self._parameters = [-1] * len(self.parts)  # versions that are here, of parameters and of rule state
+        self.warmup_updates = 0  # updates of the central parameters before which other ranks' gradients are dropped
+        self._parameters = [-1] * len(self.parts)  # versions that are here, of parameters and of optimizer state
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # how often parameters came from the central ones
-        self.times = {"exchange_s": 0.0, "lock_wait_s": 0.0}
+        self.times = {"sync_s": 0.0, "lock_wait_s": 0.0}
 
     # -- the central parameters ------------------------------------------------------------
 
     def states(self) -> list[dict[str, Any]]:
-        """Of the rules, as `Central` wants them."""
-        return [rule.state_dict() for rule in self.rules]
+        """The state of each chunk's optimizer, as `Central` takes them."""
+        return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
         """Take part. publish: what is here becomes central; else what is central comes here."""
@@ -51,15 +56,13 @@ class LockedChunks(Local):
                 with central.held(k, LOCK_S):
                     self._write(k)
         else:
-            self.pull()
+            self.pull_now()
 
-    def prepare(self) -> None:
-        """The newest parameters, before a gradient (where it need not be of those that played) and before they are
-        shown to somebody."""
-        self.pull()
+    def pull(self) -> None:
+        self.pull_now()
 
-    def pull(self) -> bool:
-        """The newest central parameters, of the chunks that others have changed. Returns whether there were such."""
+    def pull_now(self) -> bool:
+        """Copy the central chunks that other ranks have changed; returns whether there were any."""
         changed = False
         for k in range(len(self.parts)):
             if self.central.version(k) != self._parameters[k]:
@@ -70,22 +73,26 @@ class LockedChunks(Local):
         return changed
 
     def _step(self, learning_rate: float, finite: Tensor) -> None:
-        if self._rank and self.lead and min(map(self.central.updates, range(len(self.parts)))) < self.lead:
+        if (
+            self._rank
+            and self.warmup_updates
+            and min(map(self.central.updates, range(len(self.parts)))) < self.warmup_updates
+        ):
             return
         super()._step(learning_rate, finite)
 
-    def _apply_rule(self, learning_rate: float) -> None:
+    def _apply_optimizer(self, learning_rate: float) -> None:
         began = time.monotonic()
         for k in self._free():
             self._read_parameters(k)
             self._read_state(k)
-            rule, data, grad = self.rules[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
-            write_back = self.central.filling(k, data, rule.state_dict())
-            for part in rule.pieces(data, grad, learning_rate):  # each is written back while it is in the cache
+            optimizer, data, grad = self.optimizers[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
+            write_back = self.central.filling(k, data, optimizer.state_dict())
+            for part in optimizer.pieces(data, grad, learning_rate):  # each is written back while it is in the cache
                 write_back(part)
             self._publish(k, updates=1)
         self.refreshed += 1
-        self.times["exchange_s"] += time.monotonic() - began
+        self.times["sync_s"] += time.monotonic() - began
 
     def _free(self) -> Iterator[int]:
         """Every chunk once, held while it is the turn's: the free ones first."""
@@ -109,7 +116,7 @@ class LockedChunks(Local):
 
     def _read_state(self, k: int) -> None:
         if (version := self.central.version(k)) != self._states[k]:
-            self.rules[k].load_state_dict(self.central.read(k)[1])
+            self.optimizers[k].load_state_dict(self.central.read(k)[1])
             self._states[k] = version
 
     def forget(self) -> None:
@@ -119,11 +126,11 @@ class LockedChunks(Local):
     def _write(self, k: int, updates: int = 0) -> None:
         """Chunk k becomes what is here, after so many more updates."""
         data = self.flat.data[self.parts[k]]
-        self.central.filling(k, data, self.rules[k].state_dict())(slice(0, len(data)))
+        self.central.filling(k, data, self.optimizers[k].state_dict())(slice(0, len(data)))
         self._publish(k, updates)
 
     def _publish(self, k: int, updates: int) -> None:
-        self.central.publish(k, self.rules[k].state_dict(), updates)
+        self.central.publish(k, self.optimizers[k].state_dict(), updates)
         self._parameters[k] = self._states[k] = self.central.version(k)
 
     # -- checkpoints ------------------------------------------------------------
@@ -135,20 +142,20 @@ class LockedChunks(Local):
                 self._read_parameters(k)
                 self._read_state(k)
         states = self.states()
-        rule = {
+        optimizer = {
             name: torch.cat([s[name] for s in states]) if isinstance(value, Tensor) else [s[name] for s in states]
             for name, value in states[0].items()
         }
-        return {**super().state_dict(), "rule": rule}
+        return {**super().state_dict(), "optimizer": optimizer}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """ValueError for one of other chunks. What is central stays as it is, until `connect` publishes."""
         self.flat.data.copy_(state["parameters"])
-        for k, (part, rule) in enumerate(zip(self.parts, self.rules, strict=True)):
+        for k, (part, optimizer) in enumerate(zip(self.parts, self.optimizers, strict=True)):
             mine = {}
-            for name, value in state["rule"].items():
+            for name, value in state["optimizer"].items():
                 if not isinstance(value, Tensor) and len(value) != len(self.parts):
                     raise ValueError(f"the checkpoint has {len(value)} chunks, the run {len(self.parts)}")
                 mine[name] = value[part] if isinstance(value, Tensor) else value[k]
-            rule.load_state_dict(mine)
+            optimizer.load_state_dict(mine)
         self.skipped, self.skipped_in_a_row = state["skipped"], state["skipped_in_a_row"]

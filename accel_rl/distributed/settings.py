@@ -9,7 +9,7 @@ from accel_rl.system.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class GroupConfig:
+class DistributedConfig:
     """Processes that sample and learn alike, each with its own workers, environments and part of the replay (Stooke &
     Abbeel 2018, sections 4.2 and 4.3)."""
 
@@ -25,7 +25,7 @@ class GroupConfig:
     """async: disjoint chunks of the central parameters, each with its lock (section 4.3)."""
     local_updates: Count = 1
     """async with Adam: updates of a rank between two pushes (section 5.3: 1 to 4; the rule of appendix A)."""
-    lead: Count = 0
+    warmup_updates: Count = 0
     """async: updates that rank 0 makes alone at a run's beginning; gradients of other ranks are dropped until then. Not
     in the paper. RMSProp's first steps are longer than its later ones, and late gradients repeat them; by default all
     ranks learn from the first update on."""
@@ -36,7 +36,7 @@ class GroupConfig:
     max_restarts: Count = 0
     """all-reduce: so often a run whose rank was killed is brought back from its checkpoint. async: lost ranks are
     replaced in any case, and the others go on."""
-    answer_s: float = 120.0
+    timeout_s: float = 120.0
     """A rank that owes the others an answer for longer counts as hung, seconds."""
 
     @property
@@ -68,13 +68,13 @@ class GroupConfig:
     def check(self) -> None:
         for name in ("ranks", "chunks", "local_updates", "pull_steps"):
             if (value := getattr(self, name)) is not None and value < 1:
-                raise ConfigError(f"--group.{name.replace('_', '-')} {value}: must be at least 1")
-        for name in ("lead", "hash_interval", "max_restarts"):
+                raise ConfigError(f"--distributed.{name.replace('_', '-')} {value}: must be at least 1")
+        for name in ("warmup_updates", "hash_interval", "max_restarts"):
             if getattr(self, name) < 0:
-                raise ConfigError(f"--group.{name.replace('_', '-')} {getattr(self, name)}: must be 0 or more")
-        if not self.answer_s > 0:
-            raise ConfigError(f"--group.answer-s {self.answer_s}: must be above 0")
+                raise ConfigError(f"--distributed.{name.replace('_', '-')} {getattr(self, name)}: must be 0 or more")
+        if not self.timeout_s > 0:
+            raise ConfigError(f"--distributed.timeout-s {self.timeout_s}: must be above 0")
         if self.local_updates > 1 and self.update != "async":
-            raise ConfigError(f"--group.local-updates {self.local_updates}: only with --update async")
+            raise ConfigError(f"--distributed.local-updates {self.local_updates}: only with --update async")
         if self.gpus and self.ranks and self.ranks < len(self.gpu_list):
             raise ConfigError(f"--gpus {self.gpus}: {self.ranks} ranks cannot use {len(self.gpu_list)} GPUs")

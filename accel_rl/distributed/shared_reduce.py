@@ -22,7 +22,7 @@ from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.process_watch import Watch
 from accel_rl.kernels.sums import weighted_sum
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizers import Rule
+from accel_rl.optim.optimizers import Optimizer
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
@@ -37,42 +37,42 @@ class SharedReduce(AllReduce):
     def __init__(
         self,
         flat: FlatParameters,
-        rule: Rule,
+        optimizer: Optimizer,
         max_norm: float | None,
-        peers: Collective,
+        communicator: Collective,
         check_interval: int,
         fd: int,
-        answer_s: float,
+        timeout_s: float,
     ):
         """fd: an open file, empty at first, that all ranks share."""
-        super().__init__(flat, rule, max_norm, peers, check_interval)
-        n, R = len(flat.message), peers.size
+        super().__init__(flat, optimizer, max_norm, communicator, check_interval)
+        n, R = len(flat.message), communicator.size
         layout: Layout = {"parts": ("float32", (R, n)), "sum": ("float32", (n,)), "turns": ("int64", (R, _LINE))}
         layout["squares"] = ("float64", (R, _LINE))
-        memory = SharedArrays.over(layout, fd) if peers.rank == 0 else None
-        peers.least(0)
+        memory = SharedArrays.over(layout, fd) if communicator.rank == 0 else None
+        communicator.all_reduce_min(0)
         memory = memory or SharedArrays.attach(layout, fd)
-        self._answer_s, self._memory = answer_s, memory
-        pids = peers.gather(os.getpid())
-        peers.watch = Watch({r: pid for r, pid in enumerate(pids) if r != peers.rank})
+        self._timeout_s, self._memory = timeout_s, memory
+        pids = communicator.gather(os.getpid())
+        communicator.watch = Watch({r: pid for r, pid in enumerate(pids) if r != communicator.rank})
         self._turns, self._squares = memory["turns"], memory["squares"]
         self._parts, self._sum = torch.from_numpy(memory["parts"]), torch.from_numpy(memory["sum"])
         shares = chunks(n - 2, R)
-        self._share = shares[peers.rank] if peers.rank < len(shares) else slice(0, 0)
-        flat.place_gradient(self._parts[peers.rank])
+        self._share = shares[communicator.rank] if communicator.rank < len(shares) else slice(0, 0)
+        flat.place_gradient(self._parts[communicator.rank])
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
         Local.backward(self, loss, samples)  # nothing is copied that could go ahead
 
     def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         parts, share, total = self._parts, self._share, self._sum[:-2]
-        own = parts[self.peers.rank]
+        own = parts[self.communicator.rank]
         own[-2], own[-1] = samples, loss
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
         n = sum(counts) or float("nan")  # nothing to learn from: an update that is skipped
         shares = [part[share] for part in parts]
-        self._squares[self.peers.rank, 0] = weighted_sum(shares, [count / n for count in counts], total[share])
+        self._squares[self.communicator.rank, 0] = weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()
         norm = math.sqrt(self._squares[:, 0].sum())
         scale = 1.0 if self.max_norm is None else min(self.max_norm / (norm + 1e-6), 1.0)
@@ -81,18 +81,20 @@ class SharedReduce(AllReduce):
 
     def _meet(self) -> None:
         """Return when all ranks have come. RunError, naming who has not."""
-        turns, rank = self._turns, self.peers.rank
+        turns, rank = self._turns, self.communicator.rank
         turns[rank, 0] += 1
-        turn, patience = turns[rank, 0], Patience(self._answer_s)
+        turn, patience = turns[rank, 0], Patience(self._timeout_s)
         spin_until = time.monotonic() + _SPIN_S
         while time.monotonic() < spin_until:
             if (turns[:, 0] >= turn).all():
                 return
             os.sched_yield()
         while not (turns[:, 0] >= turn).all():
-            if (gone := self.peers.watch.gone()) and not (turns[:, 0] >= turn).all():
-                raise self.peers.failed("a gradient", f"the process of rank {', '.join(map(str, gone))} has ended")
+            if (gone := self.communicator.watch.gone()) and not (turns[:, 0] >= turn).all():
+                raise self.communicator.failed(
+                    "a gradient", f"the process of rank {', '.join(map(str, gone))} has ended"
+                )
             if patience.over:
                 late = ", ".join(str(r) for r in range(len(turns)) if turns[r, 0] < turn)
-                raise RunError(f"rank {late} is gone or hangs: no gradient within {self._answer_s:g} s")
+                raise RunError(f"rank {late} is gone or hangs: no gradient within {self._timeout_s:g} s")
             patience.spend(lambda _: time.sleep(_SLEEP_S))

@@ -26,7 +26,7 @@ class Batch {
     void set_agents(const py::list& agents) {
         if (agents.size() != n_) throw std::invalid_argument("another number of agents");
         agents_.clear();
-        for (auto agent : agents) agents_.push_back(py::cast<Agent*>(agent));
+        for (auto agent : agents) agents_.push_back(py::cast<AtariEnvCore*>(agent));
         owner_ = agents;
     }
 
@@ -103,7 +103,7 @@ class Batch {
     u8* const age_;
     const bool* const waiting_;
     std::vector<Slot> slots_;
-    std::vector<Agent*> agents_;
+    std::vector<AtariEnvCore*> agents_;
     py::list held_;  // the arrays
     py::object owner_;  // of the agents
 };

@@ -163,7 +163,7 @@ py::list trace(Emulator& e, u32 action) {
     return out;
 }
 
-std::unique_ptr<Agent> make_agent(const py::bytes& rom, int kind, const py::dict& game, u32 frame_skip, u32 max_steps, bool life_loss,
+std::unique_ptr<AtariEnvCore> make_agent(const py::bytes& rom, int kind, const py::dict& game, u32 frame_skip, u32 max_steps, bool life_loss,
                                   double repeat, int observation, const Bytes& luminance) {
     const std::string bytes = rom;
     const Game g = game_of(game);
@@ -174,12 +174,12 @@ std::unique_ptr<Agent> make_agent(const py::bytes& rom, int kind, const py::dict
     if (frame_skip < 1 || max_steps < 1) throw std::invalid_argument("an agent step has at least one frame, an episode one step");
     const Rules rules{frame_skip, max_steps, life_loss, repeat, ObservationKind(observation)};
     py::gil_scoped_release release;
-    auto agent = std::make_unique<Agent>(bytes, CartridgeKind(kind), g, rules, luminance.data());
+    auto agent = std::make_unique<AtariEnvCore>(bytes, CartridgeKind(kind), g, rules, luminance.data());
     agent->load();
     return agent;
 }
 
-u8* observation_at(const Agent& a, Bytes& out) {
+u8* observation_at(const AtariEnvCore& a, Bytes& out) {
     if (size_t(out.size()) != a.observation_bytes()) throw std::invalid_argument("the observation has the wrong size");
     return out.mutable_data();
 }
@@ -188,10 +188,10 @@ u8* observation_at(const Agent& a, Bytes& out) {
 // draws [n, frame_skip] float64: sticky draws, or None. The rest as in data.Step.
 void step_agents(const py::list& list, const py::array_t<i32, py::array::c_style>& actions, const std::optional<Doubles>& draws,
                  Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated, Flags& ended) {
-    Agent* agents[256];
+    AtariEnvCore* agents[256];
     const size_t n = list.size();
     if (n < 1 || n > 256) throw std::invalid_argument("1 to 256 agents step together");
-    for (size_t i = 0; i < n; i++) agents[i] = py::cast<Agent*>(list[i]);
+    for (size_t i = 0; i < n; i++) agents[i] = py::cast<AtariEnvCore*>(list[i]);
     const size_t size = agents[0]->observation_bytes();
     if (size_t(actions.size()) != n || size_t(frames.size()) != n * size || size_t(reward.size()) != n || size_t(terminated.size()) != n ||
         size_t(truncated.size()) != n || size_t(ended.size()) != n || (draws && size_t(draws->size()) != n * agents[0]->frame_skip()))
@@ -251,14 +251,14 @@ PYBIND11_MODULE(_core, m) {
     py::class_<Agent, Emulator>(m, "Agent")
         .def(py::init(&make_agent), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("frame_skip"), py::arg("max_steps"),
              py::arg("life_loss"), py::arg("repeat_probability"), py::arg("observation"), py::arg("luminance"))
-        .def("begin", [](Agent& a, Bytes out) { a.begin(observation_at(a, out)); })
-        .def("observe", [](Agent& a, Bytes out) { a.observe(observation_at(a, out)); })
-        .def_readwrite("steps", &Agent::steps)
-        .def_readwrite("held", &Agent::held)
-        .def_readwrite("lives_before", &Agent::lives_before)
+        .def("begin", [](AtariEnvCore& a, Bytes out) { a.begin(observation_at(a, out)); })
+        .def("observe", [](AtariEnvCore& a, Bytes out) { a.observe(observation_at(a, out)); })
+        .def_readwrite("steps", &AtariEnvCore::steps)
+        .def_readwrite("held", &AtariEnvCore::held)
+        .def_readwrite("lives_before", &AtariEnvCore::lives_before)
         .def_property(
-            "actions", [](const Agent& a) { return py::bytes(reinterpret_cast<const char*>(a.actions.data()), a.actions.size()); },
-            [](Agent& a, const std::string& b) { a.actions.assign(b.begin(), b.end()); });
+            "actions", [](const AtariEnvCore& a) { return py::bytes(reinterpret_cast<const char*>(a.actions.data()), a.actions.size()); },
+            [](AtariEnvCore& a, const std::string& b) { a.actions.assign(b.begin(), b.end()); });
     m.def("step_agents", &step_agents, py::arg("agents"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
           py::arg("reward").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);

@@ -23,9 +23,9 @@ struct Outcome {
     bool terminated, truncated, ended;
 };
 
-class Agent : public Emulator {
+class AtariEnvCore : public Emulator {
   public:
-    Agent(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
+    AtariEnvCore(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
         : Emulator(rom, kind, game, 0, 0.0f), rules_(rules) {
         keeps_ = false;  // resets are long, and seldom seen
         std::memcpy(luminance_, luminance, sizeof luminance_);

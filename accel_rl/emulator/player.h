@@ -28,7 +28,7 @@ struct Report {
 
 class Player {
   public:
-    Player(Agent& agent, const PlayerRules& rules)
+    Player(AtariEnvCore& agent, const PlayerRules& rules)
         : agent_(agent), rules_(rules), size_(agent.observation_bytes()), ring_(rules.stack * size_) {}
 
     // seed below 0: the streams of random numbers go on.
@@ -111,7 +111,7 @@ class Player {
         ended_ = false;
     }
 
-    Agent& agent_;
+    AtariEnvCore& agent_;
     const PlayerRules rules_;
     const size_t size_;
     std::vector<u8> ring_, final_;

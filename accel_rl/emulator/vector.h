@@ -27,9 +27,9 @@ struct Task {
 class Vector {
   public:
     // cores: what each thread is pinned to; below 0: nothing.
-    Vector(const std::vector<Agent*>& agents, const PlayerRules& rules, u32 batch_size, const std::vector<int>& cores)
+    Vector(const std::vector<AtariEnvCore*>& agents, const PlayerRules& rules, u32 batch_size, const std::vector<int>& cores)
         : batch_size_(batch_size) {
-        for (Agent* agent : agents) players_.push_back(std::make_unique<Player>(*agent, rules));
+        for (AtariEnvCore* agent : agents) players_.push_back(std::make_unique<Player>(*agent, rules));
         for (int core : cores) {
             threads_.emplace_back([this] { work(); });
             if (core < 0) continue;

@@ -101,9 +101,9 @@ class PythonVector {
     static void put(const Report& report, i32* to, size_t n) {
         to[n] = report.lives, to[2 * n] = i32(report.frame), to[3 * n] = i32(report.episode_frame);
     }
-    static std::vector<Agent*> pointers(const py::list& agents) {
-        std::vector<Agent*> out;
-        for (auto agent : agents) out.push_back(py::cast<Agent*>(agent));
+    static std::vector<AtariEnvCore*> pointers(const py::list& agents) {
+        std::vector<AtariEnvCore*> out;
+        for (auto agent : agents) out.push_back(py::cast<AtariEnvCore*>(agent));
         if (out.empty()) throw std::invalid_argument("a vector has at least one player");
         return out;
     }

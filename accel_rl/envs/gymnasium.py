@@ -41,11 +41,11 @@ class GymnasiumEnv:
         picture = box and space.dtype == np.uint8 and len(shape) >= 2
         if picture and len(shape) != 2:
             raise ConfigError(
-                f"id={id!r} observes pictures of shape {shape}: must be [H, W] (wrap it in"
+                f"id={id!r} needs_obs pictures of shape {shape}: must be [H, W] (wrap it in"
                 " gymnasium.wrappers.GrayscaleObservation; for Atari give game=)"
             )
         if not (picture or space.is_np_flattenable):
-            raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be uint8 [H, W]")
+            raise ConfigError(f"id={id!r} needs_obs {_line(space)}: must flatten to a vector, or be uint8 [H, W]")
         self._flatten = not box
         self._seed, self._episode = seed, 0  # the next one's number
         self._episode_seed: int | None = None

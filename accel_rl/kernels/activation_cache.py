@@ -18,7 +18,7 @@ class Place(NamedTuple):
     known: bool
 
 
-class KeptOutputs:
+class ActivationCache:
     """Outputs of a network's layers for the cells [T * B] of one rollout. Of the layers that ask for a `place`.
 
     A layer's are read only where each cell has been written once: not after a rollout that lacks some, not if the
@@ -96,7 +96,7 @@ class KeptOutputs:
 
 
 class _Now(threading.local):  # one thread may act while another learns
-    kept: KeptOutputs | None = None
+    kept: ActivationCache | None = None
     first: int | None = None
 
 
@@ -104,7 +104,7 @@ _now = _Now()
 
 
 @contextmanager
-def _using(kept: KeptOutputs | None, first: int | None) -> Iterator[None]:
+def _using(kept: ActivationCache | None, first: int | None) -> Iterator[None]:
     before, (_now.kept, _now.first) = (_now.kept, _now.first), (kept, first)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Calls of compiled functions, written down once and made again in one piece (ops/calls.h)."""
+"""CallGraph of compiled functions, written down once and made again in one piece (kernels/src/calls.h)."""
 
 import threading
 from types import ModuleType
@@ -71,7 +71,7 @@ class Recording(TorchDispatchMode):
 
     def calls(self) -> Any:
         """To `settle` and then to `run`."""
-        calls = self._module.Calls()
+        calls = self._module.CallGraph()
         for name, numbers in _without_stacks(self._noted):
             calls.add(name, numbers)
         return calls
@@ -86,9 +86,9 @@ def _without_stacks(noted: list[tuple[str, list[int]]]) -> list[tuple[str, list[
         inside = range(stacks, stacks + N * S * size)
         readers = [j for j, (_, others) in enumerate(noted) if j != i and any(x in inside for x in others)]
         reader, others = noted[readers[0]] if len(readers) == 1 else ("", numbers)
-        if reader == "first_layer" and others[:2] == [N, S] and others[5:7] == [stacks, S * size]:
+        if reader == "conv_u8" and others[:2] == [N, S] and others[5:7] == [stacks, S * size]:
             direct = [*others[:5], *frames, *others[7:]]
             rest = [call for j, call in enumerate(noted) if j not in (i, readers[0])]
             at = readers[0] - (i < readers[0])
-            return _without_stacks([*rest[:at], ("first_layer_of_frames", direct), *rest[at:]])
+            return _without_stacks([*rest[:at], ("conv_u8_frames", direct), *rest[at:]])
     return noted

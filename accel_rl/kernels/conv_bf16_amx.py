@@ -13,9 +13,10 @@ from accel_rl.kernels.call_graph import call
 from accel_rl.kernels.pictures import in_planes
 
 
-def has_tile_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
-    """Whether `tile_layer` takes them: with bfloat16 asked for, on a host with AMX, pictures of 4 frames of bytes with
-    stride 4 or channels-last bfloat16, a square kernel that its stride divides, channels in sixteens."""
+def has_conv_bf16(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
+    """Whether `conv_bf16_amx` supports these arguments. It needs bfloat16 autocast, a CPU with AMX, an input of 4 uint8
+    frames with stride 4 or of channels-last bfloat16, a square kernel divisible by its stride, and channels in
+    multiples of 16."""
     if not (torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16):
         return False
     if isinstance(padding, str) or x.device.type != "cpu" or weight.dtype != torch.float32:
@@ -33,7 +34,7 @@ def has_tile_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: 
     return module is not None and bool(module.has_tiles())
 
 
-def tile_layer(
+def conv_bf16_amx(
     x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, out: Tensor | None = None, known: bool = False
 ) -> Tensor:
     """relu(conv2d(x, weight, bias, stride, padding)); of bytes, x / 255.
@@ -43,11 +44,11 @@ def tile_layer(
     out [N, rows, columns, D]: where it goes, or, `known`, lies already.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
-    result: Tensor = _TileLayer.apply(x, weight, bias, stride, padding, (out, known))
+    result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, (out, known))
     return result
 
 
-class _TileLayer(torch.autograd.Function):
+class _ConvBF16(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, place: tuple[Tensor | None, bool]
@@ -62,7 +63,7 @@ class _TileLayer(torch.autograd.Function):
         (numbers, tiles), b = _packed(weight, s, ctx.bytes), bias.contiguous()
         if not known:
             tensors = x, x.stride(0), tiles, b, out
-            call(native.compiled(), "tile_layer", N, ctx.geometry, ctx.bytes, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+            call(native.compiled(), "conv_bf16_amx", N, ctx.geometry, ctx.bytes, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         ctx.save_for_backward(x, out, numbers)
         return out.permute(0, 3, 1, 2)
 
@@ -79,7 +80,7 @@ class _TileLayer(torch.autograd.Function):
         d_tiles, d_bias = torch.empty(order.sums), torch.empty(D)
         tensors = x, x.stride(0), grad, out, tiles, d_x, d_tiles, d_bias
         kind = len(x), ctx.geometry, ctx.bytes
-        call(native.compiled(), "tile_layer_back", *kind, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+        call(native.compiled(), "conv_bf16_back", *kind, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         d_weight = d_tiles[order.gradient].view(D, C, k, k)
         if ctx.bytes:
             d_weight.div_(255)

@@ -10,8 +10,8 @@ from accel_rl.kernels import native
 from accel_rl.kernels.call_graph import call
 
 
-def has_float_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
-    """Whether `float_layer` takes them: float32 on a host with AVX-512, a square kernel of two or three strides,
+def has_conv_f32(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
+    """Whether `conv_f32_winograd` takes them: float32 on a host with AVX-512, a square kernel of two or three strides,
     channels in sixteens."""
     if isinstance(padding, str) or torch.is_autocast_enabled("cpu"):
         return False
@@ -22,10 +22,10 @@ def has_float_layer(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding:
     if not (kind and taps) or out % 16 or channels % 16 or min(x.shape[2:]) + 2 * padding[0] < k:
         return False
     module = native.compiled()
-    return module is not None and bool(module.has_first_layer())
+    return module is not None and bool(module.has_conv_u8())
 
 
-def float_layer(
+def conv_f32_winograd(
     x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, out: Tensor | None = None, known: bool = False
 ) -> Tensor:
     """relu(conv2d(x, weight, bias, stride, padding)), to a few units in the last place of its largest terms.
@@ -34,11 +34,11 @@ def float_layer(
     out [N, rows, columns, D]: where it goes, or, `known`, lies already.
     """
     x = x.contiguous(memory_format=torch.channels_last)
-    result: Tensor = _FloatLayer.apply(x, weight, bias, stride, padding, (out, known))
+    result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding, (out, known))
     return result
 
 
-class _FloatLayer(torch.autograd.Function):
+class _ConvF32(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, place: tuple[Tensor | None, bool]
@@ -52,7 +52,7 @@ class _FloatLayer(torch.autograd.Function):
         weight, bias = weight.contiguous(), bias.contiguous()
         if not known:
             tensors = x, weight, bias, out
-            call(native.compiled(), "float_layer", N, ctx.geometry, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+            call(native.compiled(), "conv_f32_winograd", N, ctx.geometry, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         ctx.save_for_backward(x, weight, out)
         return out.permute(0, 3, 1, 2)
 
@@ -65,5 +65,5 @@ class _FloatLayer(torch.autograd.Function):
         d_x = torch.empty(len(x), H, W, C) if ctx.needs_input_grad[0] else None
         d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)
         tensors = x, grad, out, weight, d_x, d_weight, d_bias
-        call(native.compiled(), "float_layer_back", len(x), ctx.geometry, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+        call(native.compiled(), "conv_f32_back", len(x), ctx.geometry, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None

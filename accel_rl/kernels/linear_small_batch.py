@@ -6,11 +6,11 @@ from torch import Tensor
 from accel_rl.kernels import native
 from accel_rl.kernels.call_graph import call
 
-MOST_ROWS = 64  # ops/wide_layer.h
+MOST_ROWS = 64  # kernels/src/linear_small_batch.h
 LEAST_COLUMNS = 256  # below, a library's call takes no time either
 
 
-def wide_layer(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None) -> Tensor | None:
+def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None) -> Tensor | None:
     """x [N, F] weight [G, F]' + bias [G] -> [N, G], in `out` if given.
 
     A row has the same bits however many are beside it, and whatever the threads: groups of any size play alike. None
@@ -23,10 +23,10 @@ def wide_layer(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = Non
     if not all(map(_plain, given)) or (torch.is_grad_enabled() and any(g.requires_grad for g in given)):
         return None
     module = native.compiled()
-    if module is None or not module.has_first_layer():
+    if module is None or not module.has_conv_u8():
         return None
     out = torch.empty(len(x), len(weight)) if out is None else out
-    call(module, "wide_layer", *x.shape, len(weight), x, weight, bias, out, torch.get_num_threads())
+    call(module, "linear_small_batch", *x.shape, len(weight), x, weight, bias, out, torch.get_num_threads())
     return out
 
 

@@ -28,7 +28,7 @@ def compiled() -> ModuleType | None:
 
 @functools.cache
 def _team() -> int:
-    """Address of what runs a function on torch's threads (ops/threads.h); 0 where torch has another kind of them."""
+    """The address of GOMP_parallel in torch's OpenMP runtime (kernels/src/threads.h); 0 without one."""
     torch_folder = Path(torch.__file__).parent
     for library in (*torch_folder.glob("lib/libgomp*"), *torch_folder.parent.glob("torch.libs/libgomp*")):
         return ctypes.cast(ctypes.CDLL(str(library)).GOMP_parallel, ctypes.c_void_p).value or 0

@@ -1,4 +1,4 @@
-"""Step after step of a group of environments without Python between them (ops/rounds.h)."""
+"""Step after step of a group of environments without Python between them (kernels/src/rounds.h)."""
 
 import threading
 from collections.abc import Sequence

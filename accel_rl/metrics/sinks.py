@@ -9,7 +9,7 @@ from typing import Protocol
 Row = dict[str, float | int | str]
 
 # the only columns that differ between two equal runs
-WALL_CLOCK = ("exchange_s", "lock_wait_s", "wall_s", "steps_per_s")
+WALL_CLOCK = ("sync_s", "lock_wait_s", "wall_s", "steps_per_s")
 
 
 class Sink(Protocol):

@@ -10,7 +10,7 @@ from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Head
 from accel_rl.models.mlp import MLP
-from accel_rl.models.precision import in_full
+from accel_rl.models.precision import float32_head
 
 
 def body(spec: EnvSpec, network: str = "a3c") -> tuple[nn.Module, int]:
@@ -31,7 +31,7 @@ class Heads(nn.Module):
         self.value = orthogonal_(Head(features, 1), 1.0)
 
     def forward(self, x: Tensor, value_x: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        return in_full(self.policy, x), in_full(self.value, x if value_x is None else value_x).squeeze(-1)
+        return float32_head(self.policy, x), float32_head(self.value, x if value_x is None else value_x).squeeze(-1)
 
 
 class ActorCritic(nn.Module):

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accel_rl.kernels.activation_cache import Place, place
-from accel_rl.kernels.conv_bf16_amx import has_tile_layer, tile_layer
-from accel_rl.kernels.conv_f32_winograd import float_layer, has_float_layer
-from accel_rl.kernels.conv_u8 import first_layer, has_first_layer
+from accel_rl.kernels.conv_bf16_amx import conv_bf16_amx, has_conv_bf16
+from accel_rl.kernels.conv_f32_winograd import conv_f32_winograd, has_conv_f32
+from accel_rl.kernels.conv_u8 import conv_u8, has_conv_u8
 from accel_rl.kernels.elementwise import relu_
 from accel_rl.kernels.pictures import channels_last
 from accel_rl.models.initialize import orthogonal_
@@ -26,13 +26,13 @@ class ReLUConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         assert self.bias is not None and not isinstance(self.padding, str)
-        if has_first_layer(x, self.weight, self.stride, self.padding):
-            return first_layer(x, self.weight, self.bias, *self._place(x))
-        if has_tile_layer(x, self.weight, self.stride, self.padding):
+        if has_conv_u8(x, self.weight, self.stride, self.padding):
+            return conv_u8(x, self.weight, self.bias, *self._place(x))
+        if has_conv_bf16(x, self.weight, self.stride, self.padding):
             kept = self._place(x, torch.bfloat16)
-            return tile_layer(x, self.weight, self.bias, self.stride[0], self.padding[0], *kept)
-        if has_float_layer(x, self.weight, self.stride, self.padding):
-            return float_layer(x, self.weight, self.bias, self.stride[0], self.padding[0], *self._place(x))
+            return conv_bf16_amx(x, self.weight, self.bias, self.stride[0], self.padding[0], *kept)
+        if has_conv_f32(x, self.weight, self.stride, self.padding):
+            return conv_f32_winograd(x, self.weight, self.bias, self.stride[0], self.padding[0], *self._place(x))
         if x.dtype == torch.uint8:  # convolutions train 1.4 times faster on channels-last
             x = channels_last(x, input_dtype(self.weight))
         weight = self.weight / 255 if self.of_bytes else self.weight

@@ -16,7 +16,7 @@ CPUINFO = Path("/proc/cpuinfo")
 WORTH_CONVERTING = 128  # observations: 1.6 M weights took 1 ms to convert, each way, their product at 32 took 0.6
 
 
-def multiplying_in(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
     """A context in which convolutions and wide layers multiply in that precision and add in float32.
 
     Parameters, gradients, the heads' outputs and whatever is done with them stay float32.
@@ -49,7 +49,7 @@ def input_dtype(weight: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
 
 
-def in_full(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """A head's output, in float32 whatever its features are: values differ by less than bfloat16 can tell."""
     if not torch.is_autocast_enabled(x.device.type):
         return layer(x)
@@ -59,4 +59,4 @@ def in_full(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 def wide(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """A wide layer's output: in float32 on a CPU where the batch is so small that converting its weights costs more."""
-    return layer(x) if len(x) >= WORTH_CONVERTING or x.is_cuda else in_full(layer, x)
+    return layer(x) if len(x) >= WORTH_CONVERTING or x.is_cuda else float32_head(layer, x)

@@ -1,1 +1,1 @@
-"""Parameters, update rules and the exchange of gradients, on flat vectors."""
+"""Parameters, optimizers and the exchange of gradients, on flat vectors."""

@@ -11,7 +11,7 @@ from accel_rl.kernels.sums import l2_norm
 class FlatParameters:
     """Moves a model's parameters and gradients into two flat vectors [P] that the model's own tensors are views of.
 
-    One norm, one rule, one all-reduce then serve the whole network, and a chunk of it is a slice.
+    One norm, one optimizer, one all-reduce then serve the whole network, and a chunk of it is a slice.
     """
 
     def __init__(self, model: nn.Module):

@@ -1,4 +1,4 @@
-"""Update rules on flat slices: any contiguous part of the parameters can be updated on its own.
+"""Optimizers on flat slices: any contiguous part of the parameters can be updated on its own.
 
 Adam and RMSProp in torch's form go over the memory once, by torch's fused Adam: a quarter of the time that separate
 operations take on a CPU. A slice that begins at a multiple of ALIGNMENT gives the same bits as the whole does. On a CPU
@@ -31,7 +31,7 @@ def _fused_adam(
     )  # fmt: skip
 
 
-class Rule(Protocol):
+class Optimizer(Protocol):
     """Changes `data` [P] in place by `grad` [P]; its own state is flat as well."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None: ...
@@ -171,8 +171,8 @@ class Adam(_Pieces):
 
 AdamName = Literal["adam", "adam-epsilon-hat"]
 """Adam by name; `-epsilon-hat`: epsilon beside the root without its bias correction."""
-RuleName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch"]
-"""Update rules by name; `-torch`: epsilon outside the root, as in torch.optim.RMSprop."""
+OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch"]
+"""Optimizers by name; `-torch`: epsilon outside the root, as in torch.optim.RMSprop."""
 
 
 def is_adam(name: str) -> bool:
@@ -180,7 +180,7 @@ def is_adam(name: str) -> bool:
     return name in get_args(AdamName)
 
 
-def make_rule(name: str, size: int, *, decay: float, epsilon: float, device: str = "cpu") -> Rule:
+def make_optimizer(name: str, size: int, *, decay: float, epsilon: float, device: str = "cpu") -> Optimizer:
     """The rule of that name for `size` parameters; `decay` is RMSProp's."""
     if is_adam(name):
         return Adam(size, epsilon=epsilon, device=device, epsilon_hat=name == "adam-epsilon-hat")

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.distributed.communicator import ALONE, Peers
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.kernels import native
 from accel_rl.replays.ring import FrameRing
 from accel_rl.replays.sum_tree import SumTree
@@ -28,7 +28,7 @@ class Prioritized:
         """beta: at the beginning of the run and, reached linearly, at its end."""
         self.ring, self.alpha, self.beta, self.epsilon = ring, alpha, beta, epsilon
         self._betas = beta, beta_final
-        self.peers: Peers = ALONE
+        self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
         self.highest = torch.ones((), device=ring.device)  # priority^alpha, of all so far
         self._generator = torch.Generator(ring.device).manual_seed(seed)
@@ -37,7 +37,7 @@ class Prioritized:
 
     def appended(self, before: tuple[int, int]) -> None:
         """The ring has taken in a block; `before`: what was eligible until then."""
-        self.highest = self.peers.max_(self.highest)
+        self.highest = self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
         self._set_rows(max(before[1], low), high, self.highest)
@@ -73,11 +73,11 @@ class Prioritized:
 
     def _among_peers(self, cell: Tensor, weight: Tensor) -> Tensor:
         """weight [N], divided by the largest here -> by the largest of all; the ranks' number cancels out."""
-        if self.peers.size == 1:
+        if self.communicator.size == 1:
             return weight
         rarest = self.tree[self.ring.at(cell[weight.argmax()])].double() / self.tree.total
         largest = rarest**-self.beta
-        return weight * (largest / self.peers.max_(largest.clone())).float()
+        return weight * (largest / self.communicator.all_reduce_max(largest.clone())).float()
 
     def _cell(self, at: Tensor) -> Tensor:
         """The cells now at places `at` of the ring's memory."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
-from accel_rl.distributed.communicator import Peers
+from accel_rl.distributed.communicator import Communicator
 from accel_rl.replays.history import History
 from accel_rl.replays.ring import FrameRing
 
@@ -15,7 +15,7 @@ from accel_rl.replays.ring import FrameRing
 class Selection(Protocol):
     """Which cells a batch is made of: `Uniform` or `Prioritized`."""
 
-    peers: Peers
+    communicator: Communicator
 
     def appended(self, before: tuple[int, int]) -> None: ...
     def draw(self, N: int) -> tuple[Tensor, Tensor]: ...
@@ -40,9 +40,9 @@ class Replay:
         self._history = History(ring) if owner else None
         self._seen = ring.eligible
 
-    def join(self, peers: Peers) -> None:
+    def join(self, communicator: Communicator) -> None:
         """This is one part of a replay that these ranks hold together."""
-        self.selection.peers = peers
+        self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
         """Take in a rollout; one that only follows notes what the owner has taken in."""

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.distributed.communicator import ALONE, Peers
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.replays.ring import FrameRing
 
 
@@ -14,7 +14,7 @@ class Uniform:
 
     def __init__(self, ring: FrameRing, seed: int, replacement: bool = True):
         self.ring, self.replacement = ring, replacement
-        self.peers: Peers = ALONE
+        self.communicator: Communicator = SINGLE_PROCESS
         self._generator = torch.Generator(ring.device).manual_seed(seed)
 
     def appended(self, before: tuple[int, int]) -> None:

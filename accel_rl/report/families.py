@@ -15,12 +15,12 @@ FAMILIES = tuple(f for pair in POLICY_GRADIENTS.values() for f in pair) + tuple(
 
 
 def ranks(settings: Settings) -> int:
-    gpus = str(settings.get("group.gpus") or "").replace(",", " ").split()
-    return int(settings.get("group.ranks") or len(gpus) or 1)
+    gpus = str(settings.get("distributed.gpus") or "").replace(",", " ").split()
+    return int(settings.get("distributed.ranks") or len(gpus) or 1)
 
 
 def asynchronous(settings: Settings) -> bool:
-    return settings.get("group.update") == "async"
+    return settings.get("distributed.update") == "async"
 
 
 def plays_atari(settings: Settings) -> bool:

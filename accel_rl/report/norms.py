@@ -57,8 +57,8 @@ def short_names(runs: Sequence[Run]) -> dict[str, str]:
 
 def _optimizer(run: Run) -> str:
     s = run.settings
-    rule = "Adam" if str(s.get("algo.rule")).startswith("adam") else "RMSProp"
-    return f"{rule}, {s.get('algo.batch_size', '')}, {s.get('algo.learning_rate')}"
+    optimizer = "Adam" if str(s.get("algo.optimizer")).startswith("adam") else "RMSProp"
+    return f"{optimizer}, {s.get('algo.batch_size', '')}, {s.get('algo.learning_rate')}"
 
 
 def panels(runs: Sequence[Run]) -> list[Panel]:

@@ -92,7 +92,7 @@ def stooke_hours(settings: Settings) -> float | None:
 def daley_cell(settings: Settings) -> tuple[str, str] | None:
     """(threads, variant) of the cell of Daley & Amato's tables 1 to 3 that a run of these settings measures."""
     printed = papers()["daley2021"]["table_1"]
-    unsynchronized = bool(settings.get("sampler.unsynchronized"))
+    unsynchronized = bool(settings.get("sampler.inference_per_worker"))
     threads = str(settings.get("sampler.envs"))
     theirs = is_daleys_dqn(settings) and threads in printed["threads"]
     if not theirs or not (unsynchronized or settings.get("sampler.groups") == 1):

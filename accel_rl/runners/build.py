@@ -44,7 +44,7 @@ def plan(config: TrainConfig, device: str) -> tuple[Placement, Grouping]:
     placement = placed(
         hardware.plan(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent"), config.env
     )
-    groups = 1 if s.unsynchronized else groups_of(config, placement)  # that a worker has a part of
+    groups = 1 if s.inference_per_worker else groups_of(config, placement)  # that a worker has a part of
     if s.workers is None:
         if s.envs % groups:
             raise ConfigError(f"B={s.envs} must divide by {groups} groups; use {-(-s.envs // groups) * groups}")
@@ -62,7 +62,7 @@ def grouping_of(config: TrainConfig, placement: Placement) -> Grouping:
     """Of a training run's environments. Where the workers wait for actions on the cores that infer, and are many
     enough, half of them are a group each."""
     s, workers = config.sampler, placement.workers
-    if s.unsynchronized:
+    if s.inference_per_worker:
         return Grouping(s.envs, workers, workers, own=True)
     groups = groups_of(config, placement)
     apart = _serves_beside(config, placement) and s.envs % workers == 0
@@ -76,7 +76,7 @@ def _serves_beside(config: TrainConfig, placement: Placement) -> bool:
     order of arrival, nor beside a trainer, whose number of threads the libraries that multiply would take for theirs.
     """
     atari = placement.device == "cpu" and bool(config.env.game)
-    return atari and config.schedule != "concurrent" and not config.sampler.unsynchronized
+    return atari and config.schedule != "concurrent" and not config.sampler.inference_per_worker
 
 
 def groups_of(config: TrainConfig, placement: Placement) -> int:

@@ -91,7 +91,9 @@ class Concurrent:
         return self._meet()
 
     def _ends_early(self) -> bool:
-        return self.interrupted() or any(x.exchange.skipped_in_a_row >= self.most_skipped for _, x in self.learners)
+        return self.interrupted() or any(
+            x.gradient_sync.skipped_in_a_row >= self.most_skipped for _, x in self.learners
+        )
 
     # -- a period ------------------------------------------------------------
 
@@ -121,7 +123,7 @@ class Concurrent:
             for prefix, learner in self.learners:
                 for batch in learner.algo.batches():
                     self._found.append((prefix, learner.update(batch)))
-                    if self._pause.is_set() or learner.exchange.skipped_in_a_row >= self.most_skipped:
+                    if self._pause.is_set() or learner.gradient_sync.skipped_in_a_row >= self.most_skipped:
                         break
 
     def _meet(self) -> tuple[int, list[dict[str, Tensor]]]:

@@ -80,10 +80,10 @@ class Quota:
 
 
 def evaluation_env(config: TrainConfig) -> EnvConfig:
-    """The environment as it is evaluated; --evaluation.max-path caps the protocol's own limit."""
+    """The environment as it is evaluated; --evaluation.max-episode-steps caps the protocol's own limit."""
     if not config.env.game:
         return config.env
-    limit = min(config.env.rules().for_evaluation().max_episode_steps, config.evaluation.max_path)
+    limit = min(config.env.rules().for_evaluation().max_episode_steps, config.evaluation.max_episode_steps)
     return replace(config.env, max_evaluation_steps=limit)
 
 

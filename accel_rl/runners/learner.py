@@ -1,4 +1,4 @@
-"""The part of a run that learns: algorithm, flat parameters, rule, exchange."""
+"""The part of a run that learns: algorithm, flat parameters, optimizer, gradient_sync."""
 
 from typing import Any
 
@@ -9,32 +9,32 @@ from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config.settings import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.precision import multiplying_in
+from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.ranks.context import SINGLE, Membership
+from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 
 
 class Learner:
     """One network and all that changes it. --log.norms: it reports what Stooke & Abbeel 2018 show in appendix C."""
 
-    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, group: Membership = SINGLE):
+    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, group: RankContext = SINGLE_RANK):
         torch.manual_seed(seed)
         cls: type[Algorithm] = find_algorithm(config.algorithm)
         self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
         self.flat = FlatParameters(self.algo.agent.model)
-        self.algo.peers = group.peers
-        self.exchange = group.exchange(self.flat, self.algo)
+        self.algo.communicator = group.communicator
+        self.gradient_sync = group.gradient_sync(self.flat, self.algo)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Learn from one batch; returns what to report, scalars []."""
         if not self.algo.on_policy:
-            self.exchange.prepare()
-        with multiplying_in(self.precision, self.algo.device):
+            self.gradient_sync.pull()
+        with autocast_for(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
-        self.exchange.backward(loss.total, loss.samples)
+        self.gradient_sync.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None
-        grad_norm = self.exchange.apply(self.algo.learning_rate, loss.total.detach(), loss.samples)
+        grad_norm = self.gradient_sync.step(self.algo.learning_rate, loss.total.detach(), loss.samples)
         self.algo.after_update(batch, loss)
         self.updates += 1
         return {**loss.metrics, "grad_norm": grad_norm, **self._norms(before)}
@@ -51,22 +51,26 @@ class Learner:
         return norms
 
     def state_dict(self) -> dict[str, Any]:
-        return {"algo": self.algo.state_dict(), "exchange": self.exchange.state_dict(), "updates": self.updates}
+        return {
+            "algo": self.algo.state_dict(),
+            "gradient_sync": self.gradient_sync.state_dict(),
+            "updates": self.updates,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._check(state)
         self.algo.load_state_dict(state["algo"])
-        self.exchange.load_state_dict(state["exchange"])
+        self.gradient_sync.load_state_dict(state["gradient_sync"])
         self.updates = state["updates"]
 
     def load_agent(self, state: dict[str, Any]) -> Agent:
         """What plays, without what learning alone needs."""
         self._check(state)
         self.algo.agent.load_state_dict(state["algo"]["agent"])
-        self.flat.data.copy_(state["exchange"]["parameters"])
+        self.flat.data.copy_(state["gradient_sync"]["parameters"])
         return self.algo.agent
 
     def _check(self, state: dict[str, Any]) -> None:
-        got, want = len(state["exchange"]["parameters"]), len(self.flat.data)
+        got, want = len(state["gradient_sync"]["parameters"]), len(self.flat.data)
         if got != want:
             raise ValueError(f"the checkpoint has {got} parameters, the network {want}")

@@ -16,10 +16,10 @@ class PullingAgent:
     no thread begins to act during a pull: an act never sees parameters that are half replaced.
     """
 
-    def __init__(self, agent: Agent, exchange: LockedChunks, steps: int):
-        self.agent, self._exchange, self._steps = agent, exchange, steps
+    def __init__(self, agent: Agent, gradient_sync: LockedChunks, steps: int):
+        self.agent, self._gradient_sync, self._steps = agent, gradient_sync, steps
         self._acted: dict[int, int] = {}  # first environment of a group -> acts since the last refresh
-        self._refreshed = exchange.refreshed
+        self._refreshed = gradient_sync.refreshed
         self._counting = Lock()  # one thread at a time counts, and pulls
         self._idle = Condition()
         self._threads_acting = 0
@@ -29,18 +29,18 @@ class PullingAgent:
 
     def begin(self) -> None:
         """Pull before a rollout. Local steps that were not pushed yet are pushed first."""
-        self._exchange.pull()
+        self._gradient_sync.pull_now()
 
     def refresh(self, b: slice) -> bool:
         """Count one act of the environments b, and pull before it if it is due. Returns whether parameters changed."""
-        exchange, group, changed = self._exchange, b.start or 0, False
+        gradient_sync, group, changed = self._gradient_sync, b.start or 0, False
         with self._counting:
-            if exchange.refreshed != self._refreshed:
-                self._refreshed, self._acted = exchange.refreshed, {}
+            if gradient_sync.refreshed != self._refreshed:
+                self._refreshed, self._acted = gradient_sync.refreshed, {}
             if self._acted.get(group, 0) >= self._steps:
                 with self._nothing_acting():
-                    changed = exchange.pull()
-                self._refreshed, self._acted = exchange.refreshed, {}
+                    changed = gradient_sync.pull_now()
+                self._refreshed, self._acted = gradient_sync.refreshed, {}
             self._acted[group] = self._acted.get(group, 0) + 1
         return changed
 

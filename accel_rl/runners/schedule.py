@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.ranks.context import SINGLE, Membership
+from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.samplers.sampler import Sampler
 
 
@@ -44,14 +44,14 @@ class Lockstep:
     pending = False
 
     def __init__(
-        self, sampler: Sampler, learner: Learner, secondary: Learner | None = None, group: Membership = SINGLE
+        self, sampler: Sampler, learner: Learner, secondary: Learner | None = None, group: RankContext = SINGLE_RANK
     ):
         self.sampler, self.learners, self.group = sampler, with_names(learner, secondary), group
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[dict[str, Tensor]]]:
         """One rollout and its updates."""
         first = self.learners[0][1]
-        rollout = self.sampler.collect(self.group.agent(first.algo.agent, first.exchange))
+        rollout = self.sampler.collect(self.group.agent(first.algo.agent, first.gradient_sync))
         metrics = []
         for prefix, learner in self.learners:
             learner.algo.ingest(rollout)

@@ -20,7 +20,7 @@ def load_policy(agent: Any, run: str) -> None:
     found = Checkpoints(Path(run).expanduser() / "checkpoints").load_latest()
     if found is None:
         raise ConfigError(f"{run}: there is no checkpoint of a run in this folder")
-    parameters = found[1]["learner"]["exchange"]["parameters"]
+    parameters = found[1]["learner"]["gradient_sync"]["parameters"]
     size = sum(p.numel() for p in agent.model.parameters())
     if len(parameters) != size:
         raise ConfigError(f"{run}: its network has {len(parameters):,} parameters, the one to act with {size:,}")

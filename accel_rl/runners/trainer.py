@@ -21,7 +21,7 @@ from accel_rl.runners.build import build_sampler, plan, resolve_device
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.evaluation import Evaluation, evaluate
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.ranks.context import SINGLE, Membership
+from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.signals import StopRequest
@@ -62,7 +62,7 @@ class Trainer:
     and run are then this rank's."""
 
     def __init__(
-        self, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None, group: Membership = SINGLE
+        self, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None, group: RankContext = SINGLE_RANK
     ):
         self.config, self.run_folder, self._state, self.group = config, run, state, group
         self.device = resolve_device(config.device)
@@ -154,7 +154,7 @@ class Trainer:
             self.recorder.add(m)
         self.at.env_steps = self.group.clock(self.at.env_steps, env_steps, self.sampler.episodes, self.learner.updates)
         for learner in self._learners():
-            if learner.exchange.skipped_in_a_row >= self.config.max_skipped_updates:
+            if learner.gradient_sync.skipped_in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
         self._show_progress()
 
@@ -171,7 +171,7 @@ class Trainer:
         steps = self.checkpoints.steps()
         saved = f"the last good checkpoint is at {steps[-1]:,} env steps" if steps else "there is no checkpoint yet"
         line = (
-            f"{learner.exchange.skipped_in_a_row} updates in a row had a loss or gradient that is not finite, at "
+            f"{learner.gradient_sync.skipped_in_a_row} updates in a row had a loss or gradient that is not finite, at "
             f"{self.at.env_steps:,} env steps; {saved}. Try a lower --algo.learning-rate, or look for NaN in the "
             "environment's rewards and observations"
         )
@@ -220,7 +220,7 @@ class Trainer:
             return bool(stop)
 
         for learner in self._learners():
-            learner.exchange.prepare()
+            learner.gradient_sync.pull()
             evaluation = evaluate(
                 learner.algo.agent.evaluating(config.evaluation.greedy),
                 config,
@@ -255,7 +255,7 @@ class Trainer:
             **episode_metrics(recent),
             **self.recorder.means(),
             "learning_rate": self.learner.algo.learning_rate,
-            "skipped_updates": self.learner.exchange.skipped,
+            "skipped_updates": self.learner.gradient_sync.skipped,
             "eval_score": evaluation.mean if evaluation else float("nan"),
             "eval_score_std": evaluation.std if evaluation else float("nan"),
             "eval_episodes": len(evaluation.scores) if evaluation else "",
@@ -263,7 +263,7 @@ class Trainer:
             "wall_s": round(wall, 3),
             "steps_per_s": round((at.env_steps - at.logged_at) / max(now - self._row_at, 1e-9), 1),
         }
-        row |= {name: round(s, 3) for name, s in self.learner.exchange.times.items()}
+        row |= {name: round(s, 3) for name, s in self.learner.gradient_sync.times.items()}
         if len(evaluations) > 1:
             row["secondary/eval_score"] = evaluations[1].mean
         self._row_at = now
@@ -327,7 +327,7 @@ class Trainer:
         display = ProgressDisplay if self.group.rank == 0 else Silent
         self._progress = display(self.config.env_steps, self.at.env_steps, f"{self.config.algorithm} {name}")
         self.sampler.start()
-        self.group.opened(self.learner.exchange, self.at.env_steps)
+        self.group.opened(self.learner.gradient_sync, self.at.env_steps)
         self._began = self._row_at = time.monotonic()
         self._progress.resume(self.at.env_steps)
 

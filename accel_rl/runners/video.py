@@ -9,7 +9,7 @@ import torch
 
 from accel_rl.agents.base import Agent
 from accel_rl.config.settings import TrainConfig
-from accel_rl.data.rnn_state import Memory
+from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.envs.ale import AtariEnv
@@ -45,7 +45,7 @@ class Episode:
         ended = False
         while not ended and self.length < self.max_steps:
             obs = rollout.observations(0).to(device)
-            memory = Memory(state, (rollout.age[:1] == 0).to(device)) if size else None
+            memory = RnnState(state, (rollout.age[:1] == 0).to(device)) if size else None
             action, _ = self.agent.act(obs, torch.rand(1, generator=self._uniform).to(device), memory)
             reward, _, _, ended = self.env.step(int(action), arrays.frames[spec.stack, 0])
             self.score, self.length = self.score + reward, self.length + 1

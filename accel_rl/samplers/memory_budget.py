@@ -18,7 +18,7 @@ WORKER_BYTES = 96 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryBudget:
     """Bytes: at most so many of private memory an environment and a worker, and of shared memory an environment."""
 
     emulator: int
@@ -35,9 +35,9 @@ class Memory:
         )
 
 
-def bound(spec: EnvSpec, T: int, reset: str = "immediate") -> Memory:
+def bound(spec: EnvSpec, T: int, reset: str = "immediate") -> MemoryBudget:
     """For an Atari game whose rollouts have T steps. `final_frames`, a third of `shared`, is only taken where episodes
     end."""
     layout = rollout_layout(spec, T, 1)
     shared = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
-    return Memory((2 if reset == "swap" else 1) * EMULATOR_BYTES, BUFFERS * shared, WORKER_BYTES)
+    return MemoryBudget((2 if reset == "swap" else 1) * EMULATOR_BYTES, BUFFERS * shared, WORKER_BYTES)

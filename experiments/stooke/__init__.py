@@ -12,7 +12,7 @@ learners, synchronous or not (sections 4.2, 4.3 and 5.5). A sweep for each figur
 | Figure 4: Q-learning by batch size | `figure_4`; rows: `dqn_scaling`, `c51_scaling` |
 | Figure 5: a whole machine for one run | `figure_5` |
 | Figures 6 to 8: secondary learner | `figure_6`, `figure_7`, `figure_8`; all three: `secondary_learner` |
-| Figure 9: update rules | `figure_9`; the same: `update_rules` |
+| Figure 9: optimizers | `figure_9`; the same: `optimizers` |
 | Figures 10, 11, 12: more games | `figure_10`, `figure_11`, `figure_12` |
 | Tables 2, 3: hours by number of GPUs | `table_2`, `table_3` |
 | the same in several games | `a2c_ranks`, `ppo_ranks`, `a3c`, `appo`, `async_dqn` |
@@ -51,9 +51,9 @@ from experiments.stooke.q_learning import (
     c51_scaling,
     dqn_scaling,
     dqn_simulators,
+    optimizers,
     rainbow_512,
     secondary_learner,
-    update_rules,
 )
 from experiments.stooke.tables import table_1, table_2, table_3
 
@@ -76,6 +76,7 @@ __all__ = [
     "figure_10",
     "figure_11",
     "figure_12",
+    "optimizers",
     "ppo_ranks",
     "ppo_scaling",
     "rainbow_512",
@@ -85,6 +86,5 @@ __all__ = [
     "table_1",
     "table_2",
     "table_3",
-    "update_rules",
     "variant",
 ]

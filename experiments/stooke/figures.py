@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from accel_rl.config.settings import TrainConfig
 from experiments.stooke.policy_gradients import a2c_scaling, a3c, appo, ppo_scaling
-from experiments.stooke.q_learning import secondary_learner, update_rules
+from experiments.stooke.q_learning import optimizers, secondary_learner
 from experiments.stooke.settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 from launch.grid import Grid, Level, grid
 
@@ -71,7 +71,7 @@ def figure_8(seeds: Sequence[int] = SEEDS) -> Grid:
 
 def figure_9(seeds: Sequence[int] = SEEDS) -> Grid:
     """Norms under Adam and RMSProp, Categorical DQN on Q*bert."""
-    return grid(update_rules, *update_rules.levels, seeds=seeds)  # type: ignore[attr-defined]
+    return grid(optimizers, *optimizers.levels, seeds=seeds)  # type: ignore[attr-defined]
 
 
 def figure_10(seeds: Sequence[int] = SEEDS) -> Grid:

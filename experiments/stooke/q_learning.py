@@ -54,20 +54,20 @@ def secondary_learner(
     # those at 64 and 256 are in the figure alone: 2.5e-4 is DQN's, 1.25e-3 lies between
     Level(
         {
-            "rule": ("adam",) * 3 + ("rmsprop",) * 5,
+            "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,
             "batch_size": (64, 256, 1_024, 64, 256, 1_024, 64, 64),
             "learning_rate": (4.2e-4,) * 3 + (2.5e-4, 1.25e-3, 5e-3, 1e-4, 5e-4),
         }
     )
 )
-def update_rules(
-    game: str = "qbert", rule: str = "adam", batch_size: int = 64, learning_rate: float = 4.2e-4, seed: int = 0
+def optimizers(
+    game: str = "qbert", optimizer: str = "adam", batch_size: int = 64, learning_rate: float = 4.2e-4, seed: int = 0
 ) -> TrainConfig:
     """Appendix C, Figure 9: norms of parameters, gradients and steps under Adam and RMSProp, batches of 64 to 1,024
     (RMSProp needed 20 times the step size at the largest). Adam as in appendix A, its epsilon 0.01 / batch; RMSProp as
     Lasagne's, epsilon 1e-6 inside the root at all batches."""
-    rules = {"adam": {}, "rmsprop": {"rule": "rmsprop", "rule_epsilon": 1e-6}}
-    if rule not in rules:
-        raise ValueError(f"rule={rule!r}: must be one of {', '.join(rules)}")
-    config = q_learning("c51", game, batch_size, seed, learning_rate, **rules[rule])
+    settings = {"adam": {}, "rmsprop": {"optimizer": "rmsprop", "optimizer_eps": 1e-6}}
+    if optimizer not in settings:
+        raise ValueError(f"optimizer={optimizer!r}: must be one of {', '.join(settings)}")
+    config = q_learning("c51", game, batch_size, seed, learning_rate, **settings[optimizer])
     return replace(config, log=replace(config.log, norms=True))

@@ -22,14 +22,14 @@ Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
 POLICY_GRADIENT: dict[str, dict[str, Any]] = {
     # Lasagne's RMSProp with its defaults: epsilon inside the root. A2C's own default, with epsilon outside, learns Pong
     # sooner; it is not the paper's.
-    "a2c": {"rule": "rmsprop", "rule_decay": 0.9, "rule_epsilon": 1e-6},
+    "a2c": {"optimizer": "rmsprop", "rmsprop_alpha": 0.9, "optimizer_eps": 1e-6},
     "ppo": {
         "minibatch": 512,
         "value_coefficient": 1.0,
         "clip_grad_norm": 0.0,  # norm clipping came with APPO (section 5.3)
         "normalize_advantage": "none",
         "clip_schedule": "linear",  # the clip range shrinks with the step size
-        "rule": "adam-epsilon-hat",  # appendix A
+        "optimizer": "adam-epsilon-hat",  # appendix A
     },
 }
 """Where the published code's settings differ from the algorithm's defaults here."""
@@ -61,9 +61,9 @@ def q_learning(
 ) -> TrainConfig:
     """DQN, C51 or epsilon-Rainbow on one learner, 50 M env steps; Adam as in appendix A."""
     base = default_config(algorithm)
-    rule = {} if algorithm == "dqn" else {"rule": "adam-epsilon-hat"}
+    optimizer = {} if algorithm == "dqn" else {"optimizer": "adam-epsilon-hat"}
     rate = step_size(algorithm, batch_size) if learning_rate is None else learning_rate
-    changed: Any = replace(base.algo, **{"batch_size": batch_size, "learning_rate": rate, **rule, **algo})
+    changed: Any = replace(base.algo, **{"batch_size": batch_size, "learning_rate": rate, **optimizer, **algo})
     return replace(base, env=replace(base.env, game=game), algo=changed, env_steps=STEPS, seed=seed)
 
 
@@ -71,4 +71,4 @@ def together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
     """The same on several learners. ValueError."""
     if ranks < 1:
         raise ValueError(f"ranks={ranks} must be at least 1")
-    return replace(config, group=replace(config.group, ranks=ranks, **group))
+    return replace(config, distributed=replace(config.distributed, ranks=ranks, **group))

@@ -44,12 +44,12 @@ def act_over(algo, r):
 
 
 def updates(algo, flat, batches):
-    """The runner's steps on one batch after another: loss, backward, exchange, after_update. Yields the losses."""
-    exchange = Local(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm)
+    """The runner's steps on one batch after another: loss, backward, gradient_sync, after_update. Yields the losses."""
+    gradient_sync = Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
     for batch in batches:
         loss = algo.loss(batch)
         flat.backward(loss.total)
-        exchange.apply(algo.learning_rate, loss.total.detach())
+        gradient_sync.step(algo.learning_rate, loss.total.detach())
         algo.after_update(batch, loss)
         yield loss
 

@@ -53,14 +53,14 @@ def textbook_update(algo, r, config):
     new = []
     for p, g in zip(params, grads, strict=True):
         g = g * scale
-        v = (1 - config.rule_decay) * g * g
-        new.append((p - rate * g / torch.sqrt(v + config.rule_epsilon)).detach().reshape(-1))
+        v = (1 - config.rmsprop_alpha) * g * g
+        new.append((p - rate * g / torch.sqrt(v + config.optimizer_eps)).detach().reshape(-1))
     return torch.cat(new), loss.item()
 
 
 @pytest.mark.parametrize("invalid", [False, True])
 def test_an_update_equals_the_textbook(invalid):
-    config = A2CConfig(rule="rmsprop")  # the other rule makes a first step of +-10 lr from the smallest gradient
+    config = A2CConfig(optimizer="rmsprop")  # the other rule makes a first step of +-10 lr from the smallest gradient
     r = rollout(invalid=invalid)
     algo, flat = build(config)
     want, want_loss = textbook_update(algo, r, config)
@@ -124,8 +124,8 @@ def test_invalid_cells_do_not_matter():
         ("gae_lambda", -0.1),
         ("entropy_coefficient", -1.0),
         ("clip_grad_norm", -1.0),
-        ("rule_decay", 1.0),
-        ("rule_epsilon", 0.0),
+        ("rmsprop_alpha", 1.0),
+        ("optimizer_eps", 0.0),
         ("learning_rate", float("nan")),
     ],
 )

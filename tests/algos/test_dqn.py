@@ -59,7 +59,7 @@ def textbook(algo, batch):
 
 
 def lasagne_rmsprop(grads, rate, rho, epsilon=1e-6):
-    """Lasagne's rule in float64, step by step: accu <- rho accu + (1 - rho) g^2; step = rate g / sqrt(accu + eps)."""
+    """Lasagne's RMSProp in float64: accu <- rho accu + (1 - rho) g^2; step = rate g / sqrt(accu + eps)."""
     accu = torch.zeros_like(grads[0], dtype=torch.float64)
     for g in grads:
         accu = rho * accu + (1 - rho) * g.double() ** 2
@@ -70,13 +70,13 @@ def lasagne_rmsprop(grads, rate, rho, epsilon=1e-6):
 def test_rmsprops_epsilon_is_the_same_at_all_batch_sizes(batch_size):
     """Figure 9 of Stooke & Abbeel 2018, the experiment as it is swept: gradients of 1e-4 a parameter, whose square is
     a hundredth of the epsilon."""
-    config = stooke.update_rules(rule="rmsprop", batch_size=batch_size, learning_rate=2.5e-4)
+    config = stooke.optimizers(optimizer="rmsprop", batch_size=batch_size, learning_rate=2.5e-4)
     algo = C51(replace(config.algo, replay=SMALL), made_up.SPEC, T=made_up.T, B=made_up.B)
-    rule, data = algo.build_rule(100), torch.zeros(100)
+    optimizer, data = algo.build_optimizer(100), torch.zeros(100)
     grads = [1e-4 * torch.randn(100, generator=torch.Generator().manual_seed(i)) for i in range(5)]
-    for g, expected in zip(grads, lasagne_rmsprop(grads, 2.5e-4, config.algo.rule_decay), strict=True):
+    for g, expected in zip(grads, lasagne_rmsprop(grads, 2.5e-4, config.algo.rmsprop_alpha), strict=True):
         before = data.clone()
-        rule.step(data, g, 2.5e-4)
+        optimizer.step(data, g, 2.5e-4)
         torch.testing.assert_close((before - data).double(), expected, atol=1e-9, rtol=1e-3)
 
 
@@ -84,25 +84,25 @@ def test_rmsprops_epsilon_is_the_same_at_all_batch_sizes(batch_size):
 def test_adams_epsilon_is_divided_by_the_batch(cls, config, published):
     """Section 5.4.1."""
     for batch_size in (32, 2_048):
-        for rule in ("adam", "adam-epsilon-hat"):
-            settings = config(replay=SMALL, batch_size=batch_size, rule=rule)
+        for optimizer in ("adam", "adam-epsilon-hat"):
+            settings = config(replay=SMALL, batch_size=batch_size, optimizer=optimizer)
             algo = cls(settings, made_up.SPEC, T=made_up.T, B=made_up.B)
-            assert algo.build_rule(10).epsilon == published / batch_size
+            assert algo.build_optimizer(10).epsilon == published / batch_size
 
 
 def optimizer(config, params):
-    if config.rule == "adam":
-        eps = config.rule_epsilon / (config.batch_size if isinstance(config, C51Config) else 1)
+    if config.optimizer == "adam":
+        eps = config.optimizer_eps / (config.batch_size if isinstance(config, C51Config) else 1)
         return torch.optim.Adam(params, config.learning_rate, eps=eps)
-    return torch.optim.RMSprop(params, config.learning_rate, alpha=config.rule_decay, eps=config.rule_epsilon,
-                               centered="centered" in config.rule)  # fmt: skip
+    return torch.optim.RMSprop(params, config.learning_rate, alpha=config.rmsprop_alpha, eps=config.optimizer_eps,
+                               centered="centered" in config.optimizer)  # fmt: skip
 
 
 CASES = {
-    "dqn": (DQN, DQNConfig(replay=SMALL, rule="rmsprop-torch")),
-    "dqn, centered": (DQN, DQNConfig(replay=SMALL, rule="rmsprop-centered-torch", rule_epsilon=0.01)),
+    "dqn": (DQN, DQNConfig(replay=SMALL, optimizer="rmsprop-torch")),
+    "dqn, centered": (DQN, DQNConfig(replay=SMALL, optimizer="rmsprop-centered-torch", optimizer_eps=0.01)),
     "dqn, adam, double, dueling, 3 steps": (
-        DQN, DQNConfig(replay=SMALL, rule="adam", double=True, dueling=True, n_step=3, rule_epsilon=1e-5)),
+        DQN, DQNConfig(replay=SMALL, optimizer="adam", double=True, dueling=True, n_step=3, optimizer_eps=1e-5)),
     "c51": (C51, C51Config(replay=SMALL)),
     "rainbow": (Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True))),
 }  # fmt: skip

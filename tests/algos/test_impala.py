@@ -22,7 +22,10 @@ def test_one_batch_is_a2c(invalid):
     if invalid:
         r.valid[:, 2] = False  # a worker's part that was dropped
     results = []
-    for cls, config in ((A2C, A2CConfig(rule="rmsprop")), (IMPALA, IMPALAConfig(rule="rmsprop", window=T, batches=1))):
+    for cls, config in (
+        (A2C, A2CConfig(optimizer="rmsprop")),
+        (IMPALA, IMPALAConfig(optimizer="rmsprop", window=T, batches=1)),
+    ):
         algo, flat = build(cls, config)
         act_over(algo, r)
         algo.ingest(r)

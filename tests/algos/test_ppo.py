@@ -41,7 +41,7 @@ def textbook(algo, r, config, minibatches):
             chain = goes_on * (1.0 - float(r.truncated[t, b]))
             after = delta + config.gamma * config.gae_lambda * chain * after
             advantage[t, b] = after
-    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, eps=config.rule_epsilon)
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, eps=config.optimizer_eps)
     for indices in minibatches:
         cells = [divmod(int(i), B) for i in indices]
         a = torch.tensor([advantage[c] for c in cells])

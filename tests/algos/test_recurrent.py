@@ -80,8 +80,8 @@ def test_every_algorithm_learns_with_a_memory(cls, config, T):
 def test_one_batch_of_impala_is_a2c_with_a_memory_too():
     results = []
     for cls, config in (
-        (A2C, A2CConfig(lstm=16, rule="rmsprop")),
-        (IMPALA, IMPALAConfig(lstm=16, rule="rmsprop", window=T, batches=1)),
+        (A2C, A2CConfig(lstm=16, optimizer="rmsprop")),
+        (IMPALA, IMPALAConfig(lstm=16, optimizer="rmsprop", window=T, batches=1)),
     ):
         algo, flat, sampler = build(cls, config)
         algo.ingest(sampler.collect(algo.agent))

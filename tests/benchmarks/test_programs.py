@@ -142,7 +142,7 @@ def test_scaling_runs(tmp_path: Path, capsys) -> None:
     results = json.loads(file.read_text())["results"]
     assert set(results) == {"1/16/0", "1/16/1", "2/A2C/1", "2/A2C/2", "2/A3C/2", "2/PPO/1", "2/PPO/2", "2/APPO/2"}
     assert all(m[0]["steps_per_s"] > 0 for m in results.values())
-    assert results["2/A2C/2"][0]["exchange_s"] > 0 and results["2/A3C/2"][0]["exchange_s"] > 0
+    assert results["2/A2C/2"][0]["sync_s"] > 0 and results["2/A3C/2"][0]["sync_s"] > 0
     out = capsys.readouterr().out
     assert "| # SIMS (PER CORE) | SYNC | ASYNC |" in out and "| A3C | – |" in out
 

@@ -1,4 +1,5 @@
-"""One of several ranks that learn from their parts of the same fixed data: `python -m tests.optim.learn_together RANK
+"""One of several ranks that learn from their parts of the same fixed data: `python -m tests.distributed.learn_together
+RANK
 SIZE STORE OUT [FD ...]`; FD: files for the gradients of each algorithm. A single rank learns from all of it. Of four,
 the widest layer's gradient goes ahead."""
 
@@ -12,8 +13,8 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.distributed import all_reduce
 from accel_rl.distributed.all_reduce import digest
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.ranks.context import SINGLE
-from accel_rl.runners.ranks.synchronous import Synchronous, met
+from accel_rl.runners.ranks.context import SINGLE_RANK
+from accel_rl.runners.ranks.synchronous import SyncContext, met
 from tests.algos.made_up import act_over
 from tests.replays.made_up import Simulators, spec
 
@@ -100,10 +101,10 @@ def learn(of_algorithm):
         group = of_algorithm(name)
         learner = learner_of(name, group)
         (from_rollouts if name in ("a2c", "ppo") else from_replay)(learner, group)
-        assert learner.updates == UPDATES and not learner.exchange.skipped, (name, learner.updates)
+        assert learner.updates == UPDATES and not learner.gradient_sync.skipped, (name, learner.updates)
         found[name], found[f"{name}/hash"] = learner.flat.data, digest(learner.flat.data)
         found[f"{name}/rate"] = learner.algo.learning_rate
-        found[f"{name}/ahead"] = getattr(learner.exchange, "_ahead", None)
+        found[f"{name}/ahead"] = getattr(learner.gradient_sync, "_ahead", None)
     return {**found, "priorities": priorities(learner)}
 
 
@@ -112,17 +113,17 @@ def main() -> None:
     shared = dict(zip(ALGORITHMS, map(int, sys.argv[5:]), strict=False))
     torch.set_num_threads(1)
     if size == 1:
-        torch.save(learn(lambda name: SINGLE), out)
+        torch.save(learn(lambda name: SINGLE_RANK), out)
         return
     import torch.distributed as dist
 
     if size == 4:
         all_reduce.WIDE = 1
     config = default_config("a2c")
-    config = replace(config, group=replace(config.group, hash_interval=10, answer_s=60.0))
+    config = replace(config, distributed=replace(config.distributed, hash_interval=10, timeout_s=60.0))
     store = dist.FileStore(path, size)
     with met(config, store, rank, size, size):
-        torch.save(learn(lambda name: Synchronous(store, 60.0, 10, shared.get(name))), out)
+        torch.save(learn(lambda name: SyncContext(store, 60.0, 10, shared.get(name))), out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Ranks that push made-up gradients until they are killed: `python -m tests.optim.push_chunks FD PROGRESS PARAMETERS
+"""Ranks that push made-up gradients until they are killed: `python -m tests.distributed.push_chunks FD PROGRESS
+PARAMETERS
 CHUNKS LOCAL_UPDATES`. For each line `RANK CREATE` of its input it starts one and says its process id; each counts its
 updates in PROGRESS. They are forked, which is quick; torch has started no thread by then.
 """
@@ -28,19 +29,19 @@ def exchange_of(parameters, chunks, rank=0, local_updates=1):
     return LockedChunks(flat, Adam, None, chunks, rank)
 
 
-def central_of(exchange, fd, create):
-    return Central(exchange.parts, exchange.states(), fd, create=create, checks=True)
+def central_of(gradient_sync, fd, create):
+    return Central(gradient_sync.parts, gradient_sync.states(), fd, create=create, checks=True)
 
 
 def push(rank, fd, progress, parameters, chunks, local_updates, create):
-    exchange = exchange_of(parameters, chunks, rank, local_updates)
-    exchange.connect(central_of(exchange, fd, create), publish=create)
+    gradient_sync = exchange_of(parameters, chunks, rank, local_updates)
+    gradient_sync.connect(central_of(gradient_sync, fd, create), publish=create)
     generator = torch.Generator().manual_seed(os.getpid())
     while True:
-        exchange.prepare()
-        exchange.flat.grad.copy_(torch.randn(parameters, generator=generator))
-        exchange.apply(1e-3, torch.zeros(()))
-        assert exchange.flat.data.isfinite().all()
+        gradient_sync.pull()
+        gradient_sync.flat.grad.copy_(torch.randn(parameters, generator=generator))
+        gradient_sync.step(1e-3, torch.zeros(()))
+        assert gradient_sync.flat.data.isfinite().all()
         progress[rank] += 1
 
 

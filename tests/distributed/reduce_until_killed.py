@@ -1,4 +1,5 @@
-"""One of several ranks that add up gradients until one is killed: `python -m tests.optim.reduce_until_killed RANK SIZE
+"""One of several ranks that add up gradients until one is killed: `python -m tests.distributed.reduce_until_killed
+RANK SIZE
 STORE [FD]`; FD: a file for the gradients."""
 
 import os
@@ -20,20 +21,20 @@ class Plain:
 
     max_grad_norm = 0.5
 
-    def build_rule(self, n):
+    def build_optimizer(self, n):
         return Adam(n)
 
 
 def main() -> None:
     rank, size, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     config = default_config("a2c")
-    config = replace(config, group=replace(config.group, answer_s=60.0))
+    config = replace(config, distributed=replace(config.distributed, timeout_s=60.0))
     with met(config, dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
         model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
-        exchange = group.exchange(FlatParameters(model), Plain())
+        gradient_sync = group.gradient_sync(FlatParameters(model), Plain())
         for i in range(10**9):
-            exchange.backward(model(x).sum())
-            exchange.apply(1e-3, torch.zeros(()))
+            gradient_sync.backward(model(x).sum())
+            gradient_sync.step(1e-3, torch.zeros(()))
             group.stops(False)
             if i == 10:
                 print("reducing", flush=True)

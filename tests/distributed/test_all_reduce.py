@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from tests.optim.learn_together import ALGORITHMS
+from tests.distributed.learn_together import ALGORITHMS
 
 GROUPS = {"one": (1, False), "two over gloo": (2, False), "four over gloo": (4, False), "two shared": (2, True)}
 SEVERAL = [name for name, (size, _) in GROUPS.items() if size > 1]
@@ -18,7 +18,7 @@ def learned(folder, size, shared):
     """What each of `size` ranks has learned."""
     fds = [os.memfd_create(name) for name in ALGORITHMS if shared]
     outs = [folder / f"{r}.pt" for r in range(size)]
-    command = [sys.executable, "-m", "tests.optim.learn_together"]
+    command = [sys.executable, "-m", "tests.distributed.learn_together"]
     processes = [
         subprocess.Popen(
             [*command, *map(str, (r, size, folder / "store", outs[r], *fds))],
@@ -65,7 +65,7 @@ def test_a_wide_layer_goes_ahead(ranks):
 def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
     """Also by those who wait for somebody else just then, and within seconds."""
     fds = [os.memfd_create("gradients")] if shared else []
-    command = [sys.executable, "-m", "tests.optim.reduce_until_killed"]
+    command = [sys.executable, "-m", "tests.distributed.reduce_until_killed"]
     processes = [
         subprocess.Popen(
             [*command, *map(str, (r, 4, tmp_path / "store", *fds))],

@@ -18,7 +18,7 @@ from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import ALIGNMENT, Adam, RMSProp
 from accel_rl.system.errors import RunError
-from tests.optim.push_chunks import central_of, exchange_of
+from tests.distributed.push_chunks import central_of, exchange_of
 
 RULES = {
     "adam": lambda n: Adam(n, epsilon=1e-5),
@@ -40,18 +40,18 @@ def fd():
     os.close(fd)
 
 
-def connected(exchange, fd, create=True):
-    exchange.connect(Central(exchange.parts, exchange.states(), fd, create=create), publish=create)
-    return exchange
+def connected(gradient_sync, fd, create=True):
+    gradient_sync.connect(Central(gradient_sync.parts, gradient_sync.states(), fd, create=create), publish=create)
+    return gradient_sync
 
 
-def learn(exchange, updates=20, seed=1):
+def learn(gradient_sync, updates=20, seed=1):
     g = torch.Generator().manual_seed(seed)
     for _ in range(updates):
-        exchange.prepare()
-        exchange.flat.grad.copy_(torch.randn(len(exchange.flat.grad), generator=g))
-        exchange.apply(1e-2, torch.zeros(()))
-    return exchange.flat.data.clone()
+        gradient_sync.pull()
+        gradient_sync.flat.grad.copy_(torch.randn(len(gradient_sync.flat.grad), generator=g))
+        gradient_sync.step(1e-2, torch.zeros(()))
+    return gradient_sync.flat.data.clone()
 
 
 def test_chunks_are_disjoint_whole_and_aligned():
@@ -74,7 +74,7 @@ def test_one_rank_equals_single_mode_bit_for_bit(fd, name, k):
 
 @pytest.mark.parametrize("name", RULES)
 def test_ranks_take_turns_as_one_would(fd, name):
-    """Two that never push at the same time are one: parameters, rule state and step count are all central."""
+    """Two that never push at the same time are one: parameters, optimizer state and step count are all central."""
     a = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd)
     b = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd, create=False)
     alone = FlatParameters(model())
@@ -82,20 +82,20 @@ def test_ranks_take_turns_as_one_would(fd, name):
     for i in range(10):
         learn((a, b)[i % 2], 1, seed=i)
         learn(single, 1, seed=i)
-    a.pull()
+    a.pull_now()
     assert torch.equal(a.flat.data, alone.data)
     state, again = a.state_dict(), LockedChunks(FlatParameters(model()), RULES[name], None, 3)
     again.load_state_dict(state)
     assert torch.equal(again.flat.data, alone.data)
-    for rule, part in zip(again.rules, again.parts, strict=True):
-        assert torch.equal(rule.square, single.rule.square[part])
-        assert getattr(rule, "steps", 10) == 10
+    for optimizer, part in zip(again.optimizers, again.parts, strict=True):
+        assert torch.equal(optimizer.square, single.optimizer.square[part])
+        assert getattr(optimizer, "steps", 10) == 10
 
 
 def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
     first = connected(LockedChunks(FlatParameters(model()), RULES["rmsprop"], None, 3), fd)
     other = connected(LockedChunks(FlatParameters(model()), RULES["rmsprop"], None, 3, rank=1), fd, create=False)
-    first.lead = other.lead = 4
+    first.warmup_updates = other.warmup_updates = 4
     alone = FlatParameters(model())
     single = Local(alone, RULES["rmsprop"](len(alone.data)), None)
     for i in range(4):
@@ -106,7 +106,7 @@ def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
     assert torch.equal(first.flat.data, alone.data)
     learn(other, 1, seed=4)
     learn(single, 1, seed=4)
-    first.pull()
+    first.pull_now()
     assert torch.equal(first.flat.data, alone.data)
 
 
@@ -114,10 +114,10 @@ def test_the_lead_counts_updates_not_pushes(fd):
     """Three pushes of four updates are 12 updates, of which a lead of 10 needs no more."""
     first = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
     other = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 1, 4), fd, create=False)
-    first.lead = other.lead = 10
+    first.warmup_updates = other.warmup_updates = 10
 
     def is_dropped():
-        other.pull()
+        other.pull_now()
         before = other.flat.data.clone()
         learn(other, 1, seed=9)
         return torch.equal(other.flat.data, before)
@@ -129,20 +129,20 @@ def test_the_lead_counts_updates_not_pushes(fd):
 
 
 def test_what_is_not_finite_never_becomes_central(fd):
-    exchange = connected(LockedChunks(FlatParameters(model()), RULES["adam"], 0.5, 3), fd)
-    before = exchange.flat.data.clone()
-    exchange.flat.grad.fill_(float("nan"))
-    exchange.apply(1e-2, torch.zeros(()))
-    exchange.pull()
-    assert exchange.skipped == 1 and torch.equal(exchange.flat.data, before)
-    assert {exchange.central.version(k) for k in range(3)} == {1}
+    gradient_sync = connected(LockedChunks(FlatParameters(model()), RULES["adam"], 0.5, 3), fd)
+    before = gradient_sync.flat.data.clone()
+    gradient_sync.flat.grad.fill_(float("nan"))
+    gradient_sync.step(1e-2, torch.zeros(()))
+    gradient_sync.pull()
+    assert gradient_sync.skipped == 1 and torch.equal(gradient_sync.flat.data, before)
+    assert {gradient_sync.central.version(k) for k in range(3)} == {1}
 
 
 def test_a_lock_that_a_living_owner_keeps_is_named(fd):
-    exchange = connected(LockedChunks(FlatParameters(model()), RULES["adam"], None, 3), fd)
-    with exchange.central.held(1, 1.0), pytest.raises(RunError, match="chunk 1"):
+    gradient_sync = connected(LockedChunks(FlatParameters(model()), RULES["adam"], None, 3), fd)
+    with gradient_sync.central.held(1, 1.0), pytest.raises(RunError, match="chunk 1"):
         began = time.monotonic()
-        exchange.central.locks.acquire(1, 0.2)
+        gradient_sync.central.locks.acquire(1, 0.2)
     assert time.monotonic() - began < 1
 
 
@@ -172,13 +172,13 @@ def appendix_a(theta, grads, n, lr, beta_1=0.9, beta_2=0.999, epsilon=1e-5):
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_multi_step_adam_equals_the_papers_formulas(fd, n):
-    exchange = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, n), fd)
-    start, updates = exchange.flat.data.double(), 12 * 4
+    gradient_sync = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, n), fd)
+    start, updates = gradient_sync.flat.data.double(), 12 * 4
     g = torch.Generator().manual_seed(1)
     grads = [torch.randn(1_000, generator=g).double() for _ in range(updates)]
     theta, m, v = appendix_a(start, grads, n, 1e-2)
-    learn(exchange, updates)
-    got = [exchange.central.read(k) for k in range(3)]
+    learn(gradient_sync, updates)
+    got = [gradient_sync.central.read(k) for k in range(3)]
     for expected, found in (
         (theta, [p for p, _ in got]),
         (m, [s["mean"] for _, s in got]),
@@ -196,13 +196,13 @@ def test_multi_step_adam_with_one_update_is_adam(fd):
 
 
 def test_local_steps_are_pushed_before_anybody_acts_or_saves(fd):
-    exchange = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
-    learn(exchange, 6)
-    assert {exchange.central.read(k)[1]["steps"] for k in range(3)} == {4}
-    exchange.flush()
-    assert {exchange.central.read(k)[1]["steps"] for k in range(3)} == {6}
-    learn(exchange, 1)
-    assert exchange.state_dict()["rule"]["steps"] == [7, 7, 7]
+    gradient_sync = connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], None, 3, 0, 4), fd)
+    learn(gradient_sync, 6)
+    assert {gradient_sync.central.read(k)[1]["steps"] for k in range(3)} == {4}
+    gradient_sync.flush()
+    assert {gradient_sync.central.read(k)[1]["steps"] for k in range(3)} == {6}
+    learn(gradient_sync, 1)
+    assert gradient_sync.state_dict()["optimizer"]["steps"] == [7, 7, 7]
 
 
 # -- ranks that are killed ------------------------------------------------------------
@@ -219,7 +219,7 @@ class Ranks:
         self.progress = np.frombuffer(mmap.mmap(self._progress_fd, 4096), np.int64)
         arguments = (fd, self._progress_fd, PARAMETERS, CHUNKS, local_updates)
         self._starter = subprocess.Popen(
-            [sys.executable, "-m", "tests.optim.push_chunks", *map(str, arguments)],
+            [sys.executable, "-m", "tests.distributed.push_chunks", *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=(fd, self._progress_fd),

@@ -19,11 +19,11 @@ def model():
     return torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)).cuda()
 
 
-def updated(exchange, net, x):
-    """Loss, backward, mean over the ranks, clip: all that an update does before its rule."""
+def updated(gradient_sync, net, x):
+    """Loss, backward, mean over the ranks, clip: all that an update does before its optimizer."""
     loss = net(x).square().mean()
-    exchange.flat.backward(loss)
-    return exchange.reduce(loss.detach(), 1.0)[0]
+    gradient_sync.flat.backward(loss)
+    return gradient_sync.reduce(loss.detach(), 1.0)[0]
 
 
 def test_all_reduce_of_one_rank_is_captured_with_the_update():
@@ -36,18 +36,18 @@ def test_all_reduce_of_one_rank_is_captured_with_the_update():
     with process_group(store, 0, 1, name, "cuda:0", 60.0):
         net, x = model(), torch.randn(32, 8, device="cuda")
         flat = FlatParameters(net)
-        exchange = AllReduce(flat, Adam(len(flat.data), device="cuda"), 0.5, Collective(store))
-        expected_norm = updated(exchange, net, x).clone()
+        gradient_sync = AllReduce(flat, Adam(len(flat.data), device="cuda"), 0.5, Collective(store))
+        expected_norm = updated(gradient_sync, net, x).clone()
         expected = flat.grad.clone()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                updated(exchange, net, x)
+                updated(gradient_sync, net, x)
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            norm = updated(exchange, net, x)
+            norm = updated(gradient_sync, net, x)
         flat.grad.zero_()
         graph.replay()
         torch.testing.assert_close(flat.grad, expected)

@@ -16,7 +16,7 @@ from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
 from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec
 from accel_rl.envs.sequential import RESETS
-from accel_rl.samplers.workers.event_fd import Bell
+from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
 from accel_rl.system.errors import ConfigError
 
@@ -193,8 +193,8 @@ def played(game: EnvConfig, reset: str, rounds: bool, slots: int = 8, n: int = 3
     cells, ns, mine, theirs, (said, saying) = (
         np.zeros((3, 8), np.int64),
         np.zeros(1, np.int64),
-        Bell(),
-        Bell(),
+        EventFd(),
+        EventFd(),
         os.pipe(),
     )
     wire = (*(row.ctypes.data for row in cells), mine.read_fd, said, theirs.write_fd, ns.ctypes.data, 0)

@@ -17,7 +17,7 @@ from launch.settings import scaled
     "make",
     [cpu.pong_a2c, cpu.pong_ppo, cpu.cartpole_a2c, cpu.cartpole_impala, cpu.cartpole_ppo, cule.table_3]
     + [cpu.pong_rainbow, cpu.cartpole_dqn, cpu.cartpole_c51, cpu.cartpole_rainbow, stooke.dqn_scaling]
-    + [stooke.c51_scaling, stooke.rainbow_512, stooke.secondary_learner, stooke.update_rules]
+    + [stooke.c51_scaling, stooke.rainbow_512, stooke.secondary_learner, stooke.optimizers]
     + [cule.one_batch, cule.five_batches, stooke.a2c_scaling, stooke.ppo_scaling],
 )
 def test_it_can_be_begun(make):
@@ -61,7 +61,7 @@ def test_c51_has_one_step_size_from_256_on():
         ("stooke:c51_scaling", 6 * 5 * 2),
         ("stooke:rainbow_512", 56 * 2),
         ("stooke:secondary_learner", 3 * 2),
-        ("stooke:update_rules", 8 * 2),
+        ("stooke:optimizers", 8 * 2),
         ("stooke:a3c", 6 * 6 * 2),
         ("stooke:appo", 6 * 4 * 4 * 2),
         ("stooke:a2c_ranks", 6 * 4 * 2),
@@ -108,9 +108,9 @@ def test_daley_and_amatos_hyperparameters_are_table_5():
     algo: Any = config.algo
     assert (algo.batch_size, algo.replay.size, algo.target_interval, algo.gamma) == (32, 1_000_000, 10_000, 0.99)
     assert (algo.batch_size / algo.intensity, algo.replay.start, algo.learning_rate) == (4, 50_000, 2.5e-4)
-    assert (algo.rule, algo.rule_decay, algo.rule_epsilon) == ("rmsprop-centered", 0.95, 0.01)
+    assert (algo.optimizer, algo.rmsprop_alpha, algo.optimizer_eps) == ("rmsprop-centered", 0.95, 0.01)
     assert (config.evaluation.interval, config.evaluation.episodes, algo.epsilon_evaluation) == (250_000, 30, 0.05)
-    assert config.schedule == "concurrent" and config.sampler.groups == 1 and not config.sampler.unsynchronized
+    assert config.schedule == "concurrent" and config.sampler.groups == 1 and not config.sampler.inference_per_worker
 
 
 def test_daley_and_amato_fill_the_replay_before_they_count():
@@ -126,7 +126,7 @@ def test_the_fourteen_variants_are_table_1s():
     }
     assert len(found) == 14 and ("1", "both") not in found and ("8", "standard") in found
     config = daley.speed_test(4, "standard")
-    assert config.sampler.unsynchronized and config.schedule == "lockstep" and config.sampler.workers == 4
+    assert config.sampler.inference_per_worker and config.schedule == "lockstep" and config.sampler.workers == 4
     assert config.evaluation.interval == 0
     with pytest.raises(ValueError, match="variant='fast'"):
         daley.dqn(variant="fast")
@@ -158,7 +158,7 @@ def test_table_1_is_measured_with_a_barrier_and_without():
     assert [(row, column) for _, row, column in cases(o)][:2] == [("64", 0), ("64", 1)]  # sync, async
     for mode, update, envs in (("sync", "all-reduce", 64), ("async", "async", 8)):
         config = stooke.table_1(64, mode)
-        assert (config.group.ranks, config.group.update, config.sampler.envs) == (8, update, envs)
+        assert (config.distributed.ranks, config.distributed.update, config.sampler.envs) == (8, update, envs)
         assert config.T == 5 and config.algorithm.endswith(":SamplingOnly")
     with pytest.raises(ValueError, match="a multiple of 8"):
         stooke.table_1(20)
@@ -170,7 +170,7 @@ def test_learners_are_the_papers():
     appo, ppo = stooke.appo(local_updates=4), stooke.ppo_scaling(envs=8)
     algo: Any = appo.algo
     assert algo.learning_rate == ppo.algo.learning_rate / 4 and algo.learning_rate_schedule == "constant"
-    assert algo.clip_grad_norm == 0.5 and algo.clip_schedule == "constant" and algo.rule == "adam-epsilon-hat"
+    assert algo.clip_grad_norm == 0.5 and algo.clip_schedule == "constant" and algo.optimizer == "adam-epsilon-hat"
     assert (appo.group.ranks, appo.group.local_updates, appo.group.pull_steps) == (8, 4, 64)
     table = stooke.table_2(gpus=8, algorithm="ppo")
     assert (table.sampler.envs, table.group.ranks, table.group.update) == (64, 8, "all-reduce")
@@ -183,17 +183,17 @@ def test_learners_are_the_papers():
 def test_settings_of_the_published_code():
     """Of A2C and PPO; norm clipping came with APPO (section 5.3)."""
     a2c: Any = stooke.a2c_scaling().algo
-    assert (a2c.rule, a2c.rule_decay, a2c.rule_epsilon, a2c.clip_grad_norm) == ("rmsprop", 0.9, 1e-6, 0.5)
+    assert (a2c.optimizer, a2c.rmsprop_alpha, a2c.optimizer_eps, a2c.clip_grad_norm) == ("rmsprop", 0.9, 1e-6, 0.5)
     assert stooke.a3c().algo == a2c
     ppo: Any = stooke.ppo_scaling().algo
     assert (ppo.value_coefficient, ppo.clip_grad_norm, ppo.normalize_advantage) == (1.0, 0.0, "none")
     assert (ppo.clip_schedule, ppo.learning_rate_schedule, ppo.minibatch) == ("linear", "linear", 512)
-    for config in (ppo, stooke.c51_scaling().algo, stooke.rainbow_512().algo, stooke.update_rules().algo):
-        assert config.rule == "adam-epsilon-hat"  # appendix A
-    rmsprop: Any = stooke.update_rules(rule="rmsprop", batch_size=1_024).algo
-    assert (rmsprop.rule, rmsprop.rule_epsilon) == ("rmsprop", 1e-6)
-    with pytest.raises(ValueError, match="rule='sgd'"):
-        stooke.update_rules(rule="sgd")
+    for config in (ppo, stooke.c51_scaling().algo, stooke.rainbow_512().algo, stooke.optimizers().algo):
+        assert config.optimizer == "adam-epsilon-hat"  # appendix A
+    rmsprop: Any = stooke.optimizers(optimizer="rmsprop", batch_size=1_024).algo
+    assert (rmsprop.optimizer, rmsprop.optimizer_eps) == ("rmsprop", 1e-6)
+    with pytest.raises(ValueError, match="optimizer='sgd'"):
+        stooke.optimizers(optimizer="sgd")
 
 
 @pytest.mark.parametrize("seeds", [(3,), (0, 1, 2)])
@@ -212,7 +212,7 @@ def test_a_run_that_only_samples(tmp_path):
     words = ["train", name, *run, "--horizon", "5", "--policy", str(tmp_path / "policy")]
     assert main([*words, "--run-dir", str(tmp_path / "sampling")]) == 0
     policy, sampled = (Checkpoints(tmp_path / n / "checkpoints").load_latest() for n in ("policy", "sampling"))
-    same = [state["learner"]["exchange"]["parameters"] for _, state in (policy, sampled)]
+    same = [state["learner"]["gradient_sync"]["parameters"] for _, state in (policy, sampled)]
     assert torch.equal(*same) and sampled[1]["learner"]["updates"] == 0 and sampled[0] == 400
     assert main(["train", name, *run, "--policy", str(tmp_path), "--run-dir", str(tmp_path / "no")]) == 2
     assert sampling_only.sampling_only("breakout", 16, 5).env.game == "breakout"

@@ -33,13 +33,13 @@ def test_a_run_with_two_learners_is_drawn(tmp_path, capsys):
 def test_runs_that_differ_by_seed_are_one_curve(tmp_path, capsys):
     columns = {name: (1.0, 2.0) for name in norms.norms.titles().values()}
     for seed in (0, 1):
-        config = replace(stooke.update_rules("qbert", seed=seed), env_steps=100)
+        config = replace(stooke.optimizers("qbert", seed=seed), env_steps=100)
         write_run(tmp_path / str(seed), config, scores=(1.0, 2.0), **columns)
     for kind in ("png", "svg"):
         out = tmp_path / "new" / f"norms.{kind}"
         assert norms.main([str(tmp_path / "0"), str(tmp_path / "1"), "--out", str(out)]) == 0
         assert "1 learners" in capsys.readouterr().out and out.stat().st_size > 20_000
-    other = write_run(tmp_path / "2", replace(stooke.update_rules("pong"), env_steps=100), scores=(1.0, 2.0), **columns)
+    other = write_run(tmp_path / "2", replace(stooke.optimizers("pong"), env_steps=100), scores=(1.0, 2.0), **columns)
     assert norms.main([str(tmp_path / "0"), str(other), "--out", str(out)]) == 2
     assert "several games (pong, qbert)" in capsys.readouterr().err
 

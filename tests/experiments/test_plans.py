@@ -60,8 +60,8 @@ def test_each_run_gets_the_gpus_that_it_asks_for(plan, name):
         gpus = int(asked.split()[0])
         assert got.split()[:2] == asked.split()[:2] and f", {5 * gpus} cores" in got, rows[m.name]
         found[gpus] = found.get(gpus, 0) + 1
-        if m.config.group.ranks and m.config.group.ranks > 1:
-            assert got.endswith(f", {m.config.group.ranks} ranks")
+        if m.config.distributed.ranks and m.config.distributed.ranks > 1:
+            assert got.endswith(f", {m.config.distributed.ranks} ranks")
     assert found == SWEEPS[name]
     assert not any(re.match(r"\d+ runs? asks? for ", line) for line in lines)
 

@@ -40,7 +40,7 @@ def test_pong_is_won(tmp_path, algorithm, score):
 CATCH = (
     *("--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c", "--envs", 8),
     *("--replay.size", 20_000, "--replay.start", 1_000, "--epsilon-steps", 5_000, "--epsilon-final", 0.02),
-    *("--target-interval", 250, "--learning-rate", 5e-4, "--rule", "adam", "--rule-epsilon", 1e-3, "--seed", 1),
+    *("--target-interval", 250, "--learning-rate", 5e-4, "--optimizer", "adam", "--optimizer-eps", 1e-3, "--seed", 1),
     *("--checkpoint.interval", 0, "--evaluation.episodes", 100, "--evaluation.interval", 0),
 )
 
@@ -132,7 +132,7 @@ PULLED = {
 def test_a2c_learns_from_rollouts_that_pulls_interrupt(tmp_path, task, score, ranks):
     """Asynchronous ranks pull seven times in each rollout of 128 steps; what a pull replaced must not be learned
     from."""
-    group = ("--ranks", ranks, *(("--update", "async", "--group.pull-steps", 16) if ranks > 1 else ()))
+    group = ("--ranks", ranks, *(("--update", "async", "--distributed.pull-steps", 16) if ranks > 1 else ()))
     more = ("--horizon", 128, "--evaluation.interval", 0, "--seed", 1, "--run-dir", tmp_path / "run")
     done = run("train", *PULLED[task], *group, *more, timeout_s=1700)
     assert done.returncode == 0, done.stderr

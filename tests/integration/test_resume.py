@@ -29,7 +29,7 @@ SMALL = (
         800,
         "--evaluation.steps",
         200,
-        "--evaluation.max-path",
+        "--evaluation.max-episode-steps",
         60,
         "--decorrelation-steps",
         20,

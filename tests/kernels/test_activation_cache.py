@@ -7,10 +7,10 @@ import torch
 
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.kernels.activation_cache import KeptOutputs
+from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.native import compiled
 from accel_rl.models.linear import Linear
-from accel_rl.models.precision import multiplying_in
+from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
@@ -18,7 +18,7 @@ from accel_rl.samplers.sampler import Sampler
 
 T, B = 3, 8
 HOST = compiled()
-LAYERS = 4 if HOST is not None and HOST.has_first_layer() else 1
+LAYERS = 4 if HOST is not None and HOST.has_conv_u8() else 1
 
 
 @pytest.fixture(params=["nature", "a3c-lstm"])
@@ -104,7 +104,7 @@ def test_not_of_another_rollout(played):
 
 
 def test_a_layer_used_twice_is_computed():
-    layer, kept, x = Linear(4, 4), KeptOutputs(), torch.randn(6, 4)
+    layer, kept, x = Linear(4, 4), ActivationCache(), torch.randn(6, 4)
     FlatParameters(layer)
     action = torch.zeros(2, 3)
     kept.begin(action)
@@ -121,7 +121,7 @@ def test_in_bfloat16(played):
     action = rollout.action
     batch = whole(algo, rollout)
     rollout.kept.begin(action)
-    with multiplying_in("bfloat16", torch.device("cpu")):
+    with autocast_for("bfloat16", torch.device("cpu")):
         with torch.no_grad(), rollout.kept.writing(0):
             algo.agent.forward(batch.obs, batch.memory)
         rollout.kept.are_of(batch.obs, action)

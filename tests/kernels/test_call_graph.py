@@ -1,12 +1,13 @@
-"""Calls that are written down, made again, and moved."""
+"""CallGraph that are written down, made again, and moved."""
 
 import pytest
 import torch
 
 from accel_rl.kernels.call_graph import Recording, call
-from accel_rl.kernels.conv_u8 import first_layer
+from accel_rl.kernels.conv_u8 import conv_u8
+from accel_rl.kernels.elementwise import relu_
 from accel_rl.kernels.frames import gather_stacks
-from accel_rl.kernels.native import compiled, relu_
+from accel_rl.kernels.native import compiled
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiler built the extension")
 
@@ -66,7 +67,7 @@ def stacks(age):
     return frames, torch.tensor([0, 3, 1]), torch.tensor([4, 0, 2]), torch.tensor(age, dtype=torch.uint8)
 
 
-@pytest.mark.skipif(compiled() is None or not compiled().has_first_layer(), reason="no AVX-512")
+@pytest.mark.skipif(compiled() is None or not compiled().has_conv_u8(), reason="no AVX-512")
 @pytest.mark.parametrize("seen", [0, 1, 2])
 def test_a_first_layer_that_alone_sees_stacks_takes_the_frames(seen):
     """0: it alone; 1: somebody else, too; 2: of a part of them."""
@@ -76,7 +77,7 @@ def test_a_first_layer_that_alone_sees_stacks_takes_the_frames(seen):
         obs = gather_stacks(frames, t, b, age, 4)
         if seen:
             call(compiled(), "copy", 5760, obs[seen], other)
-        out = first_layer(obs, weight, bias)
+        out = conv_u8(obs, weight, bias)
     calls = recording.calls()
     assert len(calls) == (3 if seen else 1)
     want, wanted = out.clone(), other.clone()
@@ -87,7 +88,7 @@ def test_a_first_layer_that_alone_sees_stacks_takes_the_frames(seen):
 
 
 def test_wrong_numbers_are_refused():
-    calls = compiled().Calls()
+    calls = compiled().CallGraph()
     for name, numbers in (("copy", [1, 2]), ("no such", [])):
         with pytest.raises((ValueError, IndexError)):
             calls.add(name, numbers)

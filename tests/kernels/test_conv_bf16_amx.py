@@ -6,9 +6,9 @@ import torch.nn.functional as F
 
 from accel_rl.kernels import conv_bf16_amx as module
 from accel_rl.kernels import native
-from accel_rl.kernels.conv_bf16_amx import has_tile_layer, tile_layer
+from accel_rl.kernels.conv_bf16_amx import conv_bf16_amx, has_conv_bf16
 from accel_rl.models.convolution import NETWORKS
-from accel_rl.models.precision import multiplying_in
+from accel_rl.models.precision import autocast_for
 
 if native.compiled() is None or not native.compiled().has_tiles():
     pytest.skip("no compiler built the extension, or this CPU has no AMX", allow_module_level=True)
@@ -29,7 +29,7 @@ def made(N, C, H, W, D, k, of_bytes, seed=0):
 def gradients(x, weight, bias, s, p):
     x = x if x.dtype == torch.uint8 else x.detach().requires_grad_()
     w, b = weight.clone().requires_grad_(), bias.clone().requires_grad_()
-    out = tile_layer(x, w, b, s, p)
+    out = conv_bf16_amx(x, w, b, s, p)
     shade = torch.linspace(-1, 1, out.numel()).reshape(out.shape).mul(50).sin().to(torch.bfloat16)
     out.backward(shade)
     return out.detach(), w.grad, b.grad, x.grad, shade
@@ -89,7 +89,7 @@ def test_the_bits_do_not_depend_on_the_threads_or_on_who_is_beside():
             torch.set_num_threads(threads)
         for other in found[1:]:
             assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
-        assert torch.equal(tile_layer(args[0][9:11], *args[1:], s, 0), found[0][0][9:11])
+        assert torch.equal(conv_bf16_amx(args[0][9:11], *args[1:], s, 0), found[0][0][9:11])
 
 
 def test_observations_that_lie_apart():
@@ -103,7 +103,7 @@ def test_observations_that_lie_apart():
 def test_a_number_that_is_not_finite_is_seen():
     x, weight, bias = made(2, 32, 20, 20, 64, 4, False)
     weight[5, 3, 1, 1] = torch.nan
-    assert tile_layer(x, weight, bias, 2, 0)[:, 5].isnan().all()
+    assert conv_bf16_amx(x, weight, bias, 2, 0)[:, 5].isnan().all()
     x[1, 0, 0, 0] = torch.inf
     assert not gradients(x, weight.nan_to_num(0), bias, 2, 0)[1].isfinite().all()
 
@@ -111,19 +111,19 @@ def test_a_number_that_is_not_finite_is_seen():
 def test_what_it_does_not_take_goes_to_the_library():
     obs, weight, _ = made(2, 4, 84, 84, 16, 8, True)
     later, kernel, _ = made(2, 32, 20, 20, 64, 4, False)
-    assert not has_tile_layer(obs, weight, (4, 4), (0, 0))  # float32 is asked for
-    with multiplying_in("bfloat16", torch.device("cpu")):
-        assert has_tile_layer(obs, weight, (4, 4), (0, 0))
-        assert has_tile_layer(later, kernel, (2, 2), (1, 1))
-        assert not has_tile_layer(obs, weight, (2, 2), (0, 0))
-        assert not has_tile_layer(obs[:, :3], weight[:, :3], (4, 4), (0, 0))
-        assert not has_tile_layer(obs, weight[:8], (4, 4), (0, 0))
-        assert not has_tile_layer(obs.float(), weight, (4, 4), (0, 0))
-        assert not has_tile_layer(later.float(), kernel, (2, 2), (1, 1))
-        assert not has_tile_layer(later, kernel, (2, 2), (1, 0))
-        assert not has_tile_layer(later, kernel, (3, 3), (0, 0))
-        assert not has_tile_layer(later, kernel.double(), (2, 2), (1, 1))
-        assert not has_tile_layer(later[..., :2], kernel, (2, 2), (0, 0))
+    assert not has_conv_bf16(obs, weight, (4, 4), (0, 0))  # float32 is asked for
+    with autocast_for("bfloat16", torch.device("cpu")):
+        assert has_conv_bf16(obs, weight, (4, 4), (0, 0))
+        assert has_conv_bf16(later, kernel, (2, 2), (1, 1))
+        assert not has_conv_bf16(obs, weight, (2, 2), (0, 0))
+        assert not has_conv_bf16(obs[:, :3], weight[:, :3], (4, 4), (0, 0))
+        assert not has_conv_bf16(obs, weight[:8], (4, 4), (0, 0))
+        assert not has_conv_bf16(obs.float(), weight, (4, 4), (0, 0))
+        assert not has_conv_bf16(later.float(), kernel, (2, 2), (1, 1))
+        assert not has_conv_bf16(later, kernel, (2, 2), (1, 0))
+        assert not has_conv_bf16(later, kernel, (3, 3), (0, 0))
+        assert not has_conv_bf16(later, kernel.double(), (2, 2), (1, 1))
+        assert not has_conv_bf16(later[..., :2], kernel, (2, 2), (0, 0))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -134,15 +134,15 @@ def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
 
     def learned():
         net.zero_grad()
-        with multiplying_in("bfloat16", torch.device("cpu")):
+        with autocast_for("bfloat16", torch.device("cpu")):
             net(obs).float().square().mean().backward()
         return torch.cat([p.grad.flatten() for p in net.parameters()])
 
     calls = []
-    monkeypatch.setattr("accel_rl.models.convolution.tile_layer", lambda *a: calls.append(a) or tile_layer(*a))
+    monkeypatch.setattr("accel_rl.models.convolution.conv_bf16_amx", lambda *a: calls.append(a) or conv_bf16_amx(*a))
     compiled = learned()
     assert len(calls) == len(net.layers)
-    monkeypatch.setattr("accel_rl.models.convolution.has_tile_layer", lambda *_: False)
+    monkeypatch.setattr("accel_rl.models.convolution.has_conv_bf16", lambda *_: False)
     by_library = learned()
     assert torch.cosine_similarity(compiled, by_library, dim=0) > 0.999
     assert module.compiled().has_tiles()

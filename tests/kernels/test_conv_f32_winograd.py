@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from accel_rl.kernels import native
-from accel_rl.kernels.conv_f32_winograd import float_layer, has_float_layer
+from accel_rl.kernels.conv_f32_winograd import conv_f32_winograd, has_conv_f32
 
-if native.compiled() is None or not native.compiled().has_first_layer():
+if native.compiled() is None or not native.compiled().has_conv_u8():
     pytest.skip("no compiler built the extension, or this CPU has no AVX-512", allow_module_level=True)
 
 
@@ -36,7 +36,7 @@ SIZES = [(32, 64, 20, 20), (64, 64, 9, 9), (16, 32, 25, 19), (48, 16, 8, 11), (1
 @pytest.mark.parametrize(("k", "s", "p"), KERNELS)
 def test_it_is_the_convolution(N, C, D, H, W, k, s, p):
     args = made(N, C, H, W, D, k)
-    got = gradients(lambda x, w, b: float_layer(x, w, b, s, p), *args)
+    got = gradients(lambda x, w, b: conv_f32_winograd(x, w, b, s, p), *args)
 
     def exact(x, weight, bias):
         out = F.conv2d(x, weight, bias, s, p)
@@ -54,7 +54,7 @@ def test_the_bits_do_not_depend_on_the_threads_or_on_who_is_beside():
     x, weight, bias = made(70, 32, 25, 19, 64, 4)
 
     def layer(x, w, b):
-        return float_layer(x, w, b, 2, 1)
+        return conv_f32_winograd(x, w, b, 2, 1)
 
     threads, found = torch.get_num_threads(), []
     try:
@@ -70,41 +70,41 @@ def test_the_bits_do_not_depend_on_the_threads_or_on_who_is_beside():
 
 def test_a_weight_that_was_changed_in_place_counts_at_once():
     x, weight, bias = made(3, 64, 9, 9, 64, 3)
-    before = float_layer(x, weight, bias, 1, 0)
+    before = conv_f32_winograd(x, weight, bias, 1, 0)
     weight[7] *= 2
-    after = float_layer(x, weight, bias, 1, 0)
+    after = conv_f32_winograd(x, weight, bias, 1, 0)
     assert not torch.equal(before[:, 7], after[:, 7]) and torch.equal(before[:, :7], after[:, :7])
 
 
 def test_pictures_in_another_order_of_memory():
     x, weight, bias = made(5, 16, 12, 9, 32, 3)
-    want = float_layer(x, weight, bias, 1, 1)
-    assert torch.equal(float_layer(x.contiguous(), weight, bias, 1, 1), want)
-    assert torch.equal(float_layer(torch.stack([x, x], 1).flatten(0, 1)[::2], weight, bias, 1, 1), want)
+    want = conv_f32_winograd(x, weight, bias, 1, 1)
+    assert torch.equal(conv_f32_winograd(x.contiguous(), weight, bias, 1, 1), want)
+    assert torch.equal(conv_f32_winograd(torch.stack([x, x], 1).flatten(0, 1)[::2], weight, bias, 1, 1), want)
 
 
 def test_a_number_that_is_not_finite_is_seen():
     x, weight, bias = made(2, 32, 20, 20, 64, 4)
     weight[5, 3, 1, 1] = torch.nan
-    assert float_layer(x, weight, bias, 2, 0)[:, 5].isnan().all()
+    assert conv_f32_winograd(x, weight, bias, 2, 0)[:, 5].isnan().all()
     x[1, 0, 0, 0] = torch.inf
-    got = gradients(lambda x, w, b: float_layer(x, w, b, 2, 0), x, weight.nan_to_num(0), bias)
+    got = gradients(lambda x, w, b: conv_f32_winograd(x, w, b, 2, 0), x, weight.nan_to_num(0), bias)
     assert not got[2].isfinite().all()
 
 
 def test_what_it_does_not_take_goes_to_the_library():
     x, weight, _ = made(2, 32, 20, 20, 64, 4)
-    assert has_float_layer(x, weight, (2, 2), (1, 1))
-    assert not has_float_layer(x.double(), weight, (2, 2), (1, 1))
-    assert not has_float_layer(x, weight.double(), (2, 2), (1, 1))
-    assert not has_float_layer(x, weight, (2, 1), (1, 1))
-    assert not has_float_layer(x, weight, (2, 2), (1, 0))
-    assert not has_float_layer(x, weight, (2, 2), "same")
-    assert not has_float_layer(x, weight[:60], (2, 2), (1, 1))
-    assert not has_float_layer(x[:, :24], weight[:, :24], (2, 2), (1, 1))
-    assert not has_float_layer(x, weight[..., :3], (2, 2), (1, 1))
+    assert has_conv_f32(x, weight, (2, 2), (1, 1))
+    assert not has_conv_f32(x.double(), weight, (2, 2), (1, 1))
+    assert not has_conv_f32(x, weight.double(), (2, 2), (1, 1))
+    assert not has_conv_f32(x, weight, (2, 1), (1, 1))
+    assert not has_conv_f32(x, weight, (2, 2), (1, 0))
+    assert not has_conv_f32(x, weight, (2, 2), "same")
+    assert not has_conv_f32(x, weight[:60], (2, 2), (1, 1))
+    assert not has_conv_f32(x[:, :24], weight[:, :24], (2, 2), (1, 1))
+    assert not has_conv_f32(x, weight[..., :3], (2, 2), (1, 1))
     for k, s in ((3, 3), (3, 2), (2, 3), (4, 1), (8, 2)):
-        assert not has_float_layer(x, torch.randn(64, 32, k, k), (s, s), (0, 0))
-    assert not has_float_layer(x[..., :1, :], weight, (2, 2), (1, 1))
+        assert not has_conv_f32(x, torch.randn(64, 32, k, k), (s, s), (0, 0))
+    assert not has_conv_f32(x[..., :1, :], weight, (2, 2), (1, 1))
     with torch.autocast("cpu", torch.bfloat16):
-        assert not has_float_layer(x, weight, (2, 2), (1, 1))
+        assert not has_conv_f32(x, weight, (2, 2), (1, 1))

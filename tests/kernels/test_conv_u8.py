@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from accel_rl.kernels import conv_f32_winograd as later
 from accel_rl.kernels import conv_u8 as first
 from accel_rl.kernels import native
-from accel_rl.kernels.conv_u8 import first_layer, has_first_layer
+from accel_rl.kernels.conv_u8 import conv_u8, has_conv_u8
 from accel_rl.models.convolution import NETWORKS
 
-if native.compiled() is None or not native.compiled().has_first_layer():
+if native.compiled() is None or not native.compiled().has_conv_u8():
     pytest.skip("no compiler built the extension, or this CPU has no AVX-512", allow_module_level=True)
 
 
@@ -37,7 +37,7 @@ def gradients(function, obs, weight, bias):
 @pytest.mark.parametrize("N", [1, 3, 33])
 def test_it_is_the_convolution(N, channels, size):
     obs, weight, bias = made(N, *size, channels)
-    got = gradients(first_layer, obs, weight, bias)
+    got = gradients(conv_u8, obs, weight, bias)
 
     def exact(obs, weight, bias):
         out = F.conv2d(obs.double() / 255, weight, bias, 4)
@@ -63,7 +63,7 @@ def test_it_is_as_exact_as_the_library():
 
     exact = gradients(library, obs, weight.double(), bias.double())
     worst = [[(a - b).abs().max() for a, b in zip(gradients(way, obs, weight, bias), exact, strict=True)]
-             for way in (first_layer, library)]  # fmt: skip
+             for way in (conv_u8, library)]  # fmt: skip
     for ours, others in zip(*worst, strict=True):
         assert ours < 2 * others
 
@@ -75,34 +75,34 @@ def test_the_bits_do_not_depend_on_the_threads_or_on_who_is_beside():
         found = []
         for n in (1, 2, 3):
             torch.set_num_threads(n)
-            found.append(gradients(first_layer, obs, weight, bias))
+            found.append(gradients(conv_u8, obs, weight, bias))
     finally:
         torch.set_num_threads(threads)
     for other in found[1:]:
         assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
-    assert torch.equal(first_layer(obs[9:11], weight, bias), found[0][0][9:11])
+    assert torch.equal(conv_u8(obs[9:11], weight, bias), found[0][0][9:11])
 
 
 def test_observations_that_lie_apart():
     windows, weight, bias = made(9, 5, 104, 80, 32)
     for obs in (windows[:, :4], windows[:, 1:], windows[::2, :4], windows[:, [0, 2, 1, 3]].transpose(2, 3)):
-        apart = gradients(first_layer, obs, weight[:, :4].contiguous(), bias)
-        whole = gradients(first_layer, obs.contiguous(), weight[:, :4].contiguous(), bias)
+        apart = gradients(conv_u8, obs, weight[:, :4].contiguous(), bias)
+        whole = gradients(conv_u8, obs.contiguous(), weight[:, :4].contiguous(), bias)
         assert all(torch.equal(a, b) for a, b in zip(apart, whole, strict=True))
 
 
 def test_what_it_does_not_take_goes_to_the_library():
     obs, weight, _ = made(2, 4, 84, 84, 16)
     stride, padding = (4, 4), (0, 0)
-    assert has_first_layer(obs, weight, stride, padding)
-    assert not has_first_layer(obs.float(), weight, stride, padding)
-    assert not has_first_layer(obs, weight.double(), stride, padding)
-    assert not has_first_layer(obs, weight[:8], stride, padding)
-    assert not has_first_layer(obs, weight[..., :4, :4], stride, padding)
-    assert not has_first_layer(obs, weight, (2, 2), padding)
-    assert not has_first_layer(obs, weight, stride, (1, 1))
+    assert has_conv_u8(obs, weight, stride, padding)
+    assert not has_conv_u8(obs.float(), weight, stride, padding)
+    assert not has_conv_u8(obs, weight.double(), stride, padding)
+    assert not has_conv_u8(obs, weight[:8], stride, padding)
+    assert not has_conv_u8(obs, weight[..., :4, :4], stride, padding)
+    assert not has_conv_u8(obs, weight, (2, 2), padding)
+    assert not has_conv_u8(obs, weight, stride, (1, 1))
     with torch.autocast("cpu", torch.bfloat16):
-        assert not has_first_layer(obs, weight, stride, padding)
+        assert not has_conv_u8(obs, weight, stride, padding)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -125,7 +125,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
 def test_nothing_but_a_number_comes_of_a_gradient_that_is_not_one():
     obs, weight, bias = made(4, 4, 84, 84, 16)
     w = weight.requires_grad_()
-    out = first_layer(obs, w, bias + 10)  # all of it passes the ReLU
+    out = conv_u8(obs, w, bias + 10)  # all of it passes the ReLU
     (out * torch.nan).sum().backward()
     assert w.grad.isnan().all()
 
@@ -133,5 +133,5 @@ def test_nothing_but_a_number_comes_of_a_gradient_that_is_not_one():
 def test_a_weight_that_is_not_a_number_is_seen():
     obs, weight, bias = made(2, 4, 84, 84, 32)
     weight[5, 3, 1, 1] = torch.nan
-    out = first_layer(obs, weight, bias)
+    out = conv_u8(obs, weight, bias)
     assert out[:, 5].isnan().all() and out[:, :5].isfinite().all()

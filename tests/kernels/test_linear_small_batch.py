@@ -3,18 +3,18 @@
 import pytest
 import torch
 
-from accel_rl.kernels.linear_small_batch import wide_layer
+from accel_rl.kernels.linear_small_batch import linear_small_batch
 from accel_rl.kernels.native import compiled
 
 pytestmark = pytest.mark.skipif(
-    compiled() is None or not compiled().has_first_layer(), reason="not compiled, or no AVX-512"
+    compiled() is None or not compiled().has_conv_u8(), reason="not compiled, or no AVX-512"
 )
 
 
 @pytest.mark.parametrize(("F", "G"), [(256, 1), (256, 6), (3456, 256), (3136, 512), (784, 31), (768, 13), (6912, 64)])
 def test_it_is_the_product_and_every_row_has_its_own_bits(F, G):
     x, weight, bias = torch.randn(64, F), torch.randn(G, F) / F**0.5, torch.randn(G)
-    whole = wide_layer(x, weight, bias)
+    whole = linear_small_batch(x, weight, bias)
     assert whole is not None
     want = x.double() @ weight.double().t() + bias.double()
     error = (whole - want).abs().max()
@@ -24,21 +24,21 @@ def test_it_is_the_product_and_every_row_has_its_own_bits(F, G):
         for n, count in ((1, 1), (3, 2), (4, 3), (13, 1), (32, 2), (47, 4), (63, 2)):
             torch.set_num_threads(count)
             out = torch.full((n, G), float("nan"))
-            assert wide_layer(x[:n], weight, bias, out) is out and torch.equal(out, whole[:n])
-            assert torch.equal(wide_layer(x[-n:], weight, bias), whole[-n:])
+            assert linear_small_batch(x[:n], weight, bias, out) is out and torch.equal(out, whole[:n])
+            assert torch.equal(linear_small_batch(x[-n:], weight, bias), whole[-n:])
     finally:
         torch.set_num_threads(threads)
 
 
 def test_what_it_does_not_take():
     x, weight, bias = torch.randn(8, 256), torch.randn(4, 256), torch.randn(4)
-    assert wide_layer(x, weight, bias) is not None
+    assert linear_small_batch(x, weight, bias) is not None
     for wrong in (torch.randn(65, 256), torch.randn(8, 512)[:, ::2], x.double(), x.bfloat16()):
-        assert wide_layer(wrong, weight, bias) is None
-    assert wide_layer(x[:, :240].contiguous(), weight[:, :240].contiguous(), bias) is None
-    assert wide_layer(torch.randn(8, 264), torch.randn(4, 264), bias) is None
-    assert wide_layer(x, torch.randn(256, 4).t(), bias) is None
-    assert wide_layer(x, weight, bias, torch.empty(4, 8).t()) is None
-    assert wide_layer(x, weight.requires_grad_(), bias) is None
+        assert linear_small_batch(wrong, weight, bias) is None
+    assert linear_small_batch(x[:, :240].contiguous(), weight[:, :240].contiguous(), bias) is None
+    assert linear_small_batch(torch.randn(8, 264), torch.randn(4, 264), bias) is None
+    assert linear_small_batch(x, torch.randn(256, 4).t(), bias) is None
+    assert linear_small_batch(x, weight, bias, torch.empty(4, 8).t()) is None
+    assert linear_small_batch(x, weight.requires_grad_(), bias) is None
     with torch.no_grad():
-        assert wide_layer(x, weight, bias) is not None
+        assert linear_small_batch(x, weight, bias) is not None

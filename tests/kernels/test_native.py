@@ -11,6 +11,7 @@ import torch
 
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.kernels import actions, elementwise, native, streaming_copy, sums
+from accel_rl.kernels.pictures import channels_last
 from accel_rl.replays.prioritized import Prioritized
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.returns import NStep
@@ -103,7 +104,7 @@ def test_pictures_in_channels_last_order(stack, size, dtype, threads):
         window = torch.randint(0, 256, (9, stack + 1, *size), dtype=torch.uint8)
         whole, shuffled = window[:, 1:].contiguous(), window[:, 1:].contiguous(memory_format=torch.channels_last)
         for pictures in (window[:, 1:], whole, shuffled, whole[::2], whole[:0]):
-            got, want = pictures.channels_last(pictures, dtype), pictures.to(dtype, memory_format=torch.channels_last)
+            got, want = channels_last(pictures, dtype), pictures.to(dtype, memory_format=torch.channels_last)
             assert torch.equal(got, want) and got.stride() == want.stride() and got.dtype == dtype
     finally:
         torch.set_num_threads(before)
@@ -153,7 +154,7 @@ def test_weighted_sums_and_their_squares(n, parts):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_it_compiles_for_a_cpu_that_is_no_x86():
     pybind11 = pytest.importorskip("pybind11")
-    source = Path(native.__file__).with_name("native.cpp")
+    source = Path(native.__file__).parent / "src" / "module.cpp"
     includes = [f"-I{sysconfig.get_path('include')}", f"-I{pybind11.get_include()}"]
     done = subprocess.run(
         ["g++", "-std=c++17", "-DACCEL_PLAIN", "-fsyntax-only", "-Wall", *includes, source],

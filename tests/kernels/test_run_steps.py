@@ -10,7 +10,7 @@ import torch
 
 from accel_rl.kernels.native import compiled
 from accel_rl.kernels.run_steps import gate, rounds
-from accel_rl.samplers.workers.event_fd import Bell
+from accel_rl.samplers.workers.event_fd import EventFd
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="not compiled")
 
@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(compiled() is None, reason="not compiled")
 class Worker:
     """Answers whatever it is asked, and notes the slots."""
 
-    def __init__(self, answers_to: Bell, most: int = 10_000):
+    def __init__(self, answers_to: EventFd, most: int = 10_000):
         self.cells = np.zeros((3, 8), np.int64)
-        self.bell, self._server, self._most, self.slots = Bell(), answers_to, most, list[int]()
+        self.bell, self._server, self._most, self.slots = EventFd(), answers_to, most, list[int]()
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
@@ -42,10 +42,10 @@ class Worker:
 
 
 def counting(steps: int):
-    """Calls that copy number t of a row of numbers to place t of another (keep both): what was made shows there."""
+    """CallGraph that copy number t of a row of numbers to place t of another (keep both): what was made shows there."""
     module, there = compiled(), torch.zeros(steps, dtype=torch.int64)
     numbers = torch.arange(1, steps + 1)
-    calls = module.Calls()
+    calls = module.CallGraph()
     calls.add("copy", [8, numbers.data_ptr(), there.data_ptr()])
     calls.settle([(x.data_ptr(), 8) for x in (there, numbers)])
     calls.move([(x.data_ptr(), 8) for x in (there, numbers)])
@@ -54,7 +54,7 @@ def counting(steps: int):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_step_is_acted_for_once_and_asked_for(workers):
-    bell, changes, (calls, there, numbers) = Bell(), np.zeros(1, np.int64), counting(50)
+    bell, changes, (calls, there, numbers) = EventFd(), np.zeros(1, np.int64), counting(50)
     team = [Worker(bell) for _ in range(workers)]
     wires = [w.wire for w in team]
     assert rounds(calls, gate(), wires, bell.read_fd, changes.ctypes.data, 0, 0, 20, 100) == 20
@@ -69,7 +69,7 @@ def test_every_step_is_acted_for_once_and_asked_for(workers):
 
 def test_a_change_ends_the_waiting_and_nobody_is_asked_after_it():
     """A worker that has died will not answer; who sees to it says so and rings."""
-    bell, changes, (calls, there, _) = Bell(), np.zeros(1, np.int64), counting(50)
+    bell, changes, (calls, there, _) = EventFd(), np.zeros(1, np.int64), counting(50)
     dying = Worker(bell, most=7)
 
     def bury():
@@ -85,7 +85,7 @@ def test_a_change_ends_the_waiting_and_nobody_is_asked_after_it():
 
 
 def test_who_takes_part_is_not_changed_while_somebody_is_asked():
-    bell, changes, (calls, *held) = Bell(), np.zeros(1, np.int64), counting(50)
+    bell, changes, (calls, *held) = EventFd(), np.zeros(1, np.int64), counting(50)
     worker, changing = Worker(bell), gate()
     ended = []
     with changing:

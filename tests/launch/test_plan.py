@@ -52,7 +52,7 @@ def test_table_2_is_one_sweep_of_runs_of_1_to_8_gpus(planned):
 def test_more_learners_than_gpus_share_all_of_them(planned):
     lines = planned("experiments.stooke:a3c", "--only", "game=pong", "seed=0")
     assert row(lines, "pong,ranks=32,seed=0")[2:] == ["8 GPUs, 32 cores", "8 GPUs, 40 cores, 32 ranks"]
-    only = ("--only", "game=pong", "ranks=4", "seed=0", "--override", "group.ranks=32")
+    only = ("--only", "game=pong", "ranks=4", "seed=0", "--override", "distributed.ranks=32")
     lines = planned("experiments.stooke:async_dqn", *only)
     assert row(lines, "pong,ranks=4,seed=0")[2:] == ["32 GPUs, 32 cores", "8 GPUs, 40 cores, 32 ranks"]
     assert "1 run asks for 32 GPUs and gets 8: its 32 ranks share 8 GPUs" in lines

@@ -53,8 +53,8 @@ def test_32_ranks_on_8_gpus_are_4_each_on_the_cores_of_their_gpu(monkeypatch):
     monkeypatch.setattr(hardware, "allowed_cores", lambda: sorted(NODE_OF_CORE))
     slot, by_gpu = plan(DGX1, None, 8)[0], [set(s.held) for s in plan(DGX1, None, 1)]
     base = default_config("a2c")
-    group = replace(base.group, ranks=32, update="async", gpus="0,1,2,3,4,5,6,7")
-    config = replace(base, group=group, sampler=replace(base.sampler, cores=slot.cores))
+    group = replace(base.distributed, ranks=32, update="async", gpus="0,1,2,3,4,5,6,7")
+    config = replace(base, distributed=group, sampler=replace(base.sampler, cores=slot.cores))
     ranks = [ranks_of.config_of(config, r) for r in range(32)]
     assert [r.device for r in ranks] == [f"cuda:{i // 4}" for i in range(32)]
     for i, rank in enumerate(ranks):

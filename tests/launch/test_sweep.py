@@ -191,7 +191,7 @@ def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch,
     config = grids.cartpole()
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
-    two = Run(replace(config, group=replace(config.group, ranks=2, gpus="0,1")), Needs(4, 4), Size(2))
+    two = Run(replace(config, distributed=replace(config.distributed, ranks=2, gpus="0,1")), Needs(4, 4), Size(2))
     one = Run(config, Needs(1, 1), Size(1))
     folder.create({"two": two, "one": one}, {"two": {}, "one": {}}, {"placing": {}, "slurm": False})
     needs = {n: needs_of_begun(c, folder.plan["sizes"][n]) for n, c in folder.left().items()}
@@ -262,10 +262,10 @@ def test_a_run_with_several_gpus_has_a_rank_on_each():
     assert on_gpus(config, 0) == on_gpus(config, 1) == config
     two = on_gpus(config, 2).group
     assert (two.ranks, two.gpus) == (2, "0,1")
-    four = replace(config, group=replace(config.group, ranks=4))
+    four = replace(config, distributed=replace(config.distributed, ranks=4))
     assert on_gpus(four, 2).group.gpus == "0,1" and on_gpus(four, 0).group.gpus == ""
     with pytest.raises(ConfigError, match="2 ranks cannot use 4 GPUs"):
-        on_gpus(replace(config, group=replace(config.group, ranks=2)), 4)
+        on_gpus(replace(config, distributed=replace(config.distributed, ranks=2)), 4)
     with pytest.raises(ConfigError, match="--envs 4"):
         on_gpus(config, 8)
 
@@ -274,7 +274,7 @@ def test_a_run_with_several_gpus_has_a_rank_on_each():
 def test_ranks_take_the_cores_of_their_slot(tmp_path):
     """Two ranks on the cores of one slot, killed once: the same result as without."""
     argv = ["tests.launch.grids:long", "--only", "envs=4", "seed=0", "--cores-per-run", len(hardware.allowed_cores())]
-    more = ["--override", "group.ranks=2", "env-steps=1200"]
+    more = ["--override", "distributed.ranks=2", "env-steps=1200"]
     assert run(*argv, *more, "--out", tmp_path / "whole").returncode == 0
     process = start(*argv, *more, "--out", tmp_path / "cut")
     victim = tmp_path / "cut" / NAMES[0]

@@ -82,7 +82,7 @@ def test_any_number_of_rows(n):
     torch.testing.assert_close(out, want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.skipif(compiled() is None or not compiled().has_first_layer(), reason="not compiled, or no AVX-512")
+@pytest.mark.skipif(compiled() is None or not compiled().has_conv_u8(), reason="not compiled, or no AVX-512")
 @pytest.mark.parametrize("network", ["a3c", "nature"])
 def test_an_observation_gives_the_same_bits_in_any_batch(network):
     """So groups of any size, and any number of workers and threads, play alike."""

@@ -32,7 +32,7 @@ def test_it_is_close_to_float32(kind, worth, obs, monkeypatch):
     monkeypatch.setattr(precision, "WORTH_CONVERTING", worth)
     model, found = made(kind), []
     for name in ("float32", "bfloat16"):
-        with precision.multiplying_in(name, torch.device("cpu")):
+        with precision.autocast_for(name, torch.device("cpu")):
             out = model(obs)
         out = torch.cat([x.reshape(len(obs), -1) for x in (out if isinstance(out, tuple) else (out,))], 1)
         assert out.dtype == torch.float32
@@ -47,7 +47,7 @@ def test_it_is_close_to_float32(kind, worth, obs, monkeypatch):
 
 def test_memory_stays_exact(obs):
     model = RecurrentActorCritic(SPEC, 8)
-    with precision.multiplying_in("bfloat16", torch.device("cpu")):
+    with precision.autocast_for("bfloat16", torch.device("cpu")):
         logits, value, after = model(obs, torch.zeros(10, 4, dtype=torch.bool), torch.zeros(4, 16))
     assert logits.dtype == value.dtype == after.dtype == torch.float32
 
@@ -59,6 +59,6 @@ def test_a_cpu_without_it_is_told_once(monkeypatch, tmp_path):
         cpuinfo = tmp_path / f"cpuinfo_{len(flags)}"
         cpuinfo.write_text(flags)
         monkeypatch.setattr(precision, "CPUINFO", cpuinfo)
-        precision.multiplying_in("bfloat16", torch.device("cpu"))
-        precision.multiplying_in("float32", torch.device("cpu"))
+        precision.autocast_for("bfloat16", torch.device("cpu"))
+        precision.autocast_for("float32", torch.device("cpu"))
         assert len(lines) == told

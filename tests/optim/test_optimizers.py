@@ -11,10 +11,10 @@ def model():
     return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
 
 
-def trajectories(rule, optimizer, steps=20):
+def trajectories(ours_of, theirs_of, steps=20):
     ours, theirs = model(), model()
-    flat, reference = FlatParameters(ours), optimizer(theirs.parameters())
-    update = rule(len(flat.data))
+    flat, reference = FlatParameters(ours), theirs_of(theirs.parameters())
+    update = ours_of(len(flat.data))
     for i in range(steps):
         x = torch.randn(16, 4, generator=torch.Generator().manual_seed(i))
         for net, zero in ((ours, flat.zero_grad), (theirs, reference.zero_grad)):
@@ -78,9 +78,9 @@ def test_a_slice_updates_like_the_whole(name):
     n, cut = 10 * ALIGNMENT + 7, 6 * ALIGNMENT
     grad = torch.randn(n, generator=torch.Generator().manual_seed(0))
     whole, parts = torch.zeros(n), torch.zeros(n)
-    rule, first, second = (RULES[name](k) for k in (n, cut, n - cut))
+    optimizer, first, second = (RULES[name](k) for k in (n, cut, n - cut))
     for _ in range(3):
-        rule.step(whole, grad, 0.1)
+        optimizer.step(whole, grad, 0.1)
         first.step(parts[:cut], grad[:cut], 0.1)
         second.step(parts[cut:], grad[cut:], 0.1)
     assert torch.equal(whole, parts)
@@ -118,9 +118,9 @@ def test_centered_rmsprop(outside):
         torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
         return
     g, data = [2.0, -1.0, 0.5], torch.zeros(1)
-    rule, square, mean, want = RMSProp(1, 0.95, 0.01, epsilon_inside=True, centered=True), 0.0, 0.0, 0.0
+    optimizer, square, mean, want = RMSProp(1, 0.95, 0.01, epsilon_inside=True, centered=True), 0.0, 0.0, 0.0
     for x in g:
-        rule.step(data, torch.tensor([x]), 0.1)
+        optimizer.step(data, torch.tensor([x]), 0.1)
         square, mean = 0.95 * square + 0.05 * x * x, 0.95 * mean + 0.05 * x
         want -= 0.1 * x / (square - mean**2 + 0.01) ** 0.5
     torch.testing.assert_close(data, torch.tensor([want]))
@@ -133,8 +133,8 @@ def test_rules_go_on_from_their_state():
         one.step(a, grad, 0.1)
         b.copy_(a)
         other.load_state_dict(one.state_dict())
-        for rule, data in ((one, a), (other, b)):
-            rule.step(data, -2 * grad, 0.1)
+        for optimizer, data in ((one, a), (other, b)):
+            optimizer.step(data, -2 * grad, 0.1)
         assert torch.equal(a, b), name
 
 
@@ -189,16 +189,16 @@ def test_the_norm_is_the_same_for_any_number_of_threads(n):
 def test_a_gradient_that_is_not_finite_never_enters_the_parameters(bad):
     net = model()
     flat = FlatParameters(net)
-    exchange = Local(flat, RMSProp(len(flat.data), 0.99, 1e-5, True), 0.5)
+    gradient_sync = Local(flat, RMSProp(len(flat.data), 0.99, 1e-5, True), 0.5)
     before = flat.data.clone()
     flat.grad.fill_(1.0)
     flat.grad[7] = bad
-    exchange.apply(1e-3, torch.tensor(1.0))
-    assert torch.equal(flat.data, before) and exchange.skipped == 1
+    gradient_sync.step(1e-3, torch.tensor(1.0))
+    assert torch.equal(flat.data, before) and gradient_sync.skipped == 1
     resumed = Local(flat, RMSProp(len(flat.data), 0.99, 1e-5, True), 0.5)
-    resumed.load_state_dict(exchange.state_dict())
+    resumed.load_state_dict(gradient_sync.state_dict())
     assert (resumed.skipped, resumed.skipped_in_a_row) == (1, 1)
-    assert exchange.rule.square.isfinite().all()
+    assert gradient_sync.optimizer.square.isfinite().all()
     flat.grad.fill_(1.0)
-    exchange.apply(1e-3, torch.tensor(1.0))
-    assert not torch.equal(flat.data, before) and exchange.skipped == 1
+    gradient_sync.step(1e-3, torch.tensor(1.0))
+    assert not torch.equal(flat.data, before) and gradient_sync.skipped == 1

@@ -72,7 +72,12 @@ def test_evaluated_runs_count_only_where_there_are_no_others(tmp_path):
 def test_other_runs_have_no_cell():
     settings = dict(flat(daley.speed_test(8, "both").to_dict()))
     assert daley_hours(settings) == 9.02
-    for other in ({"group.ranks": 2}, {"group.update": "async"}, {"env.id": "CartPole-v1"}, {"secondary.batch": 64}):
+    for other in (
+        {"distributed.ranks": 2},
+        {"distributed.update": "async"},
+        {"env.id": "CartPole-v1"},
+        {"secondary.batch": 64},
+    ):
         assert daley_hours(settings | other) is None
 
 

@@ -124,11 +124,11 @@ def test_secondary_learners_are_beside_their_sampler_learners(tmp_path):
 
 
 def test_norms_are_means_over_seeds(tmp_path):
-    for rule in ("adam", "rmsprop"):
+    for optimizer in ("adam", "rmsprop"):
         for seed in (0, 1):
-            config = replace(stooke.update_rules("qbert", rule, 64, 4.2e-4, seed), env_steps=4_000)
+            config = replace(stooke.optimizers("qbert", optimizer, 64, 4.2e-4, seed), env_steps=4_000)
             columns = {name: [1.0 + seed, 2, 3, 4] for name in norms.titles().values()}
-            write_run(tmp_path / f"{rule}{seed}", config, scores=SCORES, **columns)
+            write_run(tmp_path / f"{optimizer}{seed}", config, scores=SCORES, **columns)
     found = norms.panels(read_runs([tmp_path]))
     assert [p.title for p in found] == [f"qbert, {title}" for title in norms.titles()]
     assert list(found[1].lines) == ["Adam, 64, 0.00042", "RMSProp, 64, 0.00042"]
@@ -148,7 +148,7 @@ def test_a_table_that_was_swept_comes_first(tmp_path):
 @pytest.mark.parametrize("experiment", ["figure_3", "figure_5", "figure_6", "figure_9", "table_1"])
 def test_runs_without_anything_to_show_are_reported(tmp_path, experiment):
     """Runs that have no row yet, or rows without a score."""
-    make = {"figure_6": stooke.secondary_learner, "figure_9": stooke.update_rules}.get(experiment, stooke.a2c_scaling)
+    make = {"figure_6": stooke.secondary_learner, "figure_9": stooke.optimizers}.get(experiment, stooke.a2c_scaling)
     write_sweep(tmp_path / "S", f"experiments.stooke:{experiment}")
     (write_run(tmp_path / "S" / "a", make()) / "metrics.csv").unlink()
     sampling = {"algorithm": "experiments.sampling:SamplingOnly"} if experiment == "table_1" else None

@@ -35,25 +35,25 @@ def test_every_run_of_the_experiments_has_the_hours_that_its_cell_prints():
 @pytest.mark.parametrize(
     ("settings", "hours"),
     [
-        ({"algorithm": "a2c", "group.ranks": 8}, 0.59),
-        ({"algorithm": "a2c", "group.gpus": "0,1"}, 2.2),
-        ({"algorithm": "a2c", "group.ranks": 8, "group.update": "async"}, 0.65),
-        ({"algorithm": "a2c", "group.update": "async"}, None),  # the paper's table has a dash
-        ({"algorithm": "a2c", "group.ranks": 16}, None),
+        ({"algorithm": "a2c", "distributed.ranks": 8}, 0.59),
+        ({"algorithm": "a2c", "distributed.gpus": "0,1"}, 2.2),
+        ({"algorithm": "a2c", "distributed.ranks": 8, "distributed.update": "async"}, 0.65),
+        ({"algorithm": "a2c", "distributed.update": "async"}, None),  # the paper's table has a dash
+        ({"algorithm": "a2c", "distributed.ranks": 16}, None),
         ({"algorithm": "a2c", "env.id": "CartPole-v1"}, None),
         ({"algorithm": "a2c", "env.game": "pong", "env.id": ""}, 3.8),
         ({"algorithm": "a2c", "sampler.envs": 16}, 3.8),
         ({"algorithm": "a2c", "sampler.envs": 256}, None),
-        ({"algorithm": "a2c", "sampler.envs": 128, "group.ranks": 8}, 0.59),
-        ({"algorithm": "a2c", "sampler.envs": 16, "group.ranks": 8}, None),
-        ({"algorithm": "a2c", "sampler.envs": 16, "group.ranks": 8, "group.update": "async"}, 0.65),
-        ({"algorithm": "ppo", "sampler.envs": 8, "group.ranks": 4, "group.update": "async"}, 1.5),
+        ({"algorithm": "a2c", "sampler.envs": 128, "distributed.ranks": 8}, 0.59),
+        ({"algorithm": "a2c", "sampler.envs": 16, "distributed.ranks": 8}, None),
+        ({"algorithm": "a2c", "sampler.envs": 16, "distributed.ranks": 8, "distributed.update": "async"}, 0.65),
+        ({"algorithm": "ppo", "sampler.envs": 8, "distributed.ranks": 4, "distributed.update": "async"}, 1.5),
         ({"algorithm": "ppo", "sampler.envs": 16}, None),
-        ({"algorithm": "dqn", "algo.batch_size": 512, "group.ranks": 4}, 3.1),
-        ({"algorithm": "dqn", "algo.batch_size": 512, "group.ranks": 4, "group.update": "async"}, 3.9),
-        ({"algorithm": "dqn", "algo.batch_size": 512, "group.ranks": 2, "group.update": "async"}, None),
-        ({"algorithm": "c51", "algo.batch_size": 2_048, "group.ranks": 4, "group.update": "async"}, None),
-        ({"algorithm": "c51", "algo.batch_size": 2_048, "group.ranks": 8}, 1.8),
+        ({"algorithm": "dqn", "algo.batch_size": 512, "distributed.ranks": 4}, 3.1),
+        ({"algorithm": "dqn", "algo.batch_size": 512, "distributed.ranks": 4, "distributed.update": "async"}, 3.9),
+        ({"algorithm": "dqn", "algo.batch_size": 512, "distributed.ranks": 2, "distributed.update": "async"}, None),
+        ({"algorithm": "c51", "algo.batch_size": 2_048, "distributed.ranks": 4, "distributed.update": "async"}, None),
+        ({"algorithm": "c51", "algo.batch_size": 2_048, "distributed.ranks": 8}, 1.8),
         ({"algorithm": "dqn", "algo.batch_size": 512, "secondary.batch": 64}, None),
     ],
 )
@@ -93,7 +93,7 @@ def test_table_1_is_of_runs_that_sample_without_learning(tmp_path):
             base,
             env=replace(base.env, game="breakout"),
             sampler=replace(base.sampler, envs=envs),
-            group=replace(base.group, ranks=2, update=update),
+            distributed=replace(base.distributed, ranks=2, update=update),
         )
         name = {"algorithm": "experiments.sampling:SamplingOnly"}
         rates = (100.0, 2_000.0, 3_000.0, 9_000.0)

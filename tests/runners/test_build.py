@@ -20,7 +20,7 @@ from accel_rl.system import hardware
         (4, SamplerConfig(envs=64, groups=4), "emulator", "lockstep", (4, True, 4)),
         (4, SamplerConfig(envs=64, groups=1), "emulator", "lockstep", (1, False, 4)),
         (4, SamplerConfig(envs=66, groups=3, workers=2), "emulator", "lockstep", (3, False, 2)),
-        (4, SamplerConfig(envs=64, unsynchronized=True), "emulator", "lockstep", (4, True, 4)),
+        (4, SamplerConfig(envs=64, inference_per_worker=True), "emulator", "lockstep", (4, True, 4)),
         (4, SamplerConfig(envs=64), "ale", "lockstep", (2, True, 4)),
         (4, SamplerConfig(envs=64), "emulator", "concurrent", (1, False, 2)),
     ],

@@ -120,8 +120,9 @@ def test_the_shorter_time_limit_counts():
     config = default_config("a2c")
     config = replace(config, env=replace(config.env, game="pong"))
     own = config.env.rules().for_evaluation().max_episode_steps
-    for max_path in (own - 1, own + 1):
+    for max_episode_steps in (own - 1, own + 1):
         spec = make_spec(
-            evaluation_env(replace(config, evaluation=EvaluationConfig(max_path=max_path))), training=False
+            evaluation_env(replace(config, evaluation=EvaluationConfig(max_episode_steps=max_episode_steps))),
+            training=False,
         )
-        assert spec.protocol["max_episode_steps"] == min(own, max_path)
+        assert spec.protocol["max_episode_steps"] == min(own, max_episode_steps)

@@ -27,7 +27,7 @@ class Counts:
     def __init__(self):
         self.refreshed, self.acts, self.pulled_at = 0, 0, []
 
-    def pull(self):
+    def pull_now(self):
         self.refreshed += 1
         self.pulled_at.append(self.acts)
         return True
@@ -77,11 +77,11 @@ def test_no_pull_while_another_thread_acts():
 
 def test_no_act_begins_during_a_pull():
     class Slow(Counts):
-        def pull(self):
+        def pull_now(self):
             pulling.set()
             time.sleep(0.1)
             order.append("pulled")
-            return super().pull()
+            return super().pull_now()
 
     pulling, order = threading.Event(), []
     agent = PullingAgent(object(), Slow(), steps=1)
@@ -98,15 +98,15 @@ def test_no_act_begins_during_a_pull():
 class Interrupted(PullingAgent):
     """Another rank pushes when this rank has acted `at` times."""
 
-    def __init__(self, agent, exchange, steps, other, at):
-        super().__init__(agent, exchange, steps)
+    def __init__(self, agent, gradient_sync, steps, other, at):
+        super().__init__(agent, gradient_sync, steps)
         self.other, self.at, self.acts = other, at, 0
 
     def refresh(self, b):
         if self.acts == self.at:
             g = torch.Generator().manual_seed(1)
             self.other.flat.grad.copy_(torch.randn(len(self.other.flat.grad), generator=g))
-            self.other.apply(1e-2, torch.zeros(()))
+            self.other.step(1e-2, torch.zeros(()))
         self.acts += 1
         return super().refresh(b)
 
@@ -119,9 +119,11 @@ def ranks():
     for rank in range(2):
         torch.manual_seed(0)
         algo = A2C(A2CConfig(), spec, T=T, B=B)
-        exchange = LockedChunks(FlatParameters(algo.agent.model), lambda n: Adam(n), None, 3, rank)
-        exchange.connect(Central(exchange.parts, exchange.states(), fd, create=not rank), publish=not rank)
-        found.append((algo, exchange))
+        gradient_sync = LockedChunks(FlatParameters(algo.agent.model), lambda n: Adam(n), None, 3, rank)
+        gradient_sync.connect(
+            Central(gradient_sync.parts, gradient_sync.states(), fd, create=not rank), publish=not rank
+        )
+        found.append((algo, gradient_sync))
     sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1, keep=True)
     yield *found[0], found[1][1], sampler
     sampler.close()
@@ -149,26 +151,26 @@ def plain_gradient(algo, flat, rollout):
 
 @pytest.mark.parametrize("at", [None, 2 * 3], ids=["alone", "push in mid-rollout"])
 def test_the_gradient_is_that_of_a_plain_computation(ranks, at):
-    algo, exchange, other, sampler = ranks
-    agent = Interrupted(algo.agent, exchange, 4, other, at)
+    algo, gradient_sync, other, sampler = ranks
+    agent = Interrupted(algo.agent, gradient_sync, 4, other, at)
     agent.begin()
     rollout = sampler.collect(agent)
     assert not rollout.ended.any() and agent.acts == 2 * T
     before, changed = algo.agent.value(rollout.observations(0)), at is not None
     assert torch.allclose(before, rollout.recorded["value"][0], atol=1e-4) != changed
     assert torch.allclose(algo.agent.value(rollout.observations(T - 1)), rollout.recorded["value"][-1], atol=1e-4)
-    expected = plain_gradient(algo, exchange.flat, rollout)
+    expected = plain_gradient(algo, gradient_sync.flat, rollout)
     algo.ingest(rollout)
     (batch,) = algo.batches()
-    exchange.backward(algo.loss(batch).total)
-    error = (exchange.flat.grad - expected).norm() / expected.norm()
+    gradient_sync.backward(algo.loss(batch).total)
+    error = (gradient_sync.flat.grad - expected).norm() / expected.norm()
     assert expected.norm() > 0 and error < 1e-6
 
 
 def test_outputs_are_kept_where_no_push_came(ranks):
     """A pull that finds nothing new leaves the fast way open."""
-    algo, exchange, _, sampler = ranks
-    agent = PullingAgent(algo.agent, exchange, 2)
+    algo, gradient_sync, _, sampler = ranks
+    agent = PullingAgent(algo.agent, gradient_sync, 2)
     for _ in range(2):
         agent.begin()
         rollout = sampler.collect(agent)
@@ -176,5 +178,5 @@ def test_outputs_are_kept_where_no_push_came(ranks):
     (batch,) = algo.batches()
     for out in rollout.kept._outputs.values():
         out.fill_(float("nan"))
-    exchange.backward(algo.loss(batch).total)
-    assert not exchange.flat.grad.isfinite().all()
+    gradient_sync.backward(algo.loss(batch).total)
+    assert not gradient_sync.flat.grad.isfinite().all()

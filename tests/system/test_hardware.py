@@ -161,7 +161,7 @@ def test_more_workers_than_cores_share_them_and_warn_once(machine):
 def in_process(code: str, *before: str) -> list:
     """What `code` prints as JSON lines, run by a fresh interpreter behind the command `before`."""
     done = subprocess.run(
-        [*before, sys.executable, "-c", "import json, os, sys\nfrom accel_rl import hardware\n" + code],
+        [*before, sys.executable, "-c", "import json, os, sys\nfrom accel_rl.system import hardware\n" + code],
         cwd=ROOT,
         capture_output=True,
         text=True,

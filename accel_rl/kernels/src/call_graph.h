@@ -1,4 +1,4 @@
-// Calls of this module's functions, written down once and made again in one piece: a network that acts does the same at every
+// CallGraph of this module's functions, written down once and made again in one piece: a network that acts does the same at every
 // step, and what Python does between its layers takes a third as long as they do, and keeps other threads from theirs.
 #pragma once
 #include <pybind11/pybind11.h>
@@ -49,7 +49,7 @@ Callable callable(void (*)(A...)) {
             addresses};
 }
 
-// F under that name, for Python and for `Calls`; it runs without the GIL.
+// F under that name, for Python and for `CallGraph`; it runs without the GIL.
 template <auto F>
 void define(pybind11::module_& m, const char* name) {
     m.def(name, F, pybind11::call_guard<pybind11::gil_scoped_release>());
@@ -57,7 +57,7 @@ void define(pybind11::module_& m, const char* name) {
 }
 
 // Some of the addresses lie in regions of memory that are another's at another turn: region r begins at begin + turn * step.
-class Calls {
+class CallGraph {
 public:
     struct Region {
         address begin;

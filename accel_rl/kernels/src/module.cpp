@@ -1,5 +1,5 @@
-// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (first_layer.h,
-// float_batch.h) and bfloat16 (tile_batch.h), wide layers of few rows (wide_layer.h), copies past the cache (stream.h), sums
+// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (conv_u8.h,
+// float_batch.h) and bfloat16 (tile_batch.h), wide layers of few rows (linear_small_batch.h), copies past the cache (stream.h), sums
 // (sum.h), actions (choose.h), several of them in one call (calls.h), and that for step after step (rounds.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -55,26 +55,26 @@ PYBIND11_MODULE(_native, m) {
     define<&accel::relu>(m, "relu");
     define<&gather_stacks>(m, "gather_stacks");
     define<&channels_last>(m, "channels_last");
-    m.def("has_first_layer", &accel::has_first_layer);
+    m.def("has_conv_u8", &accel::has_conv_u8);
 #if ACCEL_X86
-    define<&first_layer>(m, "first_layer");
-    define<&first_layer_of_frames>(m, "first_layer_of_frames");
-    define<&first_layer_back>(m, "first_layer_back");
-    define<&float_layer>(m, "float_layer");
-    define<&wide_layer>(m, "wide_layer");
-    define<&float_layer_back>(m, "float_layer_back");
+    define<&conv_u8>(m, "conv_u8");
+    define<&conv_u8_frames>(m, "conv_u8_frames");
+    define<&conv_u8_back>(m, "conv_u8_back");
+    define<&conv_f32_winograd>(m, "conv_f32_winograd");
+    define<&linear_small_batch>(m, "linear_small_batch");
+    define<&conv_f32_back>(m, "conv_f32_back");
 #endif
     m.def("has_tiles", &accel::has_tiles);
-    define<&tile_layer>(m, "tile_layer");
-    define<&tile_layer_back>(m, "tile_layer_back");
+    define<&conv_bf16_amx>(m, "conv_bf16_amx");
+    define<&conv_bf16_back>(m, "conv_bf16_back");
     m.def("stream", &stream_to);
-    py::class_<Calls>(m, "Calls")
+    py::class_<CallGraph>(m, "CallGraph")
         .def(py::init<>())
-        .def("add", &Calls::add)
-        .def("settle", &Calls::settle)
-        .def("move", &Calls::move)
-        .def("run", &Calls::run, py::call_guard<py::gil_scoped_release>())
-        .def("__len__", &Calls::size);
+        .def("add", &CallGraph::add)
+        .def("settle", &CallGraph::settle)
+        .def("move", &CallGraph::move)
+        .def("run", &CallGraph::run, py::call_guard<py::gil_scoped_release>())
+        .def("__len__", &CallGraph::size);
     py::class_<Gate>(m, "Gate")
         .def(py::init<>())
         .def("__enter__", &Gate::lock, py::call_guard<py::gil_scoped_release>())

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from accel_rl.config.settings import TrainConfig
 from accel_rl.runners.ranks.rank_process import Rank, finish, launch, raise_for
-from accel_rl.runners.ranks.shared_counters import Board
+from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.runners.trainer import Result
@@ -15,12 +15,12 @@ from accel_rl.system.errors import RunError
 MAX_FAILED_STARTS = 3
 
 
-class FreeRanks:
+class AsyncLauncher:
     """All ranks of an asynchronous run, and the memory that they share."""
 
     def __init__(self, config: TrainConfig, run: RunFolder, env_steps: int | None):
         self._config, self._run = config, run
-        self._board = Board.create(config.group.size, config.log.window)
+        self._board = SharedCounters.create(config.distributed.size, config.log.window)
         self._central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
         self._setup = {
             "run": str(run.path.absolute()),
@@ -30,14 +30,14 @@ class FreeRanks:
             "central": self._central,
         }
         self._ranks: list[Rank] = []
-        self._began = [0] * config.group.size  # a rank's env steps when its process was started
-        self._failed = [0] * config.group.size  # starts in a row that led to nothing
+        self._began = [0] * config.distributed.size  # a rank's env steps when its process was started
+        self._failed = [0] * config.distributed.size  # starts in a row that led to nothing
 
     def train(self) -> Result:
         """RunError, ConfigError: of a rank that ended otherwise than by a signal, or that cannot be started."""
         try:
             with StopRequest() as stop:
-                for r in range(self._config.group.size):
+                for r in range(self._config.distributed.size):
                     self._ranks.append(self._launch(r))
                 return finish(self._ranks, stop, lambda rank: self._replace(rank, stop))
         finally:

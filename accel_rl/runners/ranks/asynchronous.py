@@ -13,25 +13,25 @@ from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.settings import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.central import Central
-from accel_rl.distributed.communicator import Alone
-from accel_rl.distributed.gradient_sync import Exchange
+from accel_rl.distributed.communicator import SingleProcess
+from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.distributed.process_watch import Watch
-from accel_rl.distributed.settings import GroupConfig
+from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.pulling_agent import PullingAgent
-from accel_rl.runners.ranks.shared_counters import Board
+from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
 START_S = 600.0  # until rank 0 has read a checkpoint with a large replay
 
 
-class Clock(Alone):
+class Clock(SingleProcess):
     """A learner by itself, whose schedules follow the env steps of all ranks."""
 
-    def __init__(self, board: Board, rank: int):
+    def __init__(self, board: SharedCounters, rank: int):
         self._board, self._rank = board, rank
         self._own = self._shown = 0
 
@@ -46,14 +46,14 @@ class Clock(Alone):
         return passed, env_steps
 
 
-class Asynchronous:
+class AsyncContext:
     """One of several ranks that share a board and central parameters."""
 
     def __init__(
         self,
         rank: int,
-        config: GroupConfig,
-        board: Board,
+        config: DistributedConfig,
+        board: SharedCounters,
         central_fd: int,
         env_steps: int | None,
         watch: Watch | None = None,
@@ -65,22 +65,22 @@ class Asynchronous:
         self._watch, self._until, self.lost = watch, until, list[int]()
         self._board, self._fd, self._from = board, central_fd, env_steps
         self._totals = board.totals()
-        self.peers = Clock(board, rank)
+        self.communicator = Clock(board, rank)
         self._pulls: PullingAgent | None = None
 
     @classmethod
-    def join(cls, setup: dict[str, Any], config: TrainConfig) -> "Asynchronous":
-        board = Board.attach(config.group.size, config.log.window, setup["board"])
-        return cls(setup["rank"], config.group, board, setup["central"], setup["env_steps"])
+    def join(cls, setup: dict[str, Any], config: TrainConfig) -> "AsyncContext":
+        board = SharedCounters.attach(config.distributed.size, config.log.window, setup["board"])
+        return cls(setup["rank"], config.distributed, board, setup["central"], setup["env_steps"])
 
     @classmethod
-    def meet(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "Asynchronous":
+    def meet(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "AsyncContext":
         """Where nobody has handed out the shared memory: rank 0 makes it, says in `store` where it is, and goes on when
         all have it. It has no name, so that nothing of it is left, whoever dies; where a rank does, the others see it.
         RunError; ConfigError where not all ranks are one machine's."""
-        g, files = config.group, ("board", "central")
+        g, files = config.distributed, ("board", "central")
         if rank == 0:
-            board = Board.create(g.size, config.log.window)
+            board = SharedCounters.create(g.size, config.log.window)
             central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
             for name, fd in zip(files, (board.fd, central), strict=True):
                 store.set(name, address(fd))
@@ -90,15 +90,15 @@ class Asynchronous:
             except RunError as e:
                 store.set(f"joined/{rank}", f"0 {e}")
                 raise cls._apart(rank, str(e)) from e
-            board, central = Board.attach(g.size, config.log.window, fds[0]), fds[1]
+            board, central = SharedCounters.attach(g.size, config.log.window, fds[0]), fds[1]
         store.set(f"joined/{rank}", str(os.getpid()))
         pids = {}
         for r in range(g.size):
             try:
-                store.wait([f"joined/{r}"], timedelta(seconds=g.answer_s))
+                store.wait([f"joined/{r}"], timedelta(seconds=g.timeout_s))
             except RuntimeError as e:
                 why = " ".join(str(e).split())[:200]
-                raise RunError(f"rank {r} has not come within {g.answer_s:g} s: {why}") from e
+                raise RunError(f"rank {r} has not come within {g.timeout_s:g} s: {why}") from e
             pid, _, why = store.get(f"joined/{r}").decode().partition(" ")
             if why:
                 raise cls._apart(r, why)
@@ -120,15 +120,15 @@ class Asynchronous:
             return None if self._from is None else load(checkpoints.path(self._from))
         return load(checkpoints.path(steps[-1])) if steps else None
 
-    def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         c = self._config
         if c.local_updates > 1:
-            return MultiStepAdam(flat, algo.build_rule, algo.max_grad_norm, c.chunks, self.rank, c.local_updates)
-        return LockedChunks(flat, algo.build_rule, algo.max_grad_norm, c.chunks, self.rank)
+            return MultiStepAdam(flat, algo.build_optimizer, algo.max_grad_norm, c.chunks, self.rank, c.local_updates)
+        return LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, c.chunks, self.rank)
 
-    def opened(self, exchange: Exchange, env_steps: int) -> None:
+    def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """Rank 0 makes its parameters the central ones, the first time; all others take what is there. RunError."""
-        assert isinstance(exchange, LockedChunks)
+        assert isinstance(gradient_sync, LockedChunks)
         first = self.rank == 0 and not self._board.begun
         deadline = time.monotonic() + START_S
         while not (first or self._board.begun):
@@ -137,16 +137,18 @@ class Asynchronous:
             if self._watch and 0 in self._watch.gone():
                 raise RunError(f"rank {self.rank}: rank 0 is gone, and had not begun")
             time.sleep(0.01)
-        exchange.connect(Central(exchange.parts, exchange.states(), self._fd, create=first), publish=first)
-        exchange.lead = self._config.lead if not env_steps else 0
+        gradient_sync.connect(
+            Central(gradient_sync.parts, gradient_sync.states(), self._fd, create=first), publish=first
+        )
+        gradient_sync.warmup_updates = self._config.warmup_updates if not env_steps else 0
         if first:
             self._board.begin(env_steps)
-        self.peers.begin(env_steps)
+        self.communicator.begin(env_steps)
 
-    def agent(self, agent: Any, exchange: Exchange) -> Any:
-        assert isinstance(exchange, LockedChunks)
+    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
+        assert isinstance(gradient_sync, LockedChunks)
         if self._pulls is None or self._pulls.agent is not agent:
-            self._pulls = PullingAgent(agent, exchange, self._config.pull_steps)
+            self._pulls = PullingAgent(agent, gradient_sync, self._config.pull_steps)
         self._pulls.begin()
         return self._pulls
 

@@ -5,27 +5,27 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from accel_rl.algos.base import Algorithm
-from accel_rl.distributed.communicator import ALONE, Peers
-from accel_rl.distributed.gradient_sync import Exchange, Local
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
+from accel_rl.distributed.gradient_sync import GradientSync, Local
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.samplers.episodes import EpisodeTracker
 
 
-class Membership(Protocol):
-    """`Single`, `Synchronous` or `Asynchronous`. Rank 0 leads: it reports, evaluates and owns the run folder."""
+class RankContext(Protocol):
+    """`SingleRank`, `SyncContext` or `AsyncContext`. Rank 0 leads: it reports, evaluates and owns the run folder."""
 
     rank: int
     size: int
 
     @property
-    def peers(self) -> Peers: ...
+    def communicator(self) -> Communicator: ...
 
-    def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange: ...
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync: ...
 
-    def agent(self, agent: Any, exchange: Exchange) -> Any:
+    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         """What samples."""
 
-    def opened(self, exchange: Exchange, env_steps: int) -> None:
+    def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """The parts are built and a state, if there was one, is loaded; returns when sampling may begin."""
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
@@ -49,19 +49,19 @@ class Membership(Protocol):
         """Around the writing of this rank's part of a checkpoint, the leader's last."""
 
 
-class Single:
+class SingleRank:
     """One rank."""
 
     rank, size = 0, 1
-    peers: Peers = ALONE
+    communicator: Communicator = SINGLE_PROCESS
 
-    def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
-        return Local(flat, algo.build_rule(len(flat.data)), algo.max_grad_norm)
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
+        return Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
 
-    def agent(self, agent: Any, exchange: Exchange) -> Any:
+    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent
 
-    def opened(self, exchange: Exchange, env_steps: int) -> None:
+    def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         pass
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
@@ -84,4 +84,4 @@ class Single:
         yield
 
 
-SINGLE = Single()
+SINGLE_RANK = SingleRank()

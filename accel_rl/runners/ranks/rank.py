@@ -27,10 +27,10 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     config, rank = TrainConfig.from_dict(setup["config"]), setup["rank"]
     config = ranks.config_of(config, rank)
     folder = ranks.folder_of(RunFolder(Path(setup["run"])), rank)
-    if config.group.update == "async":
-        from accel_rl.runners.ranks.asynchronous import Asynchronous
+    if config.distributed.update == "async":
+        from accel_rl.runners.ranks.asynchronous import AsyncContext
 
-        free = Asynchronous.join(setup, config)
+        free = AsyncContext.join(setup, config)
         state = free.state(Checkpoints(folder.path / "checkpoints"))
         return told(Trainer(config, folder, state, free).run())
     state = None

@@ -25,7 +25,7 @@ class Totals(NamedTuple):
     updates: int
 
 
-class Board:
+class SharedCounters:
     """Of `ranks` ranks, with their last `window` episodes."""
 
     def __init__(self, memory: SharedArrays):
@@ -43,11 +43,11 @@ class Board:
         }
 
     @classmethod
-    def create(cls, ranks: int, window: int) -> "Board":
+    def create(cls, ranks: int, window: int) -> "SharedCounters":
         return cls(SharedArrays.create(cls.layout(ranks, window)))
 
     @classmethod
-    def attach(cls, ranks: int, window: int, fd: int) -> "Board":
+    def attach(cls, ranks: int, window: int, fd: int) -> "SharedCounters":
         return cls(SharedArrays.attach(cls.layout(ranks, window), fd))
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.settings import TrainConfig
-from accel_rl.runners.ranks.async_launcher import FreeRanks
+from accel_rl.runners.ranks.async_launcher import AsyncLauncher
 from accel_rl.runners.ranks.rank_process import LOOK_S, Rank, RankLost, finish, launch, raise_for
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
@@ -22,7 +22,7 @@ SETTLE_S = 0.5  # who notices that another rank died may end before the dead one
 def config_of(config: TrainConfig, rank: int, local_rank: int | None = None, local_ranks: int = 0) -> TrainConfig:
     """What one rank runs: its environments, its device, its share of the cores (of those of its machine), its part of
     the replay."""
-    g = config.group
+    g = config.distributed
     if not g.several:
         return replace(config, device=g.device(0, 1, config.device))
     local, size = rank if local_rank is None else local_rank, local_ranks or g.size
@@ -41,7 +41,7 @@ def config_of(config: TrainConfig, rank: int, local_rank: int | None = None, loc
 
 def configs(config: TrainConfig) -> Iterator[TrainConfig]:
     """Of every rank."""
-    return (config_of(config, r) for r in range(config.group.size))
+    return (config_of(config, r) for r in range(config.distributed.size))
 
 
 def folder_of(run: RunFolder, rank: int) -> RunFolder:
@@ -55,39 +55,39 @@ def folder_of(run: RunFolder, rank: int) -> RunFolder:
 
 def train(config: TrainConfig, run: RunFolder, env_steps: int | None) -> Result:
     """The run from its checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
-    if config.group.update == "async":
-        return FreeRanks(config, run, env_steps).train()
+    if config.distributed.update == "async":
+        return AsyncLauncher(config, run, env_steps).train()
     restarts = 0
     while True:
-        with InStep(config, run, env_steps) as group:
+        with SyncLauncher(config, run, env_steps) as group:
             try:
                 return group.train()
             except RankLost as lost:
-                if restarts >= config.group.max_restarts:
+                if restarts >= config.distributed.max_restarts:
                     raise RunError(str(lost)) from lost
                 line = str(lost)
         restarts += 1
         steps = Checkpoints(run.path / "checkpoints").steps()
         env_steps = steps[-1] if steps else None
-        line += f"; restart {restarts} of {config.group.max_restarts} from {env_steps or 0:,} env steps"
+        line += f"; restart {restarts} of {config.distributed.max_restarts} from {env_steps or 0:,} env steps"
         run.event(line)
         print(line, file=sys.stderr, flush=True)
 
 
-class InStep:
+class SyncLauncher:
     """Ranks that cannot go on without each other: they meet through a file without a name, and where one is lost all
     end."""
 
     def __init__(self, config: TrainConfig, run: RunFolder, env_steps: int | None):
         self.config, self.run = config, run
-        self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps, "size": config.group.size}
+        self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps, "size": config.distributed.size}
         self._ranks: list[Rank] = []
 
-    def __enter__(self) -> "InStep":
+    def __enter__(self) -> "SyncLauncher":
         fds = tuple(os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC) for name in ("store", "gradients"))
         try:
             setup = {**self._setup, "config": asdict(self.config), "store": fds[0], "gradients": fds[1]}
-            self._ranks = [launch(r, setup, fds) for r in range(self.config.group.size)]
+            self._ranks = [launch(r, setup, fds) for r in range(self.config.distributed.size)]
         finally:
             for fd in fds:
                 os.close(fd)

@@ -11,7 +11,7 @@ from accel_rl.algos.base import Algorithm
 from accel_rl.config.settings import TrainConfig
 from accel_rl.distributed.all_reduce import AllReduce
 from accel_rl.distributed.collective import Collective
-from accel_rl.distributed.gradient_sync import Exchange
+from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedReduce
 from accel_rl.optim.flat import FlatParameters
@@ -25,39 +25,39 @@ SAVE_S = 1800.0  # a checkpoint with a large replay on a slow disk
 LOOK_S = 1.0
 
 
-class Synchronous:
+class SyncContext:
     """One of the ranks of torch's default process group. store: what the group has met through, for waits that last
     longer than a collective may. shared: a file for gradients, where all ranks are this machine's."""
 
-    def __init__(self, store: Any, answer_s: float, hash_interval: int, shared: int | None = None):
-        self.peers = Collective(store)
-        self.rank, self.size = self.peers.rank, self.peers.size
-        self._store, self._answer_s, self._hash_interval, self.shared = store, answer_s, hash_interval, shared
+    def __init__(self, store: Any, timeout_s: float, hash_interval: int, shared: int | None = None):
+        self.communicator = Collective(store)
+        self.rank, self.size = self.communicator.rank, self.communicator.size
+        self._store, self._timeout_s, self._hash_interval, self.shared = store, timeout_s, hash_interval, shared
         self._turns = 0  # waits so far: the same on every rank
         self._beaten = 0.0
 
-    def exchange(self, flat: FlatParameters, algo: Algorithm) -> Exchange:
-        rule, norm, interval = algo.build_rule(len(flat.data)), algo.max_grad_norm, self._hash_interval
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
+        optimizer, norm, interval = algo.build_optimizer(len(flat.data)), algo.max_grad_norm, self._hash_interval
         if self.shared is not None and flat.data.device.type == "cpu":
-            return SharedReduce(flat, rule, norm, self.peers, interval, self.shared, self._answer_s)
-        return AllReduce(flat, rule, norm, self.peers, interval)
+            return SharedReduce(flat, optimizer, norm, self.communicator, interval, self.shared, self._timeout_s)
+        return AllReduce(flat, optimizer, norm, self.communicator, interval)
 
-    def agent(self, agent: Any, exchange: Exchange) -> Any:
+    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent
 
-    def opened(self, exchange: Exchange, env_steps: int) -> None:
+    def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """RunError where ranks do not begin alike."""
-        assert isinstance(exchange, AllReduce)
-        exchange.check()
-        steps = self.peers.gather(env_steps)
+        assert isinstance(gradient_sync, AllReduce)
+        gradient_sync.check()
+        steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        return env_steps + self.peers.count(taken)[0]
+        return env_steps + self.communicator.count(taken)[0]
 
     def stops(self, asked: bool) -> bool:
-        return bool(self.peers.max_(torch.tensor(int(asked))))
+        return bool(self.communicator.all_reduce_max(torch.tensor(int(asked))))
 
     def agreed(self, done: bool) -> bool:
         self._turns += 1
@@ -65,7 +65,7 @@ class Synchronous:
         if self.rank == 0:
             self._store.set(key, str(int(done)))
             return done
-        return bool(int(self._await(key, "rank 0", self._answer_s, self._beats)))
+        return bool(int(self._await(key, "rank 0", self._timeout_s, self._beats)))
 
     def beat(self) -> None:
         now = time.monotonic()
@@ -78,7 +78,7 @@ class Synchronous:
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
         n = share(episodes.recent.maxlen or 0, self.size)
-        found = self.peers.gather((list(episodes.recent)[-n:], episodes.count))
+        found = self.communicator.gather((list(episodes.recent)[-n:], episodes.count))
         return [e for recent, _ in found for e in recent], sum(n for _, n in found), updates
 
     @contextmanager
@@ -118,10 +118,10 @@ class Synchronous:
 @contextmanager
 def met(
     config: TrainConfig, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
-) -> Iterator[Synchronous]:
+) -> Iterator[SyncContext]:
     """This rank among the others, all of whom have come. RunError."""
-    g = config.group
+    g = config.distributed
     device = resolve_device(config.device)
     name = backend(device, len(set(g.gpu_list)) or hardware.gpu_count(), local_ranks)
-    with process_group(store, rank, size, name, device, g.answer_s):
-        yield Synchronous(store, g.answer_s, g.hash_interval, shared)
+    with process_group(store, rank, size, name, device, g.timeout_s):
+        yield SyncContext(store, g.timeout_s, g.hash_interval, shared)

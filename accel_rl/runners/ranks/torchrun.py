@@ -18,8 +18,8 @@ from accel_rl.config.settings import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.process_group import environment_store, part
 from accel_rl.runners.ranks import sync_launcher as ranks
-from accel_rl.runners.ranks.asynchronous import Asynchronous
-from accel_rl.runners.ranks.synchronous import Synchronous, met
+from accel_rl.runners.ranks.asynchronous import AsyncContext
+from accel_rl.runners.ranks.synchronous import SyncContext, met
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Result, Trainer
 from accel_rl.system.errors import ConfigError, RunError
@@ -40,12 +40,12 @@ class Place:
 
     def fit(self, config: TrainConfig) -> TrainConfig:
         """The configuration with this many ranks. ConfigError for one that wants others."""
-        g = config.group
+        g = config.distributed
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
         if self.max_restarts and not config.run_dir:
             raise ConfigError("--run-dir: needed with torchrun --max-restarts, so that a restart finds the run")
-        return replace(config, group=replace(g, ranks=self.size))
+        return replace(config, distributed=replace(g, ranks=self.size))
 
 
 def place() -> Place | None:
@@ -78,8 +78,8 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
     of_rank = ranks.config_of(config, rank, place.local_rank, place.local_size)
     folder = ranks.folder_of(run, rank)
     checkpoints = Checkpoints(folder.path / "checkpoints")
-    if config.group.update == "async":
-        free = Asynchronous.meet(store, rank, of_rank, steps if steps >= 0 else None)
+    if config.distributed.update == "async":
+        free = AsyncContext.meet(store, rank, of_rank, steps if steps >= 0 else None)
         result = Trainer(of_rank, folder, free.state(checkpoints), free).run()
         if free.lost:
             gone = ", ".join(map(str, free.lost))
@@ -89,11 +89,11 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
     with met(of_rank, store, rank, size, place.local_size) as group:
         group.shared = _gradients(store, group)
         result = Trainer(of_rank, folder, state, group).run()
-    part(store, rank, size, config.group.answer_s)
+    part(store, rank, size, config.distributed.timeout_s)
     return config, run, result if rank == 0 else None
 
 
-def _gradients(store: Any, group: Synchronous) -> int | None:
+def _gradients(store: Any, group: SyncContext) -> int | None:
     """A file for the gradients where all ranks, of however many agents, are one machine's; else None."""
     fd = None
     if group.rank == 0:
@@ -102,7 +102,7 @@ def _gradients(store: Any, group: Synchronous) -> int | None:
     else:
         with contextlib.suppress(RunError):  # another machine's: over the network, then
             fd = open_at(store.get("gradients").decode())
-    return fd if group.peers.least(int(fd is not None)) else None
+    return fd if group.communicator.all_reduce_min(int(fd is not None)) else None
 
 
 def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, int]:
@@ -111,7 +111,7 @@ def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, in
         config = replace(config.resolved(), run_dir=str(path))
         return RunFolder.create(path, config), config, -1
     run, begun = RunFolder.open(path)
-    there, wanted = ((c.algorithm, c.group.size, c.group.update) for c in (begun, config))
+    there, wanted = ((c.algorithm, c.distributed.size, c.distributed.update) for c in (begun, config))
     if there != wanted:
         raise ConfigError(f"{path} holds a run of {there[0]} on {there[1]} ranks, {there[2]}; choose another folder")
     steps = Checkpoints(path / "checkpoints").steps()

@@ -10,12 +10,12 @@ from torch import Tensor
 from accel_rl.agents.base import Agent, acts_by
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
-from accel_rl.kernels.activation_cache import KeptOutputs
+from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.call_graph import Recording
 
 
 class _Region(NamedTuple):
-    """Memory that is another one's at every step t: from begin + t * step, so many bytes."""
+    """RnnState that is another one's at every step t: from begin + t * step, so many bytes."""
 
     begin: int
     step: int
@@ -37,16 +37,16 @@ class _Act(NamedTuple):
     noted: dict[str, torch.dtype]
 
 
-class RecordedActs:
+class CapturedInference:
     """For each group of environments, on the host: what an agent's `act` and all around it called at one step, from
     the group's frames to its actions, and what is made again of it at the other steps.
 
     Like a CUDA graph: the numbers are the same, what Python and torch do between the layers is gone, and no thread
-    waits for the interpreter. An agent that has more to do than compute (`Agent.recordable`), or that needs more than
+    waits for the interpreter. An agent that has more to do than compute (`Agent.capturable`), or that needs more than
     what is compiled here, is called at every step.
     """
 
-    def __init__(self, groups: Sequence[slice], kept: KeptOutputs | None):
+    def __init__(self, groups: Sequence[slice], kept: ActivationCache | None):
         self._groups, self._kept = groups, kept
         self._recorded: dict[int, _Act] = {}
         self._others: dict[int, set[str]] = {}  # of groups whose agent cannot be recorded: what it does beside

@@ -49,12 +49,12 @@ class _Graph(NamedTuple):
     replay: Replay
 
 
-class GraphedActs:
+class CudaGraphInference:
     """For each buffer and group of environments, on a GPU: what happens between the group's frames there and its
     actions there, captured once and replayed at the other steps. The step's number is an array of one on the GPU; the
     numbers that actions are drawn by lie in memory that stays.
 
-    An agent that has more to do than compute (`Agent.recordable`), or whose act cannot be captured, is called at every
+    An agent that has more to do than compute (`Agent.capturable`), or whose act cannot be captured, is called at every
     step; the latter is said once.
     """
 

@@ -1,4 +1,4 @@
-"""Memory that a GPU reads and writes by itself, while the host goes on."""
+"""RnnState that a GPU reads and writes by itself, while the host goes on."""
 
 from collections.abc import Iterable
 from typing import Any

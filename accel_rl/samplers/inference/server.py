@@ -8,15 +8,15 @@ from typing import Any, cast
 import torch
 
 from accel_rl.agents.base import Agent
-from accel_rl.data.rnn_state import Memory
+from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.kernels.activation_cache import KeptOutputs
+from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.elementwise import copy_
-from accel_rl.models.precision import Precision, multiplying_in
+from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
-from accel_rl.samplers.inference.captured import RecordedActs
-from accel_rl.samplers.inference.cuda_graph import GraphedActs
+from accel_rl.samplers.inference.captured import CapturedInference
+from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
 from accel_rl.samplers.inference.page_locked import PageLocked
 from accel_rl.system.hardware import pin
 
@@ -25,7 +25,7 @@ ARRAYS = tuple(name for name in RolloutArrays.__slots__ if name != "stack")  # a
 
 def chosen(agent: Agent) -> bool:
     """Whether its actions depend on nothing that happens: they can be chosen at any time."""
-    return not agent.observes and not agent.state_size
+    return not agent.needs_obs and not agent.state_size
 
 
 class ActionServer:
@@ -51,14 +51,14 @@ class ActionServer:
         self.host, self.device = host, torch.device(device)
         self.rollouts = host if self.device.type == "cpu" else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
-        self._kept = KeptOutputs() if keep and self.device.type == "cpu" else None
+        self._kept = ActivationCache() if keep and self.device.type == "cpu" else None
         self._locked: PageLocked | None = None
-        self._acts: RecordedActs | GraphedActs
+        self._acts: CapturedInference | CudaGraphInference
         if self.device.type == "cpu":
-            self._acts = RecordedActs(self._groups, self._kept)
+            self._acts = CapturedInference(self._groups, self._kept)
         else:
             self._locked = PageLocked(getattr(r, name) for r in host for name in ARRAYS)
-            self._acts = GraphedActs(self._groups, host, self.rollouts, self._call)
+            self._acts = CudaGraphInference(self._groups, host, self.rollouts, self._call)
         for rollout in self.rollouts:
             rollout.kept = self._kept  # of the newest of them
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's memory
@@ -121,19 +121,19 @@ class ActionServer:
 
     def calls(self, buffer: int, group: int) -> Any | None:
         """All there is to do for the group at any step of the buffer's rollout, if it was recorded."""
-        if self._cores or self._refresh is not None or not isinstance(self._acts, RecordedActs):
+        if self._cores or self._refresh is not None or not isinstance(self._acts, CapturedInference):
             return None
         return self._acts.calls(buffer, group)
 
     def made(self, group: int, times: int) -> None:
         """Those calls, so often."""
-        assert isinstance(self._acts, RecordedActs)
+        assert isinstance(self._acts, CapturedInference)
         self._acts.made(group, times)
 
     def _act(self, agent: Agent, buffer: int, t: int, b: slice) -> None:
         rollout = self.rollouts[buffer]
-        memory = None if self.state is None else Memory(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
-        obs: Any = rollout.observations(t, b=b) if agent.observes else None  # a memory alone may choose
+        memory = None if self.state is None else RnnState(self.state[b], (rollout.age[t, b] == 0).unsqueeze(0))
+        obs: Any = rollout.observations(t, b=b) if agent.needs_obs else None  # a memory alone may choose
         with nullcontext() if self._kept is None else self._kept.writing(t * rollout.B + b.start):
             action, recorded = self._call(agent, obs, self._uniform[buffer][t, b], b, memory)
         copy_(self.host[buffer].action[t, b], action)  # synchronises on a GPU: the actions are needed now
@@ -144,9 +144,9 @@ class ActionServer:
             copy_(rollout.recorded[name][t, b], value)
 
     def _call(
-        self, agent: Agent, obs: Any, uniform: torch.Tensor, b: slice, memory: Memory | None = None
+        self, agent: Agent, obs: Any, uniform: torch.Tensor, b: slice, memory: RnnState | None = None
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        with multiplying_in(self._precision, self.device), nullcontext() if agent.reentrant else self._alone:
+        with autocast_for(self._precision, self.device), nullcontext() if agent.reentrant else self._alone:
             return agent.act(obs, uniform, memory, b)
 
     def goes_ahead(self, agent: Agent) -> bool:

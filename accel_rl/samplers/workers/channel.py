@@ -25,7 +25,7 @@ import numpy as np
 
 from accel_rl.data.shared_memory import Layout
 from accel_rl.samplers.workers.control import Control
-from accel_rl.samplers.workers.event_fd import Bell
+from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.system.patience import SLICE_S, Patience
 
 _LINE = 8  # int64 per cache line: no two processes write to one line
@@ -64,7 +64,7 @@ class WorkerSide:
     """What a worker sees: the next thing asked of it, group by group."""
 
     def __init__(
-        self, arrays: dict[str, np.ndarray], worker: int, bell: Bell, server: Bell, control: Control, spins: int
+        self, arrays: dict[str, np.ndarray], worker: int, bell: EventFd, server: EventFd, control: Control, spins: int
     ):
         self._request, self._answer, self._slot = (_cells(arrays[k][worker]) for k in ("request", "answer", "slot"))
         self.groups = arrays["request"].shape[1]
@@ -116,7 +116,7 @@ class WorkerSide:
 class ServerSide:
     """What the action server sees: the workers that still owe an answer for a group."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], bell: Bell, spins: int, group_bells: Sequence[Bell] = ()):
+    def __init__(self, arrays: dict[str, np.ndarray], bell: EventFd, spins: int, group_bells: Sequence[EventFd] = ()):
         """group_bells: one for each group, if each has workers of its own, who ring that one."""
         self.workers, self.groups = arrays["request"].shape[:2]
         self._arrays = arrays
@@ -125,7 +125,7 @@ class ServerSide:
         self._slot = [_cells(arrays["slot"][w]) for w in range(self.workers)]
         self._cells = list(zip(self._answer, self._request, strict=True))
         self._spins, self._bell = spins, bell
-        self._bells: dict[int, Bell] = {}
+        self._bells: dict[int, EventFd] = {}
         self._controls: dict[int, int] = {}  # file descriptor -> worker
         self._quiet: dict[int, tuple[int, float]] = {}  # worker -> its answers so far, seconds waited since the last
         self._all = {b.read_fd: b for b in (bell, *group_bells)}
@@ -134,7 +134,7 @@ class ServerSide:
         self._alone, self._group_bells = [_poll([b.read_fd]) for b in group_bells], group_bells
         self.changes = np.zeros(1, np.int64)  # so often did other workers take part, or had somebody to look
 
-    def attach(self, worker: int, bell: Bell, control: Control) -> None:
+    def attach(self, worker: int, bell: EventFd, control: Control) -> None:
         """A worker takes part from now on, with nothing due."""
         self.changes += 1
         for g in range(self.groups):

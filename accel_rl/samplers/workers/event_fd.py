@@ -4,7 +4,7 @@ import os
 from contextlib import suppress
 
 
-class Bell:
+class EventFd:
     """Wakes one sleeper. An eventfd where there is one, else a pipe."""
 
     def __init__(self, fds: tuple[int, int] | None = None):

@@ -19,7 +19,7 @@ from accel_rl.kernels.run_steps import gate, rounds
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.workers.channel import ServerSide, Silent, counters_layout
 from accel_rl.samplers.workers.control import Control, Disconnected
-from accel_rl.samplers.workers.event_fd import Bell
+from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.stepper import BUFFERS
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
@@ -50,7 +50,7 @@ class _Worker:
     index: int
     process: subprocess.Popen
     control: Control
-    bell: Bell
+    bell: EventFd
     ready: bool = False
     joined: bool = False
 
@@ -86,8 +86,8 @@ class WorkerPool:
         self.buffers = [RolloutArrays.of(self._memory.arrays, spec.stack, prefix=f"{i}/") for i in range(BUFFERS)]
         self._counters_layout = counters_layout(grouping.workers, grouping.groups)
         self._counters = SharedArrays.create(self._counters_layout)
-        self._bell = Bell()
-        self._group_bells = [Bell() for _ in range(grouping.groups)] if grouping.own else []
+        self._bell = EventFd()
+        self._group_bells = [EventFd() for _ in range(grouping.groups)] if grouping.own else []
         self._side = ServerSide(self._counters.arrays, self._bell, config.spins, self._group_bells)
         self._changing = gate()  # who takes part; groups are released from threads of their own
         self._workers: list[_Worker | None] = [None] * grouping.workers
@@ -103,7 +103,7 @@ class WorkerPool:
 
     def _launch(self, w: int, start: bool = True) -> None:
         ours, theirs = socket.socketpair()
-        bell, control = Bell(), Control(ours)
+        bell, control = EventFd(), Control(ours)
         groups = self.grouping.groups_of(w)
         answers_to = self._group_bells[groups[0]] if self._group_bells else self._bell
         fds = {theirs.fileno(), self._memory.fd, self._counters.fd, *bell.fds, *answers_to.fds}

@@ -17,7 +17,7 @@ from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
 from accel_rl.samplers.workers.channel import WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
-from accel_rl.samplers.workers.event_fd import Bell
+from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
 from accel_rl.system.errors import RunError
 from accel_rl.system.process import die_with_parent
@@ -35,7 +35,7 @@ def run(control: Control) -> None:
         os.nice(setup["nice"])
     steppers = _build(setup)
     memory = SharedArrays.attach(setup["counters_layout"], setup["counters_fd"])
-    bell, server = Bell(tuple(setup["bell"])), Bell(tuple(setup["server_bell"]))
+    bell, server = EventFd(tuple(setup["bell"])), EventFd(tuple(setup["server_bell"]))
     channel = WorkerSide(memory.arrays, setup["worker"], bell, server, control, setup["spins"])
     for stepper in steppers.values() if setup["start"] else ():
         stepper.start()

@@ -15,8 +15,8 @@ from accel_rl.optim.optimizers import Adam
 from accel_rl.runners.build import build_sampler, plan
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.pulling_agent import PullingAgent
-from accel_rl.runners.ranks.asynchronous import Asynchronous
-from accel_rl.runners.ranks.context import Single
+from accel_rl.runners.ranks.asynchronous import AsyncContext
+from accel_rl.runners.ranks.context import SingleRank
 from accel_rl.system.errors import ConfigError, RunError
 
 
@@ -25,11 +25,11 @@ class Shows:
 
     state_size = 0
 
-    def __init__(self, exchange):
-        self.exchange, self.seen = exchange, []
+    def __init__(self, gradient_sync):
+        self.gradient_sync, self.seen = gradient_sync, []
 
     def act(self, obs, uniform, memory=None, b=slice(None)):
-        self.seen.append(float(self.exchange.flat.data[0]))
+        self.seen.append(float(self.gradient_sync.flat.data[0]))
 
 
 @pytest.fixture
@@ -38,16 +38,16 @@ def two():
     found = []
     for create in (True, False):
         torch.manual_seed(0)
-        exchange = LockedChunks(FlatParameters(torch.nn.Linear(9, 1)), Adam, None, 3)
-        exchange.connect(Central(exchange.parts, exchange.states(), fd, create=create), publish=create)
-        found.append(exchange)
+        gradient_sync = LockedChunks(FlatParameters(torch.nn.Linear(9, 1)), Adam, None, 3)
+        gradient_sync.connect(Central(gradient_sync.parts, gradient_sync.states(), fd, create=create), publish=create)
+        found.append(gradient_sync)
     yield found
     os.close(fd)
 
 
-def push(exchange):
-    exchange.flat.grad.fill_(1.0)
-    exchange.apply(0.1, torch.zeros(()))
+def push(gradient_sync):
+    gradient_sync.flat.grad.fill_(1.0)
+    gradient_sync.step(0.1, torch.zeros(()))
 
 
 def test_central_parameters_come_every_so_many_steps_of_each_group(two):
@@ -76,17 +76,19 @@ def test_a_rollout_begins_on_the_newest_parameters(two):
     assert shows.seen == [float(other.flat.data[0])]
 
 
-class Free(Single):
+class Free(SingleRank):
     """One of two ranks on central parameters, both in this process."""
 
     def __init__(self, rank, fd):
         self.rank, self._fd = rank, fd
 
-    def exchange(self, flat, algo):
-        exchange = LockedChunks(flat, algo.build_rule, algo.max_grad_norm, 3, self.rank)
+    def gradient_sync(self, flat, algo):
+        gradient_sync = LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, 3, self.rank)
         first = self.rank == 0
-        exchange.connect(Central(exchange.parts, exchange.states(), self._fd, create=first), publish=first)
-        return exchange
+        gradient_sync.connect(
+            Central(gradient_sync.parts, gradient_sync.states(), self._fd, create=first), publish=first
+        )
+        return gradient_sync
 
 
 @pytest.mark.parametrize(("algorithm", "newest"), [("a2c", False), ("impala", True), ("ppo", True)])
@@ -106,7 +108,7 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     mine.algo.ingest(sampler.collect(mine.algo.agent))
     batch = next(iter(mine.algo.batches()))
     played = mine.flat.data.clone()
-    push(other.exchange)
+    push(other.gradient_sync)
     pushed = other.flat.data.clone()
     seen, loss = [], mine.algo.loss
     monkeypatch.setattr(mine.algo, "loss", lambda batch: (seen.append(mine.flat.data.clone()), loss(batch))[1])
@@ -114,8 +116,8 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     sampler.close()
     assert not torch.equal(played, pushed) and torch.equal(seen[0], pushed if newest else played)
     own = mine.flat.data - pushed  # the step from the other's parameters
-    assert mine.exchange.central.version(0) == 3 and 0 < float(own.abs().max()) < 0.1
-    other.exchange.pull()
+    assert mine.gradient_sync.central.version(0) == 3 and 0 < float(own.abs().max()) < 0.1
+    other.gradient_sync.pull_now()
     assert torch.equal(other.flat.data, mine.flat.data)
     os.close(fd)
 
@@ -143,28 +145,28 @@ def test_ranks_meet_through_a_store():
     stores = [file_store(fd, 2) for _ in range(2)]
 
     def config(ranks):
-        return replace(base, group=replace(base.group, ranks=ranks, update="async", answer_s=0.5))
+        return replace(base, distributed=replace(base.distributed, ranks=ranks, update="async", timeout_s=0.5))
 
     found = {}
-    other = threading.Thread(target=lambda: found.update(other=Asynchronous.meet(stores[1], 1, config(2), None)))
+    other = threading.Thread(target=lambda: found.update(other=AsyncContext.meet(stores[1], 1, config(2), None)))
     other.start()
-    mine = Asynchronous.meet(stores[0], 0, config(2), None)
+    mine = AsyncContext.meet(stores[0], 0, config(2), None)
     other.join()
     mine._board.begin(1_000)
     assert found["other"]._board.env_steps() == 1_000
     with pytest.raises(RunError, match=r"rank 2 has not come within 0\.5 s"):
-        Asynchronous.meet(stores[0], 0, config(3), None)
+        AsyncContext.meet(stores[0], 0, config(3), None)
     os.close(fd)
 
 
 def test_ranks_of_two_machines_are_told_so(monkeypatch):
     """Rank 1 does not see rank 0's memory, and both say it."""
     base, fd = default_config("a2c"), os.memfd_create("store")
-    config = replace(base, group=replace(base.group, ranks=2, update="async"))
+    config = replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
     stores = [file_store(fd, 2) for _ in range(2)]
     stores[1].set("board", f"/proc/{os.getpid()}/fd/0 1 another-boot")
     with pytest.raises(ConfigError, match=r"rank 1 does not see rank 0's .*another machine's.*--nnodes 1"):
-        Asynchronous.meet(stores[1], 1, config, None)
+        AsyncContext.meet(stores[1], 1, config, None)
     with pytest.raises(ConfigError, match="rank 1 does not see rank 0's"):
-        Asynchronous.meet(stores[0], 0, config, None)
+        AsyncContext.meet(stores[0], 0, config, None)
     os.close(fd)

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from accel_rl.config.settings import default_config
-from accel_rl.runners.ranks.asynchronous import Asynchronous, Clock
-from accel_rl.runners.ranks.shared_counters import Board
+from accel_rl.runners.ranks.asynchronous import AsyncContext, Clock
+from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
 
 
@@ -15,7 +15,7 @@ def tracker(*scores):
 
 
 def test_counts_are_of_all_ranks():
-    board = Board.create(2, window=3)
+    board = SharedCounters.create(2, window=3)
     assert not board.begun
     board.begin(1_000)
     board.add(0, 40, 1, tracker(1.0))
@@ -28,7 +28,7 @@ def test_counts_are_of_all_ranks():
 
 
 def test_a_rank_that_was_replaced_goes_on_counting():
-    board = Board.create(1, window=3)
+    board = SharedCounters.create(1, window=3)
     board.add(0, 40, 5, tracker(1.0, 2.0))
     board.add(0, 40, 3, tracker(1.0, 9.0, 8.0))  # a new process, from an older checkpoint, with other episodes
     assert board.of_rank(0) == 80
@@ -38,10 +38,10 @@ def test_a_rank_that_was_replaced_goes_on_counting():
 
 def test_a_row_is_of_one_reading():
     """Whatever other ranks count between the clock and the row."""
-    board = Board.create(2, window=3)
+    board = SharedCounters.create(2, window=3)
     board.begin(0)
     config = replace(default_config("a2c").group, ranks=2, update="async")
-    rank = Asynchronous(0, config, board, -1, None)
+    rank = AsyncContext(0, config, board, -1, None)
     assert rank.clock(0, 40, tracker(1.0), 1) == 40
     board.add(1, 60, 2, tracker(5.0, 6.0))
     assert rank.report(tracker(), 0)[1:] == (1, 1)
@@ -51,7 +51,7 @@ def test_a_row_is_of_one_reading():
 
 def test_the_clock_of_schedules_is_that_of_all_ranks():
     """Each rank counts its own steps before they are on the board; updates are called for by its own alone."""
-    board = Board.create(2, window=3)
+    board = SharedCounters.create(2, window=3)
     board.begin(0)
     a, b = Clock(board, 0), Clock(board, 1)
     for clock in (a, b):

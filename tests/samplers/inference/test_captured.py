@@ -7,16 +7,15 @@ from torch import nn
 from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.kernels.activation_cache import KeptOutputs
+from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.native import compiled
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
-from accel_rl.samplers.inference.captured import RecordedActs
-
-from .conftest import digest_of, make_agent, make_sampler
+from accel_rl.samplers.inference.captured import CapturedInference
+from tests.samplers.conftest import digest_of, make_agent, make_sampler
 
 pytestmark = pytest.mark.skipif(
-    compiled() is None or not compiled().has_first_layer(), reason="not compiled, or no AVX-512"
+    compiled() is None or not compiled().has_conv_u8(), reason="not compiled, or no AVX-512"
 )
 ENV = EnvConfig(game="breakout", max_episode_steps=40, noop_max=5)
 SPEC = make_spec(ENV, training=True)
@@ -28,7 +27,7 @@ def q_agent(epsilon=0.3, **network):
 
 
 def play(agent, n=6, between=lambda agent, i: None, groups=2, **options):
-    """(digest of n rollouts, the server's RecordedActs)."""
+    """(digest of n rollouts, the server's CapturedInference)."""
     sampler = make_sampler(ENV, 8, groups, options.pop("workers", 0), **options)
     try:
 
@@ -48,7 +47,7 @@ def called(monkeypatch):
 
     def both(make, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(RecordedActs, "calls", lambda *_: None)
+            patch.setattr(CapturedInference, "calls", lambda *_: None)
             want, _ = play(make(), **options)
         got, acts = play(make(), **options)
         assert got == want
@@ -153,13 +152,13 @@ def test_another_agent_is_recorded_anew(monkeypatch):
             sampler.close()
 
     got, acts = both()
-    monkeypatch.setattr(RecordedActs, "calls", lambda *_: None)
+    monkeypatch.setattr(CapturedInference, "calls", lambda *_: None)
     want, _ = both()
     assert got == want and len(acts._recorded) == 2
 
 
 def test_what_is_kept_counts_once_a_cell():
-    agent, kept = make_agent(ENV), KeptOutputs()
+    agent, kept = make_agent(ENV), ActivationCache()
     sampler = make_sampler(ENV, 8, 2, 0)
     sampler.server._kept = sampler.server._acts._kept = kept
     for _ in range(4):

@@ -12,11 +12,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from accel_rl.models.q_network import CategoricalQNetwork
-from accel_rl.samplers.inference.cuda_graph import GraphedActs
+from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
 from accel_rl.system import hardware
-
-from .conftest import digest_of, make_agent, make_sampler
-from .test_recorded_acts import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
+from tests.samplers.conftest import digest_of, make_agent, make_sampler
+from tests.samplers.inference.test_captured import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
 pytestmark = pytest.mark.filterwarnings("ignore:the extension for the host is not built")
 
@@ -63,7 +62,7 @@ def play(agent, graphed, n=6, between=lambda agent, i: None, groups=2, capture=N
     sampler = make_sampler(ENV, 8, groups, 0, device=device)
     server = sampler.server
     if graphed and device == "cpu":
-        server._acts = GraphedActs(server._groups, server.host, server.rollouts, server._call, capture or Tape())
+        server._acts = CudaGraphInference(server._groups, server.host, server.rollouts, server._call, capture or Tape())
     elif not graphed:
         server._acts.again = lambda *_: False
         server._acts.recording = lambda *_: nullcontext()

@@ -5,9 +5,8 @@ import torch
 
 from accel_rl.samplers.inference.page_locked import PAGE, PageLocked, whole_pages
 from accel_rl.system import hardware
-
-from .conftest import make_sampler
-from .test_recorded_acts import ENV
+from tests.samplers.conftest import make_sampler
+from tests.samplers.inference.test_captured import ENV
 
 
 def test_each_page_once():

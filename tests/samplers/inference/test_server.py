@@ -3,12 +3,11 @@
 import torch
 
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.models.precision import multiplying_in
+from accel_rl.models.precision import autocast_for
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
-
-from .conftest import make_agent
+from tests.samplers.conftest import make_agent
 
 
 def test_what_is_recorded_is_what_the_learner_computes_in_the_same_precision():
@@ -19,7 +18,7 @@ def test_what_is_recorded_is_what_the_learner_computes_in_the_same_precision():
         rollout = sampler.collect(agent)
         obs, values = rollout.observations(0, 3), {}
         for name in ("float32", "bfloat16"):
-            with torch.no_grad(), multiplying_in(name, torch.device("cpu")):
+            with torch.no_grad(), autocast_for(name, torch.device("cpu")):
                 values[name] = agent.value(obs).view(3, 8)
         torch.testing.assert_close(rollout.recorded["value"], values[precision], rtol=1e-5, atol=1e-6)
         assert not torch.allclose(values["float32"], values["bfloat16"], rtol=1e-5, atol=1e-6)

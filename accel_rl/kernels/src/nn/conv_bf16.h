@@ -22,10 +22,10 @@
 namespace accel {
 
 // Ci: of a picture of bytes with stride 4, 4 planes of [H, W]; else channels of [H, W, Ci]. Co and Ci are multiples of 16, C of 32.
-struct TileLayer {
+struct ConvBF16 {
     const i64 Ci, H, W, Co, k, s, p;
 
-    TileLayer(i64 Ci, i64 H, i64 W, i64 Co, i64 k, i64 s, i64 p)
+    ConvBF16(i64 Ci, i64 H, i64 W, i64 Co, i64 k, i64 s, i64 p)
         : Ci(Ci), H(H), W(W), Co(Co), k(k), s(s), p(p),
           side(k / s), down((H + 2 * p - k) / s + 1), right((W + 2 * p - k) / s + 1) {}
     i64 K() const { return side; }
@@ -60,12 +60,12 @@ public:
 };
 
 // What one picture needs on its way; a thread's own. All of it is zero where nothing is written.
-struct TileScratch {
+struct ConvBF16Scratch {
     Lines cells, pairs, grad, across;
     std::vector<i64> inputs, outs, steps[2];  // where a cell's s x s places lie in the input, an output q in `out`; -1: nowhere
     alignas(64) float sums[1024];
 
-    TileScratch(const TileLayer& l, i64 pictures)
+    ConvBF16Scratch(const ConvBF16& l, i64 pictures)
         : cells((l.outputs() + l.reach() + 32) * l.C()),
           pairs(pictures * pairs_of(l)),
           grad((l.outputs() + 2 * l.reach() + 32) * l.Co),
@@ -82,14 +82,14 @@ struct TileScratch {
         }
     }
     // of pairs of cells (0, 1), (2, 3) .. and of pairs (1, 2), (3, 4) ..: a tap begins at an even cell or at an odd one
-    static i64 half(const TileLayer& l) { return (l.outputs() + l.reach() + 2) / 2 * 2 * l.C(); }
-    static i64 pairs_of(const TileLayer& l) { return 2 * half(l); }
+    static i64 half(const ConvBF16& l) { return (l.outputs() + l.reach() + 2) / 2 * 2 * l.C(); }
+    static i64 pairs_of(const ConvBF16& l) { return 2 * half(l); }
 };
 
 #if ACCEL_HAS_TILES
 
 // picture [4, H, W] bytes -> cells of [4 planes, 4, 4]
-ACCEL_TILES inline void fill_cells(const TileLayer& l, const std::uint8_t* picture, TileScratch& s) {
+ACCEL_TILES inline void fill_cells(const ConvBF16& l, const std::uint8_t* picture, ConvBF16Scratch& s) {
     bf16* cells = s.cells.data();
     for (i64 y = 0; y < l.cells() / l.width(); y++) {
         for (i64 x = 0; x < l.width(); x += 16) {
@@ -114,7 +114,7 @@ ACCEL_TILES inline void fill_cells(const TileLayer& l, const std::uint8_t* pictu
 }
 
 // input [H, W, Ci] -> cells of [s, s, Ci]
-ACCEL_TILES inline void fill_cells(const TileLayer& l, const bf16* input, TileScratch& s) {
+ACCEL_TILES inline void fill_cells(const ConvBF16& l, const bf16* input, ConvBF16Scratch& s) {
     bf16* cells = s.cells.data();
     for (const i64 from : s.inputs) {
         for (i64 c = 0; c < l.Ci; c += 16, cells += 16) {
@@ -127,8 +127,8 @@ ACCEL_TILES inline void fill_cells(const TileLayer& l, const bf16* input, TileSc
 
 // weight: tiles b [taps, C / 32][Co / 16], bias [Co] -> out [rows, columns, Co]
 template <class Number>
-ACCEL_TILES void relu_convolution(const TileLayer& l, const Number* input, const bf16* weight, const float* bias, bf16* out,
-                                  TileScratch& s) {
+ACCEL_TILES void relu_convolution(const ConvBF16& l, const Number* input, const bf16* weight, const float* bias, bf16* out,
+                                  ConvBF16Scratch& s) {
     fill_cells(l, input, s);
     const i64 parts = l.C() / 32, channels = l.Co / 16;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];

@@ -11,31 +11,31 @@
 
 namespace accel {
 
-inline TileLayer tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
+inline ConvBF16 tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
 #if ACCEL_HAS_TILES
 
 // This thread's, kept: most of its zeros are never written.
-inline TileScratch& scratch_of(const Geometry& geometry, i64 pictures) {
+inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     struct Kept {
         Geometry geometry;
         i64 pictures;
-        TileScratch scratch;
+        ConvBF16Scratch scratch;
     };
     thread_local std::list<Kept> all;
     for (Kept& kept : all)
         if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
     if (all.size() == 16) all.pop_back();  // of networks that are no more
-    all.push_front({geometry, pictures, TileScratch(tile_layer_of(geometry), pictures)});
+    all.push_front({geometry, pictures, ConvBF16Scratch(tile_layer_of(geometry), pictures)});
     return all.front().scratch;
 }
 
 template <class Number>
 void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, const bf16* weight, const float* bias,
                        bf16* out, int threads) {
-    const TileLayer layer = tile_layer_of(geometry);
+    const ConvBF16 layer = tile_layer_of(geometry);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-        TileScratch& scratch = scratch_of(geometry, 0);
+        ConvBF16Scratch& scratch = scratch_of(geometry, 0);
         const TileRegisters registers;
         for (i64 i = from; i < to; i++)
             relu_convolution(layer, input + i * stride, weight, bias, out + i * layer.out(), scratch);
@@ -47,12 +47,12 @@ void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
 template <class Number>
 void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
-    const TileLayer layer = tile_layer_of(geometry);
+    const ConvBF16 layer = tile_layer_of(geometry);
     const i64 tiles = gradient_size(layer), size = tiles + layer.Co;
     const i64 parts = std::clamp(N / 8, i64(1), i64(16)), together = std::clamp(448 / layer.outputs(), i64(1), i64(8));
     std::vector<float> sums(size_t(parts * size), 0.0f);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-        TileScratch& scratch = scratch_of(geometry, together);
+        ConvBF16Scratch& scratch = scratch_of(geometry, together);
         const TileRegisters registers;
         for (i64 p = from; p < to; p++) {
             float* const sum = sums.data() + p * size;
@@ -83,7 +83,7 @@ void tile_convolutions_back(const Any&...) {}
 #endif
 
 // input: `stride` numbers apart, bytes [4, H, W] or bfloat16 [H, W, Ci] -> out [N, rows, columns, Co] bfloat16.
-inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
+inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
                        address out, int threads) {
     const auto all = [&](const auto* numbers) {
         tile_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), at<const float>(bias), at<bf16>(out), threads);
@@ -92,7 +92,7 @@ inline void tile_layer(i64 N, const Geometry& geometry, bool bytes, address inpu
 }
 
 // -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0.
-inline void tile_layer_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
+inline void conv_bf16_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
     if (bytes)
         tile_convolutions_back(N, geometry, at<const std::uint8_t>(input), stride, grad, out, weight, d_input, d_weight, d_bias,

@@ -1,4 +1,4 @@
-// The gradients of relu(convolution) in bfloat16, in tile registers: cells and outputs as tile_layer.h numbers them.
+// The gradients of relu(convolution) in bfloat16, in tile registers: cells and outputs as conv_bf16_amx.h numbers them.
 //
 //     d cells[c] = sum over taps of d output[c - tap] weight[tap]'        rows of a: outputs' gradients
 //     d weight[tap]' = sum over q of d output[q]' cells[q + tap]          rows of a: a channel's gradients
@@ -10,7 +10,7 @@ namespace accel {
 #if ACCEL_HAS_TILES
 
 // grad, out [rows, columns, Co] -> the gradient before the ReLU, at its cells, from `reach` zeros on; added to bias [Co]
-ACCEL_TILES inline void before_relu(const TileLayer& l, const bf16* grad, const bf16* out, float* bias, bf16* cells) {
+ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const bf16* out, float* bias, bf16* cells) {
     for (i64 c = 0; c < l.Co; c += 16) {
         __m512 sum = _mm512_loadu_ps(bias + c);
         for (i64 y = 0; y < l.rows(); y++) {
@@ -28,7 +28,7 @@ ACCEL_TILES inline void before_relu(const TileLayer& l, const bf16* grad, const 
 }
 
 // gradients at their cells -> d_input [H, W, Ci]; weight: tiles b [taps, Co / 32][C / 16]
-ACCEL_TILES inline void input_gradient(const TileLayer& l, const bf16* grad, const bf16* weight, bf16* d_input, TileScratch& s) {
+ACCEL_TILES inline void input_gradient(const ConvBF16& l, const bf16* grad, const bf16* weight, bf16* d_input, ConvBF16Scratch& s) {
     const i64 parts = l.Co / 32, channels = l.C() / 16, cells = l.cells();
     if (l.s * (cells / l.width()) - l.p < l.H || l.s * l.width() - l.p < l.W) std::memset(d_input, 0, size_t(l.in()) * 2);
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
@@ -57,7 +57,7 @@ ACCEL_TILES inline void input_gradient(const TileLayer& l, const bf16* grad, con
 }
 
 // [outputs, Co] -> [Co, outputs]
-ACCEL_TILES inline void turn(const TileLayer& l, const bf16* grad, bf16* across) {
+ACCEL_TILES inline void turn(const ConvBF16& l, const bf16* grad, bf16* across) {
     for (i64 q = 0; q < l.outputs(); q += 32) {
         for (i64 c = 0; c < l.Co; c += 16) {
             __m512i r[16];
@@ -75,8 +75,8 @@ ACCEL_TILES inline void turn(const TileLayer& l, const bf16* grad, bf16* across)
     }
 }
 
-ACCEL_TILES inline void pair_cells(const TileLayer& l, const bf16* cells, bf16* pairs) {
-    for (int odd = 0; odd < 2; odd++, pairs += TileScratch::half(l)) {
+ACCEL_TILES inline void pair_cells(const ConvBF16& l, const bf16* cells, bf16* pairs) {
+    for (int odd = 0; odd < 2; odd++, pairs += ConvBF16Scratch::half(l)) {
         bf16* to = pairs;
         for (i64 i = 0; i + 1 < l.outputs() + l.reach() + 2; i += 2) {
             const bf16* from = cells + (i + odd) * l.C();
@@ -91,20 +91,20 @@ ACCEL_TILES inline void pair_cells(const TileLayer& l, const bf16* cells, bf16* 
 }
 
 // Numbers of the sums that weight_gradient adds to.
-inline i64 gradient_size(const TileLayer& l) { return l.taps() * ((l.Co + 31) / 32) * (l.C() / 32) * 1024; }
+inline i64 gradient_size(const ConvBF16& l) { return l.taps() * ((l.Co + 31) / 32) * (l.C() / 32) * 1024; }
 
 // Of `n` pictures whose pairs and gradients are ready; weight: sums [taps][Co / 32][C / 32][2][2]
 // [16 co][16 c] that are added to.
-ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, float* weight, TileScratch& s) {
+ACCEL_TILES inline void weight_gradient(const ConvBF16& l, i64 n, float* weight, ConvBF16Scratch& s) {
     const i64 parts = l.outputs() / 32;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
     a_steps.clear(), b_steps.clear();
     for (i64 i = 0; i < n * parts; i++) {
         a_steps.push_back(i / parts * l.outputs() * l.Co + i % parts * 32);
-        b_steps.push_back(i / parts * TileScratch::pairs_of(l) + i % parts * 32 * l.C());
+        b_steps.push_back(i / parts * ConvBF16Scratch::pairs_of(l) + i % parts * 32 * l.C());
     }
     for (i64 t = 0; t < l.taps(); t++) {
-        const bf16* pairs = s.pairs.data() + l.tap(t) % 2 * TileScratch::half(l) + l.tap(t) / 2 * 2 * l.C();
+        const bf16* pairs = s.pairs.data() + l.tap(t) % 2 * ConvBF16Scratch::half(l) + l.tap(t) / 2 * 2 * l.C();
         for (i64 co = 0; co < l.Co; co += 32) {
             for (i64 c = 0; c < l.C(); c += 32, weight += 1024) {
                 load_tiles(weight);
@@ -119,15 +119,15 @@ ACCEL_TILES inline void weight_gradient(const TileLayer& l, i64 n, float* weight
 
 // Adds the gradients of pictures [from, to) to weight and bias; writes d_input where there is one.
 template <class Number>
-ACCEL_TILES void relu_convolution_back(const TileLayer& l, i64 pictures, const Number* const* input, const bf16* grad,
+ACCEL_TILES void relu_convolution_back(const ConvBF16& l, i64 pictures, const Number* const* input, const bf16* grad,
                                        const bf16* out, const bf16* weight, bf16* d_input, float* d_weight, float* d_bias,
-                                       TileScratch& s) {
+                                       ConvBF16Scratch& s) {
     for (i64 i = 0; i < pictures; i++) {
         before_relu(l, grad + i * l.out(), out + i * l.out(), d_bias, s.grad.data());
         if (d_input) input_gradient(l, s.grad.data(), weight, d_input + i * l.in(), s);
         turn(l, s.grad.data() + l.reach() * l.Co, s.across.data() + i * l.outputs() * l.Co);
         fill_cells(l, input[i], s);
-        pair_cells(l, s.cells.data(), s.pairs.data() + i * TileScratch::pairs_of(l));
+        pair_cells(l, s.cells.data(), s.pairs.data() + i * ConvBF16Scratch::pairs_of(l));
     }
     weight_gradient(l, pictures, d_weight, s);
 }

@@ -18,7 +18,7 @@
 namespace accel {
 
 // C and D: multiples of 16. Pictures [H, W, C], outputs [rows, columns, D]; r: k / s, 2 or 3.
-struct FloatLayer {
+struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
     const std::int64_t m, n;          // a tile's outputs and points, both ways
     const std::int64_t down, across;  // tiles
@@ -28,7 +28,7 @@ struct FloatLayer {
     const std::int64_t below, beside;
     std::vector<std::int64_t> begins, numbers;
 
-    FloatLayer(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p,
+    ConvF32(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p,
                bool as_it_is = true)
         : C(C), H(H), W(W), D(D), k(k), s(s), p(p), r(k / s), rows((H + 2 * p - k) / s + 1), columns((W + 2 * p - k) / s + 1),
           m(r == 2 ? Winograd<2>::outputs : Winograd<3>::outputs), n(m + r - 1), down((rows + m - 1) / m), across((columns + m - 1) / m),
@@ -57,7 +57,7 @@ struct FloatLayer {
 };
 
 // The picture where tiles find all they take: itself, or in `scratch` [bordered()], whose zeros around it stay.
-inline const float* with_border(const FloatLayer& l, const float* picture, float* scratch) {
+inline const float* with_border(const ConvF32& l, const float* picture, float* scratch) {
     if (l.bare) return picture;
     const std::int64_t high = std::min(l.H, l.height() - l.p), wide = std::min(l.W * l.C, l.line() - l.p * l.C);
     for (std::int64_t y = 0; y < high; y++)
@@ -65,7 +65,7 @@ inline const float* with_border(const FloatLayer& l, const float* picture, float
     return scratch;
 }
 
-inline void without_border(const FloatLayer& l, const float* bordered, float* picture) {
+inline void without_border(const ConvF32& l, const float* bordered, float* picture) {
     const std::int64_t high = std::min(l.H, l.height() - l.p), wide = std::min(l.W * l.C, l.line() - l.p * l.C);
     if (high < l.H || wide < l.W * l.C) std::memset(picture, 0, size_t(l.input()) * sizeof(float));
     for (std::int64_t y = 0; y < high; y++)

@@ -14,20 +14,20 @@
 
 namespace accel {
 
-inline FloatLayer float_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
+inline ConvF32 float_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
 #if ACCEL_X86
 
 // A batch of [H, W, C].
 struct Pictures {
     using Number = float;
-    const FloatLayer layer;
+    const ConvF32 layer;
     const float* const first;
 
     i64 bytes() const { return layer.input() * 4; }
     const char* at(i64 i) const { return reinterpret_cast<const char*>(first + i * layer.input()); }
     const float* bordered(i64 i, float* scratch) const { return with_border(layer, first + i * layer.input(), scratch); }
-    Places places(bool by_output) const { return {layer.C, layer.D, layer.k, layer.s, false, by_output}; }
+    WeightLayout places(bool by_output) const { return {layer.C, layer.D, layer.k, layer.s, false, by_output}; }
 };
 
 // What a layer is made of, with its taps and its blocks of channels known to the compiler.
@@ -42,7 +42,7 @@ struct Steps {
     decltype(&product<4>) to_output, to_input;
     decltype(&turned_product<4>) to_weight;
 
-    explicit Steps(const FloatLayer& l) {
+    explicit Steps(const ConvF32& l) {
         l.r == 2 ? take<2>() : take<3>();
         to_output = l.block() == 64 ? product<4> : l.block() == 32 ? product<2> : product<1>;
         to_input = l.chunk() == 64 ? product<4> : l.chunk() == 32 ? product<2> : product<1>;
@@ -65,7 +65,7 @@ struct Steps {
 struct Block {
     const i64 most, rows, of_input, of_output;  // pictures; their tiles; floats of a point
 
-    Block(const FloatLayer& l, i64 pictures)
+    Block(const ConvF32& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
           rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {}  // 16: in other sets of the cache
 };
@@ -83,7 +83,7 @@ void take_in(const Input& input, const Steps<typename Input::Number>& steps, i64
 template <class Input>
 void relu_convolutions(i64 N, const Geometry& geometry, const Input& input, const float* weight, float divisor, const float* bias,
                        float* out, int threads) {
-    const FloatLayer& layer = input.layer;
+    const ConvF32& layer = input.layer;
     const Steps<typename Input::Number> steps(layer);
     const i64 points = layer.points(), tiles = layer.tiles();
     const float* const weights =
@@ -118,7 +118,7 @@ void relu_convolutions(i64 N, const Geometry& geometry, const Input& input, cons
 template <class Input>
 void relu_convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
                             float* d_weight, float* d_bias, int threads) {
-    const FloatLayer& layer = input.layer;
+    const ConvF32& layer = input.layer;
     const Steps<typename Input::Number> steps(layer);
     const i64 points = layer.points(), tiles = layer.tiles(), channels = layer.channels(), D = layer.D;
     const i64 parts = std::clamp(N / 8, i64(1), i64(16)), size = layer.all_weights() + D;
@@ -172,14 +172,14 @@ void relu_convolutions_back(i64 N, const Input& input, const float* grad, const 
 }
 
 // input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
-inline void float_layer(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
+inline void conv_f32_winograd(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
                         int threads) {
     relu_convolutions(N, geometry, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
                       at<const float>(bias), at<float>(out), threads);
 }
 
 // -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
-inline void float_layer_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
+inline void conv_f32_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
                              address d_input, address d_weight, address d_bias, int threads) {
     relu_convolutions_back(N, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(grad),
                            at<const float>(out), at<const float>(weight), at<float>(d_input), at<float>(d_weight),

@@ -15,7 +15,7 @@ ACCEL_AVX512 inline __m512 sixteen(const std::uint8_t* from) {
 // picture, with its border -> points [n n][plane], from the first tile's row on. The next picture, of so many bytes, is fetched
 // meanwhile.
 template <int R, class Number>
-ACCEL_AVX512 void input_points(const FloatLayer& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
+ACCEL_AVX512 void input_points(const ConvF32& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
                                std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
     const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;  // of its lines
@@ -36,7 +36,7 @@ ACCEL_AVX512 void input_points(const FloatLayer& l, const Number* picture, const
 
 // points as above -> added to the gradient of the picture with its border.
 template <int R>
-ACCEL_AVX512 void input_values(const FloatLayer& l, const float* points, std::int64_t plane, float* picture) {
+ACCEL_AVX512 void input_values(const ConvF32& l, const float* points, std::int64_t plane, float* picture) {
     constexpr int n = Winograd<R>::points;
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {
@@ -57,7 +57,7 @@ ACCEL_AVX512 void input_values(const FloatLayer& l, const float* points, std::in
 
 // points [n n][plane] of the outputs' tiles -> out [rows, columns, D], through the ReLU.
 template <int R>
-ACCEL_AVX512 void output_values(const FloatLayer& l, const float* points, std::int64_t plane, const float* bias, float* out) {
+ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int64_t plane, const float* bias, float* out) {
     constexpr int n = Winograd<R>::points, m = Winograd<R>::outputs;
     for (std::int64_t top = 0; top < l.rows; top += m) {
         for (std::int64_t left = 0; left < l.columns; left += m) {
@@ -79,7 +79,7 @@ ACCEL_AVX512 void output_values(const FloatLayer& l, const float* points, std::i
 
 // The gradient of what the ReLU let through, 0 elsewhere -> its points; its sums over positions are added to bias [D].
 template <int R>
-ACCEL_AVX512 void output_points(const FloatLayer& l, const float* grad, const float* out, float* points, std::int64_t plane,
+ACCEL_AVX512 void output_points(const ConvF32& l, const float* grad, const float* out, float* points, std::int64_t plane,
                                 float* bias) {
     constexpr int n = Winograd<R>::points, m = Winograd<R>::outputs;
     for (std::int64_t top = 0; top < l.rows; top += m) {

@@ -1,6 +1,6 @@
 // A network's first layer on pictures of bytes: relu(convolution), 8 x 8 with stride 4, and its gradient.
 //
-//     picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a layer of 2 x 2 (float_layer.h)
+//     picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a layer of 2 x 2 (conv_f32_winograd.h)
 //
 // The pictures' floats, four times their bytes, never go through memory; sums and differences of bytes are exact. Nor do the
 // pictures themselves, where the frames that they consist of are known.
@@ -11,7 +11,7 @@ namespace accel {
 
 #if ACCEL_X86
 
-inline bool has_first_layer() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
+inline bool has_conv_u8() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
 
 // Pictures [S, H, W] of `plane` bytes a frame, `stride` bytes apart.
 struct Stored {
@@ -43,7 +43,7 @@ struct Stacks {
     using Number = std::uint8_t;
     static constexpr i64 SIDE = 4, CELL = SIDE * SIDE;
     const i64 N, S, W;
-    const FloatLayer layer;
+    const ConvF32 layer;
     const Source source;
 
     Stacks(i64 N, i64 S, i64 H, i64 W, i64 D, const Source& source)
@@ -51,7 +51,7 @@ struct Stacks {
 
     i64 bytes() const { return source.together(S); }
     const char* at(i64 i) const { return reinterpret_cast<const char*>(source.frame(std::min(i, N - 1), 0)); }
-    Places places(bool by_output) const { return {S, layer.D, 2 * SIDE, SIDE, true, by_output}; }
+    WeightLayout places(bool by_output) const { return {S, layer.D, 2 * SIDE, SIDE, true, by_output}; }
     const std::uint8_t* bordered(i64 i, std::uint8_t* scratch) const {
         for (i64 s = 0; s < S; s++) {
             const std::uint8_t* const frame = source.frame(i, s);
@@ -80,14 +80,14 @@ private:
 };
 
 // pictures [N, S, H, W] uint8, `stride` bytes apart, weight [D, S, 8, 8], bias [D] -> out [N, rows, columns, D], of pictures / 255.
-inline void first_layer(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address weight, address bias, address out,
+inline void conv_u8(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address weight, address bias, address out,
                         int threads) {
     relu_convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
                       at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), threads);
 }
 
 // The same of what `gather_stacks` would put together.
-inline void first_layer_of_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
+inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
                                   address age, address weight, address bias, address out, int threads) {
     const std::vector<std::uint8_t> zeros(size_t(H * W));
     const Framed source{at<const std::uint8_t>(frames), row, column, at<const i64>(t), at<const i64>(b),
@@ -97,7 +97,7 @@ inline void first_layer_of_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address fra
 }
 
 // grad and out [N, rows, columns, D] -> d_weight [D, S, 8, 8] by pictures of 0 to 255, d_bias [D].
-inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
+inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
                              address d_weight, address d_bias, int threads) {
     relu_convolutions_back(N, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
                            at<const float>(grad), at<const float>(out), nullptr, nullptr, at<float>(d_weight), at<float>(d_bias),
@@ -106,7 +106,7 @@ inline void first_layer_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures
 
 #else
 
-inline bool has_first_layer() { return false; }
+inline bool has_conv_u8() { return false; }
 
 #endif
 

@@ -79,7 +79,7 @@ ACCEL_AVX512 void wide_outputs(const Wide& w, i64 g, const float* then = nullptr
 }
 
 // x [N, K], weight [G, K], bias [G] -> out [N, G]; N at most WIDE_ROWS, K a multiple of 16.
-inline void wide_layer(i64 N, i64 K, i64 G, address x, address weight, address bias, address out, int threads) {
+inline void linear_small_batch(i64 N, i64 K, i64 G, address x, address weight, address bias, address out, int threads) {
     const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
     constexpr i64 SIX = 6;
     share((G + SIX - 1) / SIX, threads, [&](i64 from, i64 to) {

@@ -9,10 +9,10 @@ namespace accel {
 
 // Where the numbers of a weight [D, C, k, k] lie as taps [r r][s s C][D], or [r r][D][s s C] `by_output`: number i of channel d
 // at first[d] + then[i]. The s s C channels are [s, s, C], or of `planes` [C, s, s].
-struct Places {
+struct WeightLayout {
     std::vector<i64> first, then;
 
-    Places(i64 C, i64 D, i64 k, i64 s, bool planes, bool by_output) : first(size_t(D)), then(size_t(C * k * k)) {
+    WeightLayout(i64 C, i64 D, i64 k, i64 s, bool planes, bool by_output) : first(size_t(D)), then(size_t(C * k * k)) {
         const i64 channels = s * s * C;
         for (i64 d = 0; d < D; d++) first[size_t(d)] = by_output ? d * channels : d;
         for (i64 c = 0; c < C; c++)

@@ -30,7 +30,7 @@ inline bool answered(const std::vector<Wire>& wires) {
 
 // Steps [t, T), of which slot + t is step t's; each once all have answered what was asked before. Returns the first that was
 // not taken: T, or less where `changes`, which whoever changes anything else raises before he rings, is no longer `as_of`.
-inline i64 rounds(Calls& calls, Gate& gate, const std::vector<Wire>& wires, int bell, address changes, i64 as_of, i64 t, i64 T, i64 first) {
+inline i64 rounds(CallGraph& calls, Gate& gate, const std::vector<Wire>& wires, int bell, address changes, i64 as_of, i64 t, i64 T, i64 first) {
     for (; t < T; t++) {
         while (!answered(wires)) {
             if (seen(changes) != as_of) return t;
