@@ -1,1 +1,1 @@
-""""""
+"""The console script accel-rl, one file a command."""
