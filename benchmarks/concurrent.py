@@ -34,6 +34,7 @@ import torch  # noqa: E402
 
 from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
 from accel_rl.runners.concurrent import Concurrent  # noqa: E402
+from accel_rl.runners.plan import RankPlan  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from accel_rl.samplers.workers.pool import WorkerPool  # noqa: E402
@@ -149,7 +150,9 @@ class Measured:
         self.o, self._all = o, cores
         os.sched_setaffinity(0, cores)
         config = variant.config(o)
-        self.trainer = Trainer(config, RunFolder.create(folder / variant.name.replace(" ", "-"), config))
+        self.trainer = Trainer(
+            config, RankPlan.resolve(config), RunFolder.create(folder / variant.name.replace(" ", "-"), config)
+        )
         self.sampler, self.schedule = self.trainer.sampler, self.trainer.schedule
         self.learner = self.trainer.learner
         while not self.learner.updates:  # past the random play, and the first, slow updates
@@ -164,7 +167,7 @@ class Measured:
 
     def _settle(self) -> None:
         """Other variants have had the process since."""
-        placement = self.trainer.placement
+        placement = self.trainer.plan.placement
         os.sched_setaffinity(0, placement.server_cores)
         torch.set_num_threads(placement.torch_threads)
 

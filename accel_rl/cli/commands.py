@@ -12,62 +12,68 @@ from accel_rl.config.settings import TrainConfig, default_config
 from accel_rl.envs.make import UNNAMED, check_switch, make_spec, played_by
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.metrics.tensorboard import check_tensorboard
-from accel_rl.runners.build import plan, resolve_device
+from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks import sync_launcher as ranks
 from accel_rl.runners.ranks import torchrun
+from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Result, Trainer
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.hardware import Placement
 
 
 def train(argv: list[str]) -> int:
     """accel-rl train ALGORITHM [options]"""
-    words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], "accel-rl train")
+    config = parse_train(argv, "accel-rl train", "Train an agent.")
+    return launch(config, Path(config.run_dir).expanduser() if config.run_dir else None)
+
+
+def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
+    """The settings that `ALGORITHM [options]` gives. ConfigError."""
+    words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], prog)
     algorithm = words[0] if words else "a2c"
     # --env CartPole-v1 reads better than --env.id; games have --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     config = parse(
         TrainConfig,
         options,
-        f"accel-rl train {algorithm}",
-        "Train an agent. Options of a group can be written without "
-        "it where the name is unique: --game pong, --envs 32, --learning-rate 1e-3.",
+        f"{prog} {algorithm}",
+        f"{does} Options of a group can be written without the group if the name is unique: --game pong, --envs 32, "
+        "--learning-rate 1e-3.",
         default_config(algorithm),
     )
     if not config.env.game and not config.env.id:
         raise ConfigError("which environment? --game pong for Atari, --env CartPole-v1 for Gymnasium")
-    return launch(config, Path(config.run_dir).expanduser() if config.run_dir else None)
+    return config
 
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Begin a run in a new folder and see it through; returns the exit code. ConfigError, RunError."""
     if (place := torchrun.place()) is not None:
         config = place.fit(config)
-        check_learning(config)
-        return _reported(*torchrun.train(place, config, path))
+        check(config)
+        mine = place.plan(config)
+        check_memory(config, mine)
+        return _reported(*torchrun.train(place, config, mine, path))
     path = path or RunFolder.default_path(config)
     RunFolder.check_new(path)
-    check_learning(config)
+    check(config)
     config = dataclasses.replace(config.resolved(), run_dir=str(path))
-    return _run(config, RunFolder.create(path, config), None)
+    plan = RunPlan.resolve(config)
+    check_memory(config, plan.ranks[0])
+    return _run(config, plan, RunFolder.create(path, config), None)
 
 
 def check(config: TrainConfig) -> None:
-    """Everything that can be known to be wrong before a process starts. ConfigError."""
+    """ConfigError for whatever can be known to be wrong before a process starts, but for the plan."""
     config.check()
     if config.log.tensorboard:
         check_tensorboard()
-    for of_rank in ranks.configs(config):
-        plan(of_rank, resolve_device(of_rank.device))
 
 
-def check_learning(config: TrainConfig) -> None:
-    """The same for a run that is about to learn: what its learner remembers must fit, too. ConfigError."""
-    check(config)
-    of_rank = ranks.config_of(config, 0)
-    config.algo.check_memory(make_spec(config.env, training=True), resolve_device(of_rank.device))
+def check_memory(config: TrainConfig, plan: RankPlan) -> None:
+    """ConfigError where what the learner remembers does not fit on its device."""
+    config.algo.check_memory(make_spec(config.env, training=True), plan.device)
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,9 @@ def resume(argv: list[str]) -> int:
     placed = config
     if chosen.cores is not None:
         placed = dataclasses.replace(config, sampler=dataclasses.replace(config.sampler, cores=chosen.cores))
-    check_learning(placed)
+    check(placed)
+    plan = RunPlan.resolve(placed)
+    check_memory(placed, plan.ranks[0])
     state = _state(run, chosen.checkpoint)
     if torchrun.place() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
@@ -134,7 +142,7 @@ def resume(argv: list[str]) -> int:
         run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
         stdout(f"{run.path} has no checkpoint yet: starting from the beginning")
-    return _run(placed, run, state)
+    return _run(placed, plan, run, state)
 
 
 def _state(run: RunFolder, chosen: str = "") -> dict | None:
@@ -144,19 +152,19 @@ def _state(run: RunFolder, chosen: str = "") -> dict | None:
     return latest[1] if latest else None
 
 
-def _run(config: TrainConfig, run: RunFolder, state: dict | None) -> int:
+def _run(config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict | None) -> int:
     if config.distributed.several:
         stdout(
             f"{config.algorithm} on {config.env.game or config.env.id}: {config.env_steps:,} env steps on "
             f"{config.distributed.size} ranks, {config.distributed.update} -> {run.path}"
         )
-        return _reported(config, run, ranks.train(config, run, state["env_steps"] if state else None))
-    trainer = Trainer(config, run, state)
-    p = trainer.placement
+        return _reported(config, run, ranks.train(config, plan, run, state["env_steps"] if state else None))
+    config = rank_config(config, 0)
+    trainer = Trainer(config, plan.ranks[0], run, state)
+    grouping = plan.ranks[0].sampler.grouping
     stdout(
-        f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {p.device}, "
-        f"{config.sampler.envs} environments in {trainer.grouping.groups} groups on "
-        f"{trainer.grouping.workers} workers -> {run.path}"
+        f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
+        f"{grouping.B} environments in {grouping.groups} groups on {grouping.workers} workers -> {run.path}"
     )
     return _reported(config, run, trainer.run())
 
@@ -225,8 +233,8 @@ def evaluate(argv: list[str]) -> int:
             parallel=chosen.parallel,
         ),
     )
-    config, state, agent, placement = _trained(run, config, chosen.checkpoint, chosen.greedy)
-    result = play(agent, config, placement, steps=chosen.steps, seed=chosen.seed)
+    config, state, agent, plan = _trained(run, config, chosen.checkpoint, chosen.greedy)
+    result = play(agent, config, plan, steps=chosen.steps, seed=chosen.seed)
     assert result is not None
     stdout(
         f"{config.algorithm} at {state['env_steps']:,} env steps: score {result.mean:.2f} +- {result.std:.2f} over "
@@ -275,7 +283,7 @@ def watch(argv: list[str]) -> int:
 
 def _trained(
     run: RunFolder, config: TrainConfig, chosen: str, greedy: bool
-) -> tuple[TrainConfig, dict, Agent, Placement]:
+) -> tuple[TrainConfig, dict, Agent, RankPlan]:
     """A run's agent as it is evaluated, and where it runs."""
     from accel_rl.runners.trainer import load_agent
     from accel_rl.system.process import tune_torch
@@ -284,11 +292,10 @@ def _trained(
     state = _state(run, chosen)
     if state is None:
         raise ConfigError(f"{run.path} has no checkpoint yet")
-    device = resolve_device(config.device)
-    placement, _ = plan(config, device)
-    tune_torch(placement.torch_threads)
-    agent = load_agent(config, state, make_spec(config.env, training=True), device)
-    return config, state, agent.evaluating(greedy), placement
+    plan = RankPlan.resolve(config)
+    tune_torch(plan.placement.torch_threads)
+    agent = load_agent(config, state, make_spec(config.env, training=True), plan.device)
+    return config, state, agent.evaluating(greedy), plan
 
 
 @dataclass(frozen=True)

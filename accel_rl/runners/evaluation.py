@@ -9,10 +9,9 @@ import numpy as np
 from accel_rl.agents.base import Agent
 from accel_rl.config.settings import TrainConfig
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.runners.build import build_sampler, groups_of
+from accel_rl.runners.build import build_sampler
+from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.episodes import Episode
-from accel_rl.samplers.grouping import Grouping, most_workers
-from accel_rl.system.hardware import Placement
 
 CHUNK = 16  # steps between looks at who is done
 STEPS_EACH = 500  # a small budget is not spread over more environments than this gives
@@ -90,7 +89,7 @@ def evaluation_env(config: TrainConfig) -> EnvConfig:
 def evaluate(
     agent: Agent,
     config: TrainConfig,
-    placement: Placement,
+    plan: RankPlan,
     *,
     steps: int,
     seed: int,
@@ -105,10 +104,7 @@ def evaluate(
     env = evaluation_env(config)
     spec = make_spec(env, training=False)
     B = min(e.parallel, e.episodes or max(1, steps // STEPS_EACH))
-    groups = groups_of(config, placement)
-    groups = groups if B % groups == 0 else 1
-    grouping = Grouping(B, groups, most_workers(B, groups, placement.workers))
-    sampler = build_sampler(env, spec, config, placement, grouping, T=CHUNK, seed=seed, training=False)
+    sampler = build_sampler(plan.evaluation(B, CHUNK), env, spec, config, seed=seed, training=False)
     quota = Quota(B, steps, e.episodes)
     counted: list[Episode] = []
     try:

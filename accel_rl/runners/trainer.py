@@ -17,10 +17,11 @@ from accel_rl.metrics.recorder import Recorder, episode_metrics
 from accel_rl.metrics.sinks import CsvSink, Row, Sink
 from accel_rl.metrics.tensorboard import tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
-from accel_rl.runners.build import build_sampler, plan, resolve_device
+from accel_rl.runners.build import build_sampler
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.evaluation import Evaluation, evaluate
 from accel_rl.runners.learner import Learner
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Lockstep, Schedule
@@ -58,32 +59,35 @@ class Counters:
 
 
 class Trainer:
-    """Builds the parts and runs them. `state`: a checkpoint's, to go on from. `group`: the ranks it is one of; config
-    and run are then this rank's."""
+    """Build the parts of a run and run them.
+
+    config, plan, run: of this rank. state: of the checkpoint to go on from. group: the ranks that this is one of.
+    """
 
     def __init__(
-        self, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None, group: RankContext = SINGLE_RANK
+        self,
+        config: TrainConfig,
+        plan: RankPlan,
+        run: RunFolder,
+        state: dict[str, Any] | None = None,
+        group: RankContext = SINGLE_RANK,
     ):
-        self.config, self.run_folder, self._state, self.group = config, run, state, group
-        self.device = resolve_device(config.device)
-        self.placement, self.grouping = plan(config, self.device)
-        process.tune_torch(self.placement.torch_threads)
-        if config.sampler.cores is not None or self.placement.learner_cores:
-            hardware.pin(self.placement.server_cores)
+        self.config, self.plan, self.run_folder, self._state, self.group = config, plan, run, state, group
+        process.tune_torch(plan.placement.torch_threads)
+        if config.sampler.cores is not None or plan.placement.learner_cores:
+            hardware.pin(plan.placement.server_cores)
         self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
         run.write_json("protocol.json", self.spec.protocol)
-        self.learner = Learner(config, self.spec, self.device, derived_seed(config.seed, _MODEL), group)
+        self.learner = Learner(config, self.spec, plan.device, derived_seed(config.seed, _MODEL), group)
         if group.rank:  # the same parameters, other choices
             torch.manual_seed(derived_seed(config.seed, _RANK, group.rank))
         self.learner.algo.begin()
         self.secondary = self._build_secondary()
         self.sampler = build_sampler(
+            plan.sampler,
             config.env,
             self.spec,
             config,
-            self.placement,
-            self.grouping,
-            T=config.T,
             seed=derived_seed(config.seed, _SAMPLER),
             training=True,
             first_index=group.rank * config.sampler.envs,
@@ -107,7 +111,7 @@ class Trainer:
             self.config.algo, batch_size=c.batch, learning_rate=c.rate or self.learner.algo.config.learning_rate
         )  # type: ignore[call-arg]
         secondary = Learner(
-            replace(self.config, algo=algo), self.spec, self.device, derived_seed(self.config.seed, _SECONDARY)
+            replace(self.config, algo=algo), self.spec, self.plan.device, derived_seed(self.config.seed, _SECONDARY)
         )
         secondary.flat.data.copy_(self.learner.flat.data)
         secondary.algo.share(self.learner.algo)  # type: ignore[attr-defined]
@@ -122,8 +126,8 @@ class Trainer:
             self.learner,
             self.secondary,
             period=c.period,
-            threads=self.placement.torch_threads,
-            cores=self.placement.learner_cores,
+            threads=self.plan.placement.torch_threads,
+            cores=self.plan.placement.learner_cores,
             most_skipped=c.max_skipped_updates,
         )
 
@@ -224,7 +228,7 @@ class Trainer:
             evaluation = evaluate(
                 learner.algo.agent.evaluating(config.evaluation.greedy),
                 config,
-                self.placement,
+                self.plan,
                 steps=steps,
                 seed=derived_seed(config.seed, _EVALUATION, at.env_steps),
                 stop=stopped,

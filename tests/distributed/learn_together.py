@@ -122,7 +122,7 @@ def main() -> None:
     config = default_config("a2c")
     config = replace(config, distributed=replace(config.distributed, hash_interval=10, timeout_s=60.0))
     store = dist.FileStore(path, size)
-    with met(config, store, rank, size, size):
+    with met(config, "cpu", store, rank, size, size):
         torch.save(learn(lambda name: SyncContext(store, 60.0, 10, shared.get(name))), out)
 
 

@@ -29,7 +29,7 @@ def main() -> None:
     rank, size, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     config = default_config("a2c")
     config = replace(config, distributed=replace(config.distributed, timeout_s=60.0))
-    with met(config, dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
+    with met(config, "cpu", dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
         model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
         gradient_sync = group.gradient_sync(FlatParameters(model), Plain())
         for i in range(10**9):

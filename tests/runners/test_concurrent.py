@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from accel_rl.config.settings import SecondaryConfig, TrainConfig, default_config
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError, RunError
@@ -49,7 +50,7 @@ def trainer(tmp_path):
     def build(*args, secondary=0, **kwargs):
         c = replace(config(*args, **kwargs), secondary=SecondaryConfig(batch=secondary))
         c.check()
-        built.append(Trainer(c, RunFolder.create(tmp_path / str(len(built)), c)))
+        built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
         return built[-1]
 
     built = []
@@ -161,7 +162,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
     folder, seen = RunFolder.create(tmp_path / "run", c), []
 
     def play(state, stop_at):
-        t = Trainer(c, folder, state)
+        t = Trainer(c, RankPlan.resolve(c), folder, state)
         collect = t.sampler.collect
 
         def noted(agent):

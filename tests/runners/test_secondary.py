@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from accel_rl.config.settings import SecondaryConfig, TrainConfig, default_config
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError
@@ -32,7 +33,7 @@ def trainer(tmp_path):
     def build(**secondary):
         c = config(**secondary)
         c.check()
-        built.append(Trainer(c, RunFolder.create(tmp_path / str(len(built)), c)))
+        built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
         return built[-1]
 
     built = []

@@ -2,10 +2,10 @@
 
 import os
 import sys
-from dataclasses import asdict
 
 from accel_rl.config.settings import TrainConfig
-from accel_rl.runners.ranks.rank_process import Rank, finish, launch, raise_for
+from accel_rl.runners.plan import RunPlan
+from accel_rl.runners.ranks.rank_process import Rank, finish, launch, raise_for, setup_of
 from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
@@ -18,14 +18,13 @@ MAX_FAILED_STARTS = 3
 class AsyncLauncher:
     """All ranks of an asynchronous run, and the memory that they share."""
 
-    def __init__(self, config: TrainConfig, run: RunFolder, env_steps: int | None):
-        self._config, self._run = config, run
+    def __init__(self, config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None):
+        self._config, self._plan, self._run = config, plan, run
         self._board = SharedCounters.create(config.distributed.size, config.log.window)
         self._central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
         self._setup = {
             "run": str(run.path.absolute()),
             "env_steps": env_steps,
-            "config": asdict(config),
             "board": self._board.fd,
             "central": self._central,
         }
@@ -47,7 +46,8 @@ class AsyncLauncher:
             os.close(self._central)
 
     def _launch(self, r: int) -> Rank:
-        return launch(r, self._setup, (self._board.fd, self._central))
+        setup = {**self._setup, **setup_of(self._config, self._plan.ranks[r])}
+        return launch(setup, (self._board.fd, self._central))
 
     def _replace(self, rank: Rank, stop: StopRequest) -> None:
         """In the list of ranks, in place."""

@@ -18,28 +18,28 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     from accel_rl.checkpoints.checkpoint import Checkpoints, load
     from accel_rl.config.settings import TrainConfig
     from accel_rl.distributed.process_group import file_store
-    from accel_rl.runners.ranks import sync_launcher as ranks
+    from accel_rl.runners.plan import RankPlan
     from accel_rl.runners.ranks.rank_process import told
+    from accel_rl.runners.ranks.sync_launcher import folder_of
     from accel_rl.runners.ranks.synchronous import met
     from accel_rl.runners.run_folder import RunFolder
     from accel_rl.runners.trainer import Trainer
 
-    config, rank = TrainConfig.from_dict(setup["config"]), setup["rank"]
-    config = ranks.config_of(config, rank)
-    folder = ranks.folder_of(RunFolder(Path(setup["run"])), rank)
+    config, plan, rank = TrainConfig.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"]), setup["rank"]
+    folder = folder_of(RunFolder(Path(setup["run"])), rank)
     if config.distributed.update == "async":
         from accel_rl.runners.ranks.asynchronous import AsyncContext
 
         free = AsyncContext.join(setup, config)
         state = free.state(Checkpoints(folder.path / "checkpoints"))
-        return told(Trainer(config, folder, state, free).run())
+        return told(Trainer(config, plan, folder, state, free).run())
     state = None
     if setup["env_steps"] is not None:
         state = load(Checkpoints(folder.path / "checkpoints").path(setup["env_steps"]))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one machine: nothing listens outside it
     size = setup["size"]
-    with met(config, file_store(setup["store"], size), rank, size, size, setup["gradients"]) as group:
-        return told(Trainer(config, folder, state, group).run())
+    with met(config, plan.device, file_store(setup["store"], size), rank, size, size, setup["gradients"]) as group:
+        return told(Trainer(config, plan, folder, state, group).run())
 
 
 def main() -> None:

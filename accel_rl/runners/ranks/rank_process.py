@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from accel_rl.config.settings import TrainConfig
 from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.signals import StopRequest
 from accel_rl.runners.trainer import Result
 from accel_rl.system.errors import ConfigError, RunError
@@ -66,13 +69,17 @@ class Rank:
         os.close(self.answer)
 
 
-def launch(index: int, setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank:
-    """A fresh interpreter for rank `index`: nothing is forked, nothing outlives this process."""
+def setup_of(config: TrainConfig, plan: RankPlan) -> dict[str, Any]:
+    """What the process of a rank is told of a run: its own settings and its own plan."""
+    return {"rank": plan.rank, "config": asdict(rank_config(config, plan.rank)), "plan": plan.to_dict()}
+
+
+def launch(setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank:
+    """Start a fresh interpreter for rank setup["rank"]: nothing is forked, nothing outlives this process."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     setup = {
         **setup,
-        "rank": index,
         "answer": write,
         "parent_pid": os.getpid(),
         "sys_path": [p or os.getcwd() for p in sys.path],
@@ -85,7 +92,7 @@ def launch(index: int, setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank
         )
     finally:
         os.close(write)
-    return Rank(index, process, read)
+    return Rank(setup["rank"], process, read)
 
 
 def result_of(words: dict[str, Any]) -> Result:

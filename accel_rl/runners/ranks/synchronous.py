@@ -15,7 +15,6 @@ from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedReduce
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.build import resolve_device
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system import hardware
@@ -117,11 +116,16 @@ class SyncContext:
 
 @contextmanager
 def met(
-    config: TrainConfig, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
+    config: TrainConfig,
+    device: str,
+    store: Any,
+    rank: int,
+    size: int,
+    local_ranks: int,
+    shared: int | None = None,
 ) -> Iterator[SyncContext]:
     """This rank among the others, all of whom have come. RunError."""
     g = config.distributed
-    device = resolve_device(config.device)
     name = backend(device, len(set(g.gpu_list)) or hardware.gpu_count(), local_ranks)
     with process_group(store, rank, size, name, device, g.timeout_s):
         yield SyncContext(store, g.timeout_s, g.hash_interval, shared)

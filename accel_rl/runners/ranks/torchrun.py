@@ -17,8 +17,10 @@ from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.settings import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.process_group import environment_store, part
-from accel_rl.runners.ranks import sync_launcher as ranks
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.asynchronous import AsyncContext
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.ranks.sync_launcher import folder_of
 from accel_rl.runners.ranks.synchronous import SyncContext, met
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Result, Trainer
@@ -47,6 +49,14 @@ class Place:
             raise ConfigError("--run-dir: needed with torchrun --max-restarts, so that a restart finds the run")
         return replace(config, distributed=replace(g, ranks=self.size))
 
+    def config(self, config: TrainConfig) -> TrainConfig:
+        """This rank's own settings."""
+        return rank_config(config, self.rank, self.local_rank, self.local_size)
+
+    def plan(self, config: TrainConfig) -> RankPlan:
+        """Plan this rank. ConfigError."""
+        return RankPlan.resolve(self.config(config), self.rank, self.size)
+
 
 def place() -> Place | None:
     """None where this process was not started so. ConfigError for numbers that are none."""
@@ -61,10 +71,15 @@ def place() -> Place | None:
         raise ConfigError(f"RANK, WORLD_SIZE, LOCAL_RANK ... in the environment: {error}") from error
 
 
-def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
-    """This rank's part of the run; a run that is there already is gone on with. Only rank 0 has a result."""
+def train(
+    place: Place, config: TrainConfig, plan: RankPlan, path: Path | None
+) -> tuple[TrainConfig, RunFolder, Result | None]:
+    """Run this rank's part of a run, or go on with a run that exists. Only rank 0 returns a result.
+
+    plan: of `config`. If the run exists, its own settings count, and are planned anew if they differ.
+    """
     die_with_parent(os.getppid())  # an agent that is killed leaves nothing behind
-    store, rank, size = environment_store()
+    given, (store, rank, size) = config, environment_store()
     if rank == 0:
         path = (path or RunFolder.default_path(config)).absolute()
         store.set("path", str(path))
@@ -75,20 +90,21 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
     else:
         steps = int(store.get("steps").decode())
         run, config = RunFolder.open(path)
-    of_rank = ranks.config_of(config, rank, place.local_rank, place.local_size)
-    folder = ranks.folder_of(run, rank)
+    of_rank, folder = place.config(config), folder_of(run, rank)
+    if replace(given.resolved(), run_dir=config.run_dir) != config:
+        plan = place.plan(config)
     checkpoints = Checkpoints(folder.path / "checkpoints")
     if config.distributed.update == "async":
         free = AsyncContext.meet(store, rank, of_rank, steps if steps >= 0 else None)
-        result = Trainer(of_rank, folder, free.state(checkpoints), free).run()
+        result = Trainer(of_rank, plan, folder, free.state(checkpoints), free).run()
         if free.lost:
             gone = ", ".join(map(str, free.lost))
             raise RunError(f"rank {rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
         return config, run, result if rank == 0 else None
     state = load(checkpoints.path(steps)) if steps >= 0 else None
-    with met(of_rank, store, rank, size, place.local_size) as group:
+    with met(of_rank, plan.device, store, rank, size, place.local_size) as group:
         group.shared = _gradients(store, group)
-        result = Trainer(of_rank, folder, state, group).run()
+        result = Trainer(of_rank, plan, folder, state, group).run()
     part(store, rank, size, config.distributed.timeout_s)
     return config, run, result if rank == 0 else None
 

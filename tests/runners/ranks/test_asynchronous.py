@@ -12,8 +12,9 @@ from accel_rl.distributed.process_group import file_store
 from accel_rl.envs.make import make_spec
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import Adam
-from accel_rl.runners.build import build_sampler, plan
+from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.runners.ranks.asynchronous import AsyncContext
 from accel_rl.runners.ranks.context import SingleRank
@@ -102,8 +103,8 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     if algorithm == "impala":
         config = replace(config, algo=replace(config.algo, window=1, batches=1))
     spec, fd = make_spec(config.env, training=True), os.memfd_create("central")
-    placement, grouping = plan(config, "cpu")
-    sampler = build_sampler(config.env, spec, config, placement, grouping, T=config.T, seed=0, training=True)
+    plan = RankPlan.resolve(config, device="cpu")
+    sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
     mine, other = (Learner(config, spec, "cpu", 0, Free(rank, fd)) for rank in (0, 1))
     mine.algo.ingest(sampler.collect(mine.algo.agent))
     batch = next(iter(mine.algo.batches()))

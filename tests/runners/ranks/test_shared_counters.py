@@ -40,7 +40,7 @@ def test_a_row_is_of_one_reading():
     """Whatever other ranks count between the clock and the row."""
     board = SharedCounters.create(2, window=3)
     board.begin(0)
-    config = replace(default_config("a2c").group, ranks=2, update="async")
+    config = replace(default_config("a2c").distributed, ranks=2, update="async")
     rank = AsyncContext(0, config, board, -1, None)
     assert rank.clock(0, 40, tracker(1.0), 1) == 40
     board.add(1, 60, 2, tracker(5.0, 6.0))
