@@ -32,7 +32,7 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
+from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.runners.concurrent import Concurrent  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402

@@ -33,7 +33,7 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
+from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
 from accel_rl.distributed.all_reduce import AllReduce  # noqa: E402

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from accel_rl.agents.base import Agent
-from accel_rl.config.settings import SamplerConfig, TrainConfig
+from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.sequential import RESETS

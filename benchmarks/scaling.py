@@ -203,7 +203,7 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     """A process of Table 1: five steps of its environments, again and again."""
     from dataclasses import replace
 
-    from accel_rl.config.settings import default_config
+    from accel_rl.config.train import default_config
     from accel_rl.envs.make import make_spec
     from accel_rl.runners.build import build_sampler
     from accel_rl.runners.learner import Learner

@@ -37,7 +37,7 @@ before_torch()
 import torch  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
+from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.models.precision import Precision, autocast_for, multiplies_bfloat16  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from accel_rl.cli.arguments import complete, flags_of, parse
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError
 
 FEW_STEPS = 100  # of an evaluation: far less than an episode

@@ -8,7 +8,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.arguments import parse, positionals, stdout
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import UNNAMED, check_switch, make_spec, played_by
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.metrics.tensorboard import check_tensorboard

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from accel_rl.cli.commands import parse_train
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.run_folder import versions
 from accel_rl.system import hardware

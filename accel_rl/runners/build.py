@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accel_rl.config.settings import TrainConfig, find_algorithm
+from accel_rl.config.registry import find_algorithm
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.games import unclean_reset
 from accel_rl.envs.make import EnvConfig

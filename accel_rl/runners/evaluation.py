@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.agents.base import Agent
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan

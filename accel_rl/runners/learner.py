@@ -7,7 +7,8 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
-from accel_rl.config.settings import TrainConfig, find_algorithm
+from accel_rl.config.registry import find_algorithm
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters

@@ -7,7 +7,7 @@ environments; evaluations derive another one from it.
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import EnvConfig
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.samplers.grouping import Grouping, most_workers

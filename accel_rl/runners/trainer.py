@@ -9,7 +9,7 @@ import torch
 
 from accel_rl.agents.base import Agent
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.progress import ProgressDisplay, Silent

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed import all_reduce
 from accel_rl.distributed.all_reduce import digest

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.distributed.process_group import dist
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizers import Adam

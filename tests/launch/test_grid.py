@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.system.errors import ConfigError
 from experiments import daley, stooke
 from launch.grid import Grid, Level, find_grid, grid, overridden

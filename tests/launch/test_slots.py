@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError

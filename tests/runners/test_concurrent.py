@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.settings import SecondaryConfig, TrainConfig, default_config
+from accel_rl.config.secondary import SecondaryConfig
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.settings import SamplerConfig, TrainConfig, default_config
+from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.envs.make import EnvConfig
 from accel_rl.runners.plan import RankPlan, RunPlan

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks.rank_process import Rank, finish, launch, raise_for, setup_of
 from accel_rl.runners.ranks.shared_counters import SharedCounters

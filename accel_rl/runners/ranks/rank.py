@@ -16,7 +16,7 @@ from accel_rl.system.process import before_torch, die_with_parent
 def run(setup: dict[str, Any]) -> dict[str, Any]:
     """What the rank says at its end."""
     from accel_rl.checkpoints.checkpoint import Checkpoints, load
-    from accel_rl.config.settings import TrainConfig
+    from accel_rl.config.train import TrainConfig
     from accel_rl.distributed.process_group import file_store
     from accel_rl.runners.plan import RankPlan
     from accel_rl.runners.ranks.rank_process import told

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.system import hardware
 from accel_rl.system.placement import share_of_cores
 

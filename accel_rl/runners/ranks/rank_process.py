@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.rank_config import rank_config

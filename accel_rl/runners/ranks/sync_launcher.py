@@ -5,7 +5,7 @@ import sys
 import time
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks.async_launcher import AsyncLauncher
 from accel_rl.runners.ranks.rank_process import LOOK_S, Rank, RankLost, finish, launch, raise_for, setup_of

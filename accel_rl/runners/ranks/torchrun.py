@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.process_group import environment_store, part
 from accel_rl.runners.plan import RankPlan

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.process_group import file_store

@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.runners.ranks.asynchronous import AsyncContext, Clock
 from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
