@@ -6,7 +6,7 @@ import platform
 import shutil
 import sys
 
-from accel_rl.cli.commands import parse_train
+from accel_rl.cli.train import parse_train
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.run_folder import versions

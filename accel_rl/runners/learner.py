@@ -75,3 +75,8 @@ class Learner:
         got, want = len(state["gradient_sync"]["parameters"]), len(self.flat.data)
         if got != want:
             raise ValueError(f"the checkpoint has {got} parameters, the network {want}")
+
+
+def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
+    """The agent of a checkpoint, for evaluation and videos."""
+    return Learner(config, spec, device, seed=0).load_agent(state["learner"])

@@ -178,7 +178,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
 
     t, first = play(None, stop_at=3 * C // (T * B) + 1)  # one rollout into the fourth period
     assert first.exit_code == 130 and t.schedule.pending and first.env_steps == 3 * C == len(seen) * T * B - T * B
-    t, second = play(t.checkpoints.load_latest()[1], stop_at=-1)
+    t, second = play(t.saver.checkpoints.load_latest()[1], stop_at=-1)
     ring, (frames, actions) = t.learner.algo.replay.ring, (torch.cat(x) for x in zip(*seen, strict=True))
     assert second.exit_code == 0 and second.env_steps == 6 * C and len(seen) == 6 * C // (T * B)
     assert ring.cursor == 6 * C // B and len(list(folder.path.glob("evaluations/*"))) == 3

@@ -74,8 +74,7 @@ def test_it_is_saved_and_goes_on(trainer):
     one, other = trainer(batch=32), trainer(batch=32)
     cycles(one, 20)
     one.at.env_steps = 320
-    one._csv = type("Csv", (), {"rows": 0})()
-    other._restore(one.state_dict())
+    other.saver.restore(one.saver.state_dict())
     for t in (one, other):
         cycles(t, 10)
     assert torch.equal(one.secondary.flat.data, other.secondary.flat.data)

@@ -7,9 +7,9 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks.rank_process import Rank, finish, launch, raise_for, setup_of
 from accel_rl.runners.ranks.shared_counters import SharedCounters
+from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
-from accel_rl.runners.trainer import Result
 from accel_rl.system.errors import RunError
 
 MAX_FAILED_STARTS = 3

@@ -14,12 +14,11 @@ from accel_rl.system.process import before_torch, die_with_parent
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
-    """What the rank says at its end."""
+    """Run one rank; returns its result as plain JSON."""
     from accel_rl.checkpoints.checkpoint import Checkpoints, load
     from accel_rl.config.train import TrainConfig
     from accel_rl.distributed.process_group import file_store
     from accel_rl.runners.plan import RankPlan
-    from accel_rl.runners.ranks.rank_process import told
     from accel_rl.runners.ranks.sync_launcher import folder_of
     from accel_rl.runners.ranks.synchronous import met
     from accel_rl.runners.run_folder import RunFolder
@@ -32,14 +31,14 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
 
         free = AsyncContext.join(setup, config)
         state = free.state(Checkpoints(folder.path / "checkpoints"))
-        return told(Trainer(config, plan, folder, state, free).run())
+        return Trainer(config, plan, folder, state, free).run().to_dict()
     state = None
     if setup["env_steps"] is not None:
         state = load(Checkpoints(folder.path / "checkpoints").path(setup["env_steps"]))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one machine: nothing listens outside it
     size = setup["size"]
     with met(config, plan.device, file_store(setup["store"], size), rank, size, size, setup["gradients"]) as group:
-        return told(Trainer(config, plan, folder, state, group).run())
+        return Trainer(config, plan, folder, state, group).run().to_dict()
 
 
 def main() -> None:

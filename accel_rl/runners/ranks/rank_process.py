@@ -11,11 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
-from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.result import Result
 from accel_rl.runners.signals import StopRequest
-from accel_rl.runners.trainer import Result
 from accel_rl.system.errors import ConfigError, RunError
 
 LOOK_S = 0.02
@@ -45,8 +44,8 @@ class Rank:
             while block := os.read(self.answer, 65536):
                 self.heard += block
 
-    def said(self) -> dict[str, Any]:
-        """Its last words, {} if it had none."""
+    def reply(self) -> dict[str, Any]:
+        """What the process wrote at its end; {} if it wrote nothing."""
         self.listen()
         try:
             return json.loads(self.heard)
@@ -55,7 +54,7 @@ class Rank:
 
     def how(self) -> str:
         """Its end in one line."""
-        code, words = self.code(), self.said()
+        code, words = self.code(), self.reply()
         if code is not None and code < 0:
             return f"rank {self.index} (pid {self.process.pid}) was killed by {signal.Signals(-code).name}"
         if "error" in words:
@@ -95,22 +94,9 @@ def launch(setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank:
     return Rank(setup["rank"], process, read)
 
 
-def result_of(words: dict[str, Any]) -> Result:
-    """What rank 0 says at the end."""
-    e = words["evaluation"]
-    evaluation = Evaluation(tuple(e["scores"]), tuple(e["lengths"]), e["protocol"]) if e else None
-    return Result(words["env_steps"], words["score"], evaluation, words["exit_code"], words["wall_s"])
-
-
-def told(result: Result) -> dict[str, Any]:
-    """The inverse."""
-    fields = {name: getattr(result, name) for name in ("env_steps", "score", "exit_code", "wall_s")}
-    return {**fields, "evaluation": None if result.evaluation is None else result.evaluation.to_dict()}
-
-
 def raise_for(rank: Rank) -> None:
     """The error that a rank ended with, as this process's own."""
-    words = rank.said()
+    words = rank.reply()
     if words.get("kind") == "ConfigError":
         raise ConfigError(words["error"])
     if (rank.code() or 0) < 0:
@@ -139,5 +125,5 @@ def finish(ranks: list[Rank], stop: StopRequest, fail: Any) -> Result:
     for r in ranks:
         if r.code():
             fail(r)
-    result = result_of(ranks[0].said())
+    result = Result.from_dict(ranks[0].reply())
     return replace(result, exit_code=stop.exit_code) if stop else result

@@ -9,9 +9,9 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks.async_launcher import AsyncLauncher
 from accel_rl.runners.ranks.rank_process import LOOK_S, Rank, RankLost, finish, launch, raise_for, setup_of
+from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
-from accel_rl.runners.trainer import Result
 from accel_rl.system.errors import RunError
 
 SETTLE_S = 0.5  # who notices that another rank died may end before the dead one is found

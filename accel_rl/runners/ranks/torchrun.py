@@ -22,8 +22,9 @@ from accel_rl.runners.ranks.asynchronous import AsyncContext
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.ranks.sync_launcher import folder_of
 from accel_rl.runners.ranks.synchronous import SyncContext, met
+from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Result, Trainer
+from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.process import die_with_parent
 
