@@ -32,6 +32,7 @@ before_torch()
 
 import torch  # noqa: E402
 
+from accel_rl.algos.dqn import DQNConfig  # noqa: E402
 from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.runners.concurrent import Concurrent  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402
@@ -100,9 +101,10 @@ class Variant:
 
     def config(self, o: Options) -> TrainConfig:
         base, batch = default_config("dqn"), 32
-        algo: Any = replace(
+        assert isinstance(base.algo, DQNConfig)
+        algo = replace(
             base.algo,
-            replay=replace(base.algo.replay, size=5_000, start=500),  # type: ignore[attr-defined]
+            replay=replace(base.algo.replay, size=5_000, start=500),
             batch_size=batch, intensity=batch / o.train_every, target_interval=o.period, network=o.network,
             optimizer="rmsprop-centered", optimizer_eps=0.01, epsilon=0.1, epsilon_final=0.1,
         )  # fmt: skip

@@ -37,6 +37,7 @@ before_torch()
 import torch  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig  # noqa: E402
 from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.models.precision import Precision, autocast_for, multiplies_bfloat16  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402
@@ -90,7 +91,7 @@ class Ours:
     ):
         base = default_config(algorithm)
         algo: Any = replace(base.algo, **SETTINGS[algorithm])
-        if hasattr(algo, "replay"):
+        if isinstance(algo, ReplayAlgorithmConfig):
             algo = replace(algo, replay=replace(algo.replay, size=DQN["size"], start=DQN["start"]))
         config: TrainConfig = replace(
             base,

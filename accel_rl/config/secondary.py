@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from accel_rl.algos.base import AlgorithmConfig
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
 
@@ -22,5 +23,5 @@ class SecondaryConfig:
             raise ConfigError(f"--secondary.batch {self.batch}: must be 0 or more")
         if not 0 <= self.rate < float("inf"):
             raise ConfigError(f"--secondary.rate {self.rate}: must be 0 or more")
-        if self.batch and not hasattr(algo, "replay"):
+        if self.batch and not isinstance(algo, ReplayAlgorithmConfig):
             raise ConfigError(f"--secondary.batch {self.batch}: only dqn, c51 and rainbow have a replay to share")

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_type_hints
 import tyro
 
 from accel_rl.algos.base import AlgorithmConfig
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.checkpoint import CheckpointConfig
 from accel_rl.config.evaluation import EvaluationConfig
 from accel_rl.config.log import LogConfig
@@ -85,7 +86,7 @@ class TrainConfig:
     def _check_schedule(self) -> None:
         if self.schedule == "lockstep":
             return
-        if not hasattr(self.algo, "replay"):
+        if not isinstance(self.algo, ReplayAlgorithmConfig):
             raise ConfigError(
                 f"--schedule {self.schedule}: only dqn, c51 and rainbow have a replay and a target network"
             )
@@ -104,13 +105,16 @@ class TrainConfig:
         if self.schedule != "lockstep" or self.secondary.batch:
             what = "--secondary.batch" if self.secondary.batch else f"--schedule {self.schedule}"
             raise ConfigError(f"{what} is for one rank; got --ranks {ranks} --update {g.update}")
-        if g.local_updates > 1 and not is_adam(optimizer := getattr(self.algo, "optimizer", "adam")):
+        if g.local_updates > 1 and not is_adam(optimizer := self.algo.optimizer_name):
             raise ConfigError(
                 f"--distributed.local-updates {g.local_updates}: needs --algo.optimizer adam, not {optimizer}"
             )
         if g.update == "async":
             return
-        for flag, n in (("--envs", self.sampler.envs), ("--batch-size", getattr(self.algo, "batch_size", ranks))):
+        shared = {"--envs": self.sampler.envs}
+        if isinstance(self.algo, ReplayAlgorithmConfig):
+            shared["--batch-size"] = self.algo.batch_size
+        for flag, n in shared.items():
             if n % ranks:
                 raise ConfigError(f"{flag} {n}: must divide by {ranks} ranks; use {-(-n // ranks) * ranks}")
 
@@ -122,7 +126,8 @@ class TrainConfig:
     @property
     def period(self) -> int:
         """Env steps between two meetings of sampling and learning, in the concurrent schedule."""
-        return int(self.algo.target_interval)  # type: ignore[attr-defined]
+        assert isinstance(self.algo, ReplayAlgorithmConfig)
+        return self.algo.target_interval
 
     @property
     def T(self) -> int:

@@ -38,7 +38,7 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda env_steps: None,
     ) -> Evaluation | None:
-        """Play one evaluation: a pure function of parameters, settings and seed. None if `stop()` became true meanwhile.
+        """Play one evaluation, a pure function of parameters, settings and seed. None if `stop()` became true.
 
         steps: env steps after which no episode is begun, unless the settings name a number of episodes.
         """

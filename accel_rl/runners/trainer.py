@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.recorder import episode_metrics
@@ -72,12 +73,11 @@ class Trainer:
 
     def _build_secondary(self) -> Learner | None:
         """Stooke & Abbeel 2018, section 5.4.2: from the same parameters, on the same replay, another batch."""
-        c = self.config.secondary
+        c, algo, first = self.config.secondary, self.config.algo, self.learner.algo
         if not c.batch:
             return None
-        algo = replace(
-            self.config.algo, batch_size=c.batch, learning_rate=c.rate or self.learner.algo.config.learning_rate
-        )  # type: ignore[call-arg]
+        assert isinstance(algo, ReplayAlgorithmConfig) and isinstance(first, ReplayAlgorithm)
+        algo = replace(algo, batch_size=c.batch, learning_rate=c.rate or algo.learning_rate)
         secondary = Learner(
             replace(self.config, algo=algo),
             self.spec,
@@ -85,7 +85,8 @@ class Trainer:
             derived_seed(self.config.seed, Stream.SECONDARY),
         )
         secondary.flat.data.copy_(self.learner.flat.data)
-        secondary.algo.share(self.learner.algo)  # type: ignore[attr-defined]
+        assert isinstance(secondary.algo, ReplayAlgorithm)
+        secondary.algo.share(first)
         return secondary
 
     def _build_schedule(self) -> Schedule:
