@@ -43,7 +43,7 @@ from accel_rl.distributed.process_group import file_store  # noqa: E402
 from accel_rl.distributed.shared_reduce import SharedReduce  # noqa: E402
 from accel_rl.optim.flat import clip_by_norm_  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
-from accel_rl.runners.ranks.synchronous import SyncContext, met  # noqa: E402
+from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import medians  # noqa: E402
@@ -210,7 +210,7 @@ def settled(rank: int, threads: int) -> Iterator[None]:
 def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
     """One of them: until it is killed."""
     config = config_of(o)
-    with met(config, "cpu", file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group, settled(rank, 1):
+    with join_ranks(config, "cpu", file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group, settled(rank, 1):
         shared, gloo = shared_of(config, group, gradients), gloo_of(Learner(config, SPEC, "cpu", 0), group)
         loss, parameters = torch.zeros(()), [p for _, p in gloo.flat.named]
         while True:
@@ -225,7 +225,7 @@ def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[floa
     """(parameters, milliseconds of each part by turn)."""
     names = ("update", "clip", "optimizer", "all_reduce", "shared_reduce", "push", "push_after")
     found: dict[str, list[float]] = {name: [] for name in names}
-    with met(config_of(o), "cpu", file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group, settled(0, o.threads):
+    with join_ranks(config_of(o), "cpu", file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group, settled(0, o.threads):
         parts = Parts(o, group, gradients)
         for name in found:  # once to warm up
             getattr(parts, name)()

@@ -209,7 +209,7 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     from accel_rl.runners.learner import Learner
     from accel_rl.runners.plan import RankPlan
     from accel_rl.runners.ranks.rank_config import rank_config
-    from accel_rl.runners.ranks.synchronous import met
+    from accel_rl.runners.ranks.sync_context import join_ranks
 
     die_with_parent(setup["parent"])
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -226,7 +226,7 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     agent = Learner(mine, spec, plan.device, 0).algo.agent
     first = r * mine.sampler.envs
     source = build_sampler(replace(plan.sampler, T=5), mine.env, spec, mine, seed=0, training=True, first_index=first)
-    with met(mine, plan.device, file_store(setup["fd"], size), r, size, size) as communicator:
+    with join_ranks(mine, plan.device, file_store(setup["fd"], size), r, size, size) as communicator:
         for _ in range(4):
             source.collect(agent)
         communicator.stops(False)

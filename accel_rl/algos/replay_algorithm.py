@@ -104,10 +104,10 @@ class ReplayAlgorithm(Algorithm):
         """Append a rollout to the replay and advance the schedules; returns the env steps that call for updates."""
         self.replay.append(rollout)
         self.replay.anneal(self.progress)
-        passed, calling = self.communicator.count(int(rollout.valid.sum()))
-        self.env_steps += passed
+        steps = self.communicator.count(int(rollout.valid.sum()))
+        self.env_steps += steps.of_run
         self.agent.epsilon = self.epsilon()
-        return calling
+        return steps.of_batch
 
     def owe(self, env_steps: int) -> int:
         """Make the updates due that env steps call for, a negative number of them takes updates back.

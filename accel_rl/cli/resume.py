@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
     plan = RunPlan.resolve(placed)
     check_memory(placed, plan.ranks[0])
     state = read_state(run, chosen.checkpoint)
-    if torchrun.place() is not None:
+    if torchrun.rank_info() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
     if state is not None:
         there = {**UNNAMED, **state["config"]["env"]}

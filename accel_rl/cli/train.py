@@ -39,12 +39,12 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Begin a run in a new folder and see it through; returns the exit code. ConfigError, RunError."""
-    if (place := torchrun.place()) is not None:
-        config = place.fit(config)
+    if (info := torchrun.rank_info()) is not None:
+        config = info.fit(config)
         check(config)
-        mine = place.plan(config)
+        mine = info.plan(config)
         check_memory(config, mine)
-        return reported(*torchrun.train(place, config, mine, path))
+        return reported(*torchrun.train(info, config, mine, path))
     path = path or RunFolder.default_path(config)
     RunFolder.check_new(path)
     check(config)

@@ -18,13 +18,13 @@ from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 class Learner:
     """One network and all that changes it. --log.norms: it reports what Stooke & Abbeel 2018 show in appendix C."""
 
-    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, group: RankContext = SINGLE_RANK):
+    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, context: RankContext = SINGLE_RANK):
         torch.manual_seed(seed)
         cls: type[Algorithm] = find_algorithm(config.algorithm)
         self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
         self.flat = FlatParameters(self.algo.agent.model)
-        self.algo.communicator = group.communicator
-        self.gradient_sync = group.gradient_sync(self.flat, self.algo)
+        self.algo.communicator = context.communicator
+        self.gradient_sync = context.gradient_sync(self.flat, self.algo)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
 
     def update(self, batch: Any) -> dict[str, Tensor]:

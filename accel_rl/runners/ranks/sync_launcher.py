@@ -1,4 +1,5 @@
-"""One process a rank: started, watched, ended together or replaced (Stooke & Abbeel 2018, sections 4.2 and 4.3)."""
+"""Run several ranks, a process each: synchronous ones are started and ended together (Stooke & Abbeel 2018, section
+4.2)."""
 
 import os
 import sys
@@ -14,11 +15,11 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import RunError
 
-SETTLE_S = 0.5  # who notices that another rank died may end before the dead one is found
+SETTLE_S = 0.5  # a rank that notices another one's death may end before that one is found dead
 
 
 def folder_of(run: RunFolder, rank: int) -> RunFolder:
-    """Where a rank keeps its own part of the checkpoints; rank 0: in the run's folder itself."""
+    """Return the folder of a rank's part of the checkpoints; for rank 0 the run's folder itself."""
     if rank == 0:
         return run
     folder = RunFolder(run.path / "ranks" / str(rank))
@@ -27,14 +28,14 @@ def folder_of(run: RunFolder, rank: int) -> RunFolder:
 
 
 def train(config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
-    """The run from its checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
+    """Train from the checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
     if config.distributed.update == "async":
         return AsyncLauncher(config, plan, run, env_steps).train()
     restarts = 0
     while True:
-        with SyncLauncher(config, plan, run, env_steps) as group:
+        with SyncLauncher(config, plan, run, env_steps) as launcher:
             try:
-                return group.train()
+                return launcher.train()
             except RankLost as lost:
                 if restarts >= config.distributed.max_restarts:
                     raise RunError(str(lost)) from lost
@@ -48,7 +49,7 @@ def train(config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | N
 
 
 class SyncLauncher:
-    """Ranks that cannot go on without each other: they meet through a file without a name, and where one is lost all
+    """The rank processes of a synchronous run. They find each other through an anonymous file; if one is lost, all
     end."""
 
     def __init__(self, config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None):
@@ -79,7 +80,7 @@ class SyncLauncher:
             return finish(self._ranks, stop, self._fail)
 
     def _fail(self, rank: Rank) -> None:
-        """Within SETTLE_S the others end too; one that was killed is the cause, whoever noticed first."""
+        """Raise for a rank that was killed, if there is one; `rank` may only have noticed it first."""
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline and not any((r.code() or 0) < 0 for r in self._ranks):
             time.sleep(LOOK_S)

@@ -16,7 +16,7 @@ from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
-from accel_rl.runners.ranks.asynchronous import AsyncContext
+from accel_rl.runners.ranks.async_context import AsyncContext
 from accel_rl.runners.ranks.context import SingleRank
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -139,8 +139,8 @@ def test_a_push_counts_as_a_pull(two):
     assert shows.seen[3:] == [here] * 4
 
 
-def test_ranks_meet_through_a_store():
-    """Both see one board; a third, which does not come, is named."""
+def test_ranks_connect_through_a_store():
+    """Both see the same counters; a third, which does not come, is named."""
     base = default_config("a2c")
     fd = os.memfd_create("store")
     stores = [file_store(fd, 2) for _ in range(2)]
@@ -149,14 +149,14 @@ def test_ranks_meet_through_a_store():
         return replace(base, distributed=replace(base.distributed, ranks=ranks, update="async", timeout_s=0.5))
 
     found = {}
-    other = threading.Thread(target=lambda: found.update(other=AsyncContext.meet(stores[1], 1, config(2), None)))
+    other = threading.Thread(target=lambda: found.update(other=AsyncContext.connect(stores[1], 1, config(2), None)))
     other.start()
-    mine = AsyncContext.meet(stores[0], 0, config(2), None)
+    mine = AsyncContext.connect(stores[0], 0, config(2), None)
     other.join()
-    mine._board.begin(1_000)
-    assert found["other"]._board.env_steps() == 1_000
-    with pytest.raises(RunError, match=r"rank 2 has not come within 0\.5 s"):
-        AsyncContext.meet(stores[0], 0, config(3), None)
+    mine._counters.begin(1_000)
+    assert found["other"]._counters.env_steps() == 1_000
+    with pytest.raises(RunError, match=r"rank 2 has not joined within 0\.5 s"):
+        AsyncContext.connect(stores[0], 0, config(3), None)
     os.close(fd)
 
 
@@ -165,9 +165,9 @@ def test_ranks_of_two_machines_are_told_so(monkeypatch):
     base, fd = default_config("a2c"), os.memfd_create("store")
     config = replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
     stores = [file_store(fd, 2) for _ in range(2)]
-    stores[1].set("board", f"/proc/{os.getpid()}/fd/0 1 another-boot")
+    stores[1].set("counters", f"/proc/{os.getpid()}/fd/0 1 another-boot")
     with pytest.raises(ConfigError, match=r"rank 1 does not see rank 0's .*another machine's.*--nnodes 1"):
-        AsyncContext.meet(stores[1], 1, config, None)
+        AsyncContext.connect(stores[1], 1, config, None)
     with pytest.raises(ConfigError, match="rank 1 does not see rank 0's"):
-        AsyncContext.meet(stores[0], 0, config, None)
+        AsyncContext.connect(stores[0], 0, config, None)
     os.close(fd)
