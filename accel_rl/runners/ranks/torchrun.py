@@ -3,8 +3,8 @@
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
 If a rank dies, its agent ends its other ranks, asynchronous ones too: SIGTERM, on which these save, and SIGKILL 30
-seconds later. The ranks of other agents notice, save if they are asynchronous, and end. With torchrun's --max-restarts every
-agent then starts its ranks again, and they go on from their checkpoints.
+seconds later. The ranks of other agents notice, save if they are asynchronous, and end. With torchrun's
+--max-restarts every agent then starts its ranks again, and they go on from their checkpoints.
 """
 
 import contextlib
