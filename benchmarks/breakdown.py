@@ -58,7 +58,7 @@ class CpuTime:
 def per_observation(sampler: Sampler, agent: Agent | None, seconds: float, threads: int) -> tuple[float, float]:
     """(observations/s, CPU microseconds each) of one group's batch, or of all groups' where each has a thread: of
     acting, or without an agent of gathering the stacks and writing the actions back."""
-    server, b = sampler.server, slice(0, sampler.B) if sampler.grouping.own else sampler.grouping.group(0)
+    server, b = sampler.server, slice(0, sampler.B) if sampler.grouping.dedicated_workers else sampler.grouping.group(0)
     rollout, host = server.rollouts[0], server.host[0]
     obs = rollout.observations(0, b=b)
     uniform = torch.rand(len(obs), device=obs.device)

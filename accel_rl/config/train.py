@@ -16,7 +16,7 @@ from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.models.precision import Precision
-from accel_rl.optim.optimizers import is_adam
+from accel_rl.optim.factory import is_adam
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError, nearest
 

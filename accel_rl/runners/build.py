@@ -11,9 +11,10 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.games import unclean_reset
 from accel_rl.envs.make import EnvConfig
 from accel_rl.runners.plan import SamplerPlan
+from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.in_process import InProcessEngine
-from accel_rl.samplers.inference.threads import ServerThreads
-from accel_rl.samplers.sampler import Engine, Sampler
+from accel_rl.samplers.inference.threads import InferenceThreads
+from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.system import hardware
 
@@ -37,11 +38,12 @@ def build_sampler(
     first_index: int = 0,
     keep: bool = True,
     log: Callable[[str], None] = stderr_log,
+    note: Callable[[str], None] = lambda line: None,
 ) -> Sampler:
     """Build a sampler as planned, for training or evaluation.
 
     first_index: of its environments among those of all ranks. keep: store the activations of acting, if the algorithm's
-    update can use them.
+    update can use them. log: for workers that died. note: for whether inference is captured.
     """
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
@@ -69,7 +71,7 @@ def build_sampler(
         )
         engine = WorkerPool(env, spec, grouping, plan.T, seed, pool, log)
         if plan.threaded_inference:
-            threads = ServerThreads(engine, plan.inference_cores, plan.act_threads)
+            threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
     return Sampler(
         engine,
         spec,
@@ -79,8 +81,10 @@ def build_sampler(
         act_threads=plan.act_threads,
         act_cores=plan.act_cores,
         precision=config.precision if training else "float32",
-        keep=keep and training and find_algorithm(config.algorithm).on_policy,
+        cache_activations=keep and training and find_algorithm(config.algorithm).on_policy,
         window=config.log.window,
         partial_starts=decorrelation > 0,
+        capture=s.capture,
         threads=threads,
+        note=note,
     )

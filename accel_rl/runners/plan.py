@@ -83,7 +83,7 @@ class RankPlan:
             workers = "environments are stepped in the learner's process"
         else:
             workers = f"{p.workers} worker{'s' * (p.workers != 1)} on cores {_listed(s.worker_cores)}"
-        workers += ", each dedicated to one group" if s.grouping.own and s.grouping.groups > 1 else ""
+        workers += ", each dedicated to one group" if s.grouping.dedicated_workers and s.grouping.groups > 1 else ""
         inference = "one thread per group" if s.threaded_inference else "one server"
         learner = (
             f"on cores {_listed(p.learner_cores)}, beside sampling"
@@ -165,15 +165,15 @@ def _training_sampler(config: TrainConfig, placement: Placement, groups: int) ->
     s, workers = config.sampler, placement.workers
     in_process = s.engine == "in-process"
     if s.inference_per_worker:  # groups are inferred for in order of arrival, by one server
-        return _one_server(placement, Grouping(s.envs, workers, workers, own=True), config.T, in_process)
+        return _one_server(placement, Grouping(s.envs, workers, workers, dedicated_workers=True), config.T, in_process)
     # Threads do not run beside a concurrent learner: BLAS has one number of threads for all threads of a process.
     threadable = placement.device == "cpu" and bool(config.env.game) and config.schedule != "concurrent"
     dedicated = threadable and s.envs % workers == 0
     if dedicated and s.groups is None and workers % 2 == 0 and s.envs >= 2 * MIN_ENVS_PER_THREAD:
         groups = 2
-    grouping = Grouping(s.envs, groups, workers, own=dedicated and groups > 1 and workers % groups == 0)
+    grouping = Grouping(s.envs, groups, workers, dedicated_workers=dedicated and groups > 1 and workers % groups == 0)
     plan = _one_server(placement, grouping, config.T, in_process)
-    if not grouping.own or not plan.shares_cores or in_process:
+    if not grouping.dedicated_workers or not plan.shares_cores or in_process:
         return plan
     of_groups = [[plan.worker_cores[w] for w in grouping.workers_of(g)] for g in range(groups)]
     return replace(

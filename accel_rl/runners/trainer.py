@@ -63,6 +63,7 @@ class Trainer:
             training=True,
             first_index=context.rank * config.sampler.envs,
             log=self.reporter.event,
+            note=run.event,
         )
         self.schedule = self._build_schedule()
         self.saver = Saver(

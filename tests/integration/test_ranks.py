@@ -82,7 +82,7 @@ def test_a_killed_rank_stops_a_synchronous_run_and_is_named(tmp_path):
 
 def test_a_rank_that_hangs_is_named(tmp_path):
     folder = tmp_path / "run"
-    process = start("train", "a2c", *LONG, "--ranks", 2, "--timeout-s", 3, "--run-dir", folder)
+    process = start("train", "a2c", *LONG, "--ranks", 2, "--distributed.timeout-s", 3, "--run-dir", folder)
     wait_for(lambda: progressed(folder, 2), 60)
     children = descendants(process.pid)
     os.kill(ranks_of(process.pid)[1].pid, signal.SIGSTOP)

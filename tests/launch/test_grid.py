@@ -32,7 +32,7 @@ def test_a_run_asks_for_a_gpu_a_rank_and_a_core_a_worker():
     def needs(**group_and_workers):
         workers = group_and_workers.pop("workers", None)
         sampler = replace(PPO.sampler, workers=workers)
-        return needs_of(replace(PPO, distributed=replace(PPO.group, **group_and_workers), sampler=sampler))
+        return needs_of(replace(PPO, distributed=replace(PPO.distributed, **group_and_workers), sampler=sampler))
 
     assert needs() == Needs(1, 1) and needs(workers=8) == Needs(1, 8)
     assert needs(ranks=32, update="async") == Needs(32, 32) and needs(ranks=2, workers=3) == Needs(2, 6)

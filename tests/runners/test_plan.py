@@ -51,9 +51,9 @@ def test_groups(machine, cores, sampler, backend, schedule, want):
     machine(cores)
     plan = RankPlan.resolve(config_of(backend, sampler=sampler, schedule=schedule), device="cpu")
     grouping = plan.sampler.grouping
-    assert (grouping.groups, grouping.own, grouping.workers) == want
+    assert (grouping.groups, grouping.dedicated_workers, grouping.workers) == want
     assert plan.placement.workers == grouping.workers == len(plan.sampler.worker_cores)
-    threaded = grouping.own and not sampler.inference_per_worker
+    threaded = grouping.dedicated_workers and not sampler.inference_per_worker
     assert plan.sampler.threaded_inference == threaded
 
 
@@ -70,7 +70,9 @@ def test_an_evaluation_has_one_server(machine):
     plan = RankPlan.resolve(config_of("ale", sampler=SamplerConfig(envs=64)))
     sampler = plan.evaluation(6, 16)
     assert (sampler.T, sampler.grouping.B, sampler.grouping.groups, sampler.grouping.workers) == (16, 6, 2, 3)
-    assert sampler.worker_cores == (0, 1, 2) and not sampler.threaded_inference and not sampler.grouping.own
+    assert (
+        sampler.worker_cores == (0, 1, 2) and not sampler.threaded_inference and not sampler.grouping.dedicated_workers
+    )
     assert plan.evaluation(5, 16).grouping.groups == 1
 
 

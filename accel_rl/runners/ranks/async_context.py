@@ -152,7 +152,7 @@ class AsyncContext:
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         assert isinstance(gradient_sync, LockedChunks)
-        if self._pulling is None or self._pulling.agent is not agent:
+        if self._pulling is None or self._pulling.wrapped is not agent:
             self._pulling = PullingAgent(agent, gradient_sync, self._config.pull_steps)
         self._pulling.begin()
         return self._pulling
