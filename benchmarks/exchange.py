@@ -11,7 +11,7 @@ push of it in locked chunks.
 
 Shares are of an update, medians of interleaved measurements.
 
-    python -m benchmarks.gradient_sync --json OUT [--ranks 2] [--chunks 3]
+    python -m benchmarks.exchange --json OUT [--ranks 2] [--chunks 3]
 """
 
 import contextlib
@@ -33,7 +33,7 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
+from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
 from accel_rl.distributed.all_reduce import AllReduce  # noqa: E402
@@ -43,7 +43,7 @@ from accel_rl.distributed.process_group import file_store  # noqa: E402
 from accel_rl.distributed.shared_reduce import SharedReduce  # noqa: E402
 from accel_rl.optim.flat import clip_by_norm_  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
-from accel_rl.runners.ranks.synchronous import SyncContext, met  # noqa: E402
+from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import medians  # noqa: E402
@@ -137,7 +137,7 @@ class Parts:
     def update(self) -> float:
         return per_call(lambda: self.learner.update(self._batch), self.n)
 
-    def rule(self) -> float:
+    def optimizer(self) -> float:
         """Clip and optimizer, as in every update."""
         return per_call(lambda: self.local.step(1e-9, self.loss), self.n)
 
@@ -177,7 +177,7 @@ def waiting_ranks(o: Options, fd: int, gradients: int) -> Iterator[None]:
     """The other ranks: each waits until it is asked, and then in each collective."""
     own = {f.replace("_", "-"): v for f, v in asdict(o).items() if f != "json"}
     flags = [x for f, v in own.items() for x in (f"--{f}", str(v))]
-    command = [sys.executable, "-m", "benchmarks.gradient_sync"]
+    command = [sys.executable, "-m", "benchmarks.exchange"]
     others = [
         subprocess.Popen(
             [*command, f"rank={r}", f"fd={fd}", f"gradients={gradients}", *flags],
@@ -210,7 +210,7 @@ def settled(rank: int, threads: int) -> Iterator[None]:
 def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
     """One of them: until it is killed."""
     config = config_of(o)
-    with met(config, file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group, settled(rank, 1):
+    with join_ranks(config, "cpu", file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group, settled(rank, 1):
         shared, gloo = shared_of(config, group, gradients), gloo_of(Learner(config, SPEC, "cpu", 0), group)
         loss, parameters = torch.zeros(()), [p for _, p in gloo.flat.named]
         while True:
@@ -225,7 +225,7 @@ def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[floa
     """(parameters, milliseconds of each part by turn)."""
     names = ("update", "clip", "optimizer", "all_reduce", "shared_reduce", "push", "push_after")
     found: dict[str, list[float]] = {name: [] for name in names}
-    with met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group, settled(0, o.threads):
+    with join_ranks(config_of(o), "cpu", file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group, settled(0, o.threads):
         parts = Parts(o, group, gradients)
         for name in found:  # once to warm up
             getattr(parts, name)()
@@ -263,14 +263,14 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
     m = r["median"]
     return [
         f"an update of {r['batch']} samples, {r['parameters']:,} parameters: {m['update']:.2f} ms, "
-        f"of which clip and rule {m['rule']:.2f} ms",
+        f"of which clip and optimizer {m['optimizer']:.2f} ms",
         f"all-reduce through shared memory (all ranks on one machine), {o.ranks} ranks: "
         f"{m['shared_reduce'] - m['clip']:.2f} ms beyond the clip, {100 * r['shared_reduce_share']:.1f} %",
         f"all-reduce over gloo (ranks of several machines; here both ends are this one), {o.ranks} ranks: "
         f"an update takes {r['all_reduce_ms']:.2f} ms longer, {100 * r['all_reduce_share']:.1f} %",
-        f"push in {o.chunks} locked chunks: {m['push'] - m['rule']:.2f} ms beyond the optimizer, "
+        f"push in {o.chunks} locked chunks: {m['push'] - m['optimizer']:.2f} ms beyond the optimizer, "
         f"{100 * r['push_share']:.1f} %; where another rank has pushed in between: "
-        f"{m['push_after'] - m['rule']:.2f} ms, {100 * r['push_after_share']:.1f} %",
+        f"{m['push_after'] - m['optimizer']:.2f} ms, {100 * r['push_after_share']:.1f} %",
     ]
 
 

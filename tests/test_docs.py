@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import COMMANDS
-from accel_rl.config.settings import ALGORITHMS
+from accel_rl.config.registry import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

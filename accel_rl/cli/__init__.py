@@ -1,1 +1,1 @@
-"""The console script accel-rl, one file a command."""
+"""The commands of the console script, a file each; `main` finds them."""
