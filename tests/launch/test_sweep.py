@@ -263,7 +263,7 @@ def test_a_run_with_several_gpus_has_a_rank_on_each():
     two = on_gpus(config, 2).group
     assert (two.ranks, two.gpus) == (2, "0,1")
     four = replace(config, distributed=replace(config.distributed, ranks=4))
-    assert on_gpus(four, 2).group.gpus == "0,1" and on_gpus(four, 0).group.gpus == ""
+    assert on_gpus(four, 2).distributed.gpus == "0,1" and on_gpus(four, 0).distributed.gpus == ""
     with pytest.raises(ConfigError, match="2 ranks cannot use 4 GPUs"):
         on_gpus(replace(config, distributed=replace(config.distributed, ranks=2)), 4)
     with pytest.raises(ConfigError, match="--envs 4"):

@@ -1,13 +1,13 @@
-"""What ranks cost beside an update: an all-reduce of A3C-Net's gradient, through shared memory and over gloo, and a
-push of it in locked chunks.
+"""Cost of gradient synchronization beside an update: an all-reduce of A3C-Net's gradient through shared memory and over
+gloo, and a push in locked chunks. All times are milliseconds.
 
-    U  an update of A2C on its batch (80 samples of 104x80x4 by default), nobody else there, milliseconds
-    S  the all-reduce through shared memory, as all ranks of one machine do it, torchrun's, too; the others wait in it
-    R  the same over gloo, as ranks of several machines do it, which are here one. The wide layer's goes ahead while the
-       gradients of the layers before it are computed: what updates with it take longer than U, turn by turn. The
-       sockets' threads run where the machine lets them, as in a run
-    P  pull, rule and write-back in chunks, less the rule alone; the other ranks idle
-    Q  the same where another rank has pushed in between: parameters and optimizer state are pulled first
+    update                       an update of A2C on its batch (80 samples of 104x80x4 by default), without other ranks
+    clip, optimizer              clipping alone; clipping and the optimizer step, both parts of an update
+    shared_memory_all_reduce     the all-reduce and the clip of ranks on one machine; the other ranks wait in it
+    update_with_gloo_all_reduce  an update with the all-reduce of ranks on several machines (here one). The wide
+                                 layer's gradient is reduced while earlier layers' gradients are computed
+    push                         pull, optimizer step and write-back in chunks; the other ranks are idle
+    push_after_another_rank      the same after another rank has pushed: parameters and optimizer state are pulled first
 
 Shares are of an update, medians of interleaved measurements.
 
@@ -59,13 +59,13 @@ class Options:
     ranks: Count = 2
     """Ranks of the all-reduce."""
     chunks: Count = 3
-    """Of the central parameters."""
+    """Number of locked chunks of the central parameters."""
     network: str = "a3c"
     """a3c, dqn or nature."""
     threads: Count = 1
-    """Of torch, in each rank."""
+    """Torch threads of each rank."""
     updates: Count = 20
-    """Of one measurement."""
+    """Updates in one measurement."""
     repeats: Count = 9
     """Turns; medians are reported."""
     json: str = ""
@@ -137,12 +137,12 @@ class Parts:
     def update(self) -> float:
         return per_call(lambda: self.learner.update(self._batch), self.n)
 
-    def rule(self) -> float:
-        """Clip and optimizer, as in every update."""
+    def optimizer(self) -> float:
+        """Clipping and the optimizer step, as in every update."""
         return per_call(lambda: self.local.step(1e-9, self.loss), self.n)
 
-    def all_reduce(self) -> float:
-        """An update with it."""
+    def update_with_gloo_all_reduce(self) -> float:
+        """An update with the all-reduce over gloo."""
         self._communicator.all_reduce_sum(torch.tensor(GLOO))
         self.learner.gradient_sync = self.reduce
         try:
@@ -150,18 +150,18 @@ class Parts:
         finally:
             self.learner.gradient_sync = self.local
 
-    def shared_reduce(self) -> float:
+    def shared_memory_all_reduce(self) -> float:
         self._communicator.all_reduce_sum(torch.tensor(SHARED))
         return per_call(lambda: self.shared.reduce(self.loss), self.n)
 
     def clip(self) -> float:
-        """SingleProcess, which both all-reduces hold."""
+        """Clipping alone, which both all-reduces include."""
         return per_call(lambda: clip_by_norm_(self.learner.flat.grad, 0.5), self.n)
 
     def push(self) -> float:
         return per_call(lambda: self.chunks.step(1e-9, self.loss), self.n)
 
-    def push_after(self) -> float:
+    def push_after_another_rank(self) -> float:
         def act() -> None:
             self.chunks.forget()
             self.chunks.step(1e-9, self.loss)
@@ -174,7 +174,7 @@ class Parts:
 
 @contextlib.contextmanager
 def waiting_ranks(o: Options, fd: int, gradients: int) -> Iterator[None]:
-    """The other ranks: each waits until it is asked, and then in each collective."""
+    """Run the other ranks: each waits for a request, then takes part in the collectives."""
     own = {f.replace("_", "-"): v for f, v in asdict(o).items() if f != "json"}
     flags = [x for f, v in own.items() for x in (f"--{f}", str(v))]
     command = [sys.executable, "-m", "benchmarks.gradient_sync"]
@@ -196,7 +196,7 @@ def waiting_ranks(o: Options, fd: int, gradients: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def settled(rank: int, threads: int) -> Iterator[None]:
-    """On a core of its own, as the ranks of a run are."""
+    """Pin this rank to a core, as in a run, and restore the affinity afterwards."""
     cores = allowed_cores()
     if threads == 1:
         pin((cores[rank % len(cores)],))
@@ -208,7 +208,7 @@ def settled(rank: int, threads: int) -> Iterator[None]:
 
 
 def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
-    """One of them: until it is killed."""
+    """Run one of the other ranks until it is killed."""
     config = config_of(o)
     with met(config, file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group, settled(rank, 1):
         shared, gloo = shared_of(config, group, gradients), gloo_of(Learner(config, SPEC, "cpu", 0), group)
@@ -222,8 +222,11 @@ def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
 
 
 def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[float]]]:
-    """(parameters, milliseconds of each part by turn)."""
-    names = ("update", "clip", "optimizer", "all_reduce", "shared_reduce", "push", "push_after")
+    """Measure every part in turns; returns (number of parameters, {part: milliseconds of each turn})."""
+    names = (
+        "update", "clip", "optimizer", "update_with_gloo_all_reduce", "shared_memory_all_reduce", "push",
+        "push_after_another_rank",
+    )  # fmt: skip
     found: dict[str, list[float]] = {name: [] for name in names}
     with met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group, settled(0, o.threads):
         parts = Parts(o, group, gradients)
@@ -243,34 +246,35 @@ def measure(o: Options) -> dict[str, Any]:
     os.close(fd)
     os.close(gradients)
     m = medians(found)
-    pairs = zip(found["all_reduce"], found["update"], strict=True)
+    pairs = zip(found["update_with_gloo_all_reduce"], found["update"], strict=True)
     more = statistics.median(with_it - alone for with_it, alone in pairs)
     return {
         "parameters": parameters,
         "batch": 5 * o.envs,
         "milliseconds": found,
         "median": m,
-        "all_reduce_ms": more,
-        "all_reduce_share": more / m["update"],
-        "shared_reduce_share": (m["shared_reduce"] - m["clip"]) / m["update"],
+        "gloo_all_reduce_ms": more,
+        "gloo_all_reduce_share": more / m["update"],
+        "shared_memory_all_reduce_share": (m["shared_memory_all_reduce"] - m["clip"]) / m["update"],
         "push_share": (m["push"] - m["optimizer"]) / m["update"],
-        "push_after_share": (m["push_after"] - m["optimizer"]) / m["update"],
+        "push_after_another_rank_share": (m["push_after_another_rank"] - m["optimizer"]) / m["update"],
     }
 
 
 def report(o: Options, result: dict[str, Any]) -> list[str]:
     r: dict[str, Any] = result["result"]
     m = r["median"]
+    shared = m["shared_memory_all_reduce"] - m["clip"]
     return [
         f"an update of {r['batch']} samples, {r['parameters']:,} parameters: {m['update']:.2f} ms, "
-        f"of which clip and rule {m['rule']:.2f} ms",
+        f"of which clip and optimizer {m['optimizer']:.2f} ms",
         f"all-reduce through shared memory (all ranks on one machine), {o.ranks} ranks: "
-        f"{m['shared_reduce'] - m['clip']:.2f} ms beyond the clip, {100 * r['shared_reduce_share']:.1f} %",
+        f"{shared:.2f} ms beyond the clip, {100 * r['shared_memory_all_reduce_share']:.1f} %",
         f"all-reduce over gloo (ranks of several machines; here both ends are this one), {o.ranks} ranks: "
-        f"an update takes {r['all_reduce_ms']:.2f} ms longer, {100 * r['all_reduce_share']:.1f} %",
-        f"push in {o.chunks} locked chunks: {m['push'] - m['rule']:.2f} ms beyond the optimizer, "
+        f"an update takes {r['gloo_all_reduce_ms']:.2f} ms longer, {100 * r['gloo_all_reduce_share']:.1f} %",
+        f"push in {o.chunks} locked chunks: {m['push'] - m['optimizer']:.2f} ms beyond the optimizer, "
         f"{100 * r['push_share']:.1f} %; where another rank has pushed in between: "
-        f"{m['push_after'] - m['rule']:.2f} ms, {100 * r['push_after_share']:.1f} %",
+        f"{m['push_after_another_rank'] - m['optimizer']:.2f} ms, {100 * r['push_after_another_rank_share']:.1f} %",
     ]
 
 
@@ -288,7 +292,7 @@ def main(argv: list[str]) -> int:
     argv = [a for a in argv if a[:2] == "--" or "=" not in a]
     if place:
         wait(parse(Options, argv, "", ""), int(place["rank"]), int(place["fd"]), int(place["gradients"]))
-    return program("exchange", __doc__, Options, argv, check, lambda o: {"result": measure(o)}, report)
+    return program("gradient_sync", __doc__, Options, argv, check, lambda o: {"result": measure(o)}, report)
 
 
 if __name__ == "__main__":
