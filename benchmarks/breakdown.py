@@ -57,7 +57,7 @@ class CpuTime:
 def per_observation(sampler: Sampler, agent: Agent | None, seconds: float, threads: int) -> tuple[float, float]:
     """Measure (observations/s, CPU microseconds per observation) at the batch of one group, or of all groups where each
     has a thread. Measures inference, or with agent None the gathering of stacks and the writing of actions."""
-    server, b = sampler.server, slice(0, sampler.B) if sampler.grouping.own else sampler.grouping.group(0)
+    server, b = sampler.server, slice(0, sampler.B) if sampler.grouping.dedicated_workers else sampler.grouping.group(0)
     rollout, host = server.rollouts[0], server.host[0]
     obs = rollout.observations(0, b=b)
     uniform = torch.rand(len(obs), device=obs.device)

@@ -9,7 +9,8 @@ from accel_rl.algos.policy_gradient import PolicyGradient, PolicyGradientConfig
 from accel_rl.config.settings import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.optim.optimizers import Optimizer, make_optimizer
+from accel_rl.optim.factory import make_optimizer
+from accel_rl.optim.optimizer import Optimizer
 from accel_rl.runners.trained_policy import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
@@ -47,7 +48,7 @@ class SamplingOnly(PolicyGradient):
         return agent
 
     def build_optimizer(self, size: int) -> Optimizer:
-        return make_optimizer("adam", size, decay=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
+        return make_optimizer("adam", size, alpha=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
 
     def ingest(self, rollout: Rollout) -> None:
         """Nothing is learned from it."""

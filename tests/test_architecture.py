@@ -39,7 +39,7 @@ CONFINED = {
         "launch/", "benchmarks/", "experiments/sampling.py",
     ),
     "socket": ("accel_rl/samplers/workers/",),
-    "threading": ("accel_rl/kernels/", "accel_rl/samplers/inference/", "accel_rl/runners/", "launch/", "benchmarks/"),
+    "threading": ("accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "launch/", "benchmarks/"),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
         "launch/child.py",

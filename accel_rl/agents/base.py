@@ -1,20 +1,19 @@
 """What a sampler asks of an agent."""
 
-from collections.abc import Hashable
 from typing import Any, Protocol
 
-import torch.nn.modules.module
 from torch import Tensor, nn
 
 from accel_rl.data.rnn_state import RnnState
 
 
 class Agent(Protocol):
-    """`act` turns a batch of observations into actions; the randomness comes from outside, one number a step.
+    """`act` turns a batch of observations into actions; its randomness is an argument, one number per environment.
 
-    An agent whose parameters others change has two methods more. `refresh(b)` is called before each act for the
-    environments b; it may replace the parameters and returns whether it did. `acting()` is a context that the act is
-    inside of: parameters must not be replaced while any thread is in it.
+    An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. `refresh(b)` is
+    called before each act for the environments b; it may replace the parameters and returns whether it did. Each act
+    happens inside the context `acting()`; parameters must not be replaced while any thread is inside it. Such an agent
+    is a wrapper: `wrapped` is the agent that acts.
     """
 
     @property
@@ -22,53 +21,27 @@ class Agent(Protocol):
 
     @property
     def needs_obs(self) -> bool:
-        """False: it acts without looking, and its observations (`obs` is None then) are not even put together."""
+        """Whether `act` looks at observations. If not, none are gathered and `obs` is None."""
 
     @property
     def reentrant(self) -> bool:
-        """Whether `act` may be called from several threads at once, for different environments: it changes nothing of
-        its own. Else one waits for the other."""
-
-    def capturable(self) -> Hashable | None:
-        """What `act` depends on beside observations, numbers and the parameters' values; None where it has to be called
-        at every step. Else compiled calls that it has led to may be made again in its place (`CapturedInference`)."""
+        """Whether threads may call `act` at the same time for different environments. Otherwise they take turns."""
 
     state_size: int
-    """Floats that the agent remembers per environment from step to step; 0: it has no memory."""
+    """Size of the recurrent state of one environment; 0 for an agent without one."""
 
     def act(
         self, obs: Tensor, uniform: Tensor, memory: RnnState | None, b: slice = ...
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], uniform [N] in [0, 1), of the environments b -> (action [N] int64, what to record, each [N]).
+        """obs [N, ...], uniform [N] in [0, 1), of the environments b -> (action [N] int64, values to record, each [N]).
 
-        `memory` (None without one) is of one step; its state is brought on in place.
+        `memory` is the recurrent state at this step (None without one); `act` advances it in place.
         """
 
     def evaluating(self, greedy: bool = False) -> "Agent":
-        """The same parameters, acting as in an evaluation (greedily, if asked)."""
+        """An agent with the same parameters that acts as in an evaluation (greedily, if asked)."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What acting depends on beside the parameters (an exploration schedule, say)."""
+        """What acting depends on besides the parameters, such as an exploration schedule."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
-def unchanged(agent: Any, kind: type) -> bool:
-    """Whether it acts as `kind` does, and its network's forward pass only computes: all modules are this package's or
-    torch's, and nobody listens to them."""
-    if torch.nn.modules.module._has_any_global_hook():
-        return False
-    for m in agent.model.modules():
-        ours = type(m).__module__.split(".")[0] in ("accel_rl", "torch") and "forward" not in vars(m)
-        if not ours or m._forward_hooks or m._forward_pre_hooks:
-            return False
-    names = [name for name in ("act", "forward") if hasattr(kind, name)]
-    return all(getattr(getattr(agent, name), "__func__", None) is getattr(kind, name) for name in names)
-
-
-def acts_by(agent: Agent, settings: Hashable) -> Hashable | None:
-    """What an agent's acts depend on beside what lies in memory and may change there; None where it has to be called
-    at every step. settings: of whoever calls it."""
-    capturable = getattr(agent, "capturable", None)
-    how = None if capturable is None else capturable()
-    return None if how is None else (how, settings, agent.model, tuple(p.data_ptr() for p in agent.model.parameters()))

@@ -1,12 +1,10 @@
 """A stochastic policy over discrete actions, with a value estimate."""
 
-from collections.abc import Hashable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from accel_rl.agents.base import unchanged
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.kernels.actions import sample_categorical
 from accel_rl.ops.policy_gradient import log_prob
@@ -42,9 +40,6 @@ class CategoricalPolicyAgent:
         else:
             action, chosen = sample_categorical(logits, uniform)
         return action, {"value": value, "log_prob": chosen}
-
-    def capturable(self) -> Hashable | None:
-        return (self.greedy,) if unchanged(self, CategoricalPolicyAgent) else None
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:

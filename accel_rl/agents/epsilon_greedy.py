@@ -1,12 +1,10 @@
 """The best action by value, and now and then any."""
 
-from collections.abc import Hashable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import unchanged
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.kernels.actions import epsilon_greedy
 from accel_rl.models.q_network import QNetwork
@@ -33,12 +31,12 @@ class EpsilonGreedyAgent:
     @epsilon.setter
     def epsilon(self, value: float | Tensor) -> None:
         self._epsilon = value
-        each = torch.as_tensor(value, dtype=torch.float32)
-        held = getattr(self, "_each", None)
-        if held is not None and held.shape == each.shape:
-            held.copy_(each)  # in its place: what has been recorded reads it there
+        new = torch.as_tensor(value, dtype=torch.float32)
+        old = getattr(self, "epsilon_tensor", None)
+        if old is not None and old.shape == new.shape:
+            old.copy_(new)  # in place: its memory does not move between steps
         else:
-            self._each = each.clone()
+            self.epsilon_tensor = new.clone()
 
     @property
     def needs_obs(self) -> bool:
@@ -59,13 +57,9 @@ class EpsilonGreedyAgent:
         if self.model.noisy and self.explores:
             self.model.resample(_noise(uniform))
         q = self.model.q(obs, noise=self.explores)
-        self._each = self._each.to(q.device)
-        epsilon = self._each[b] if self._each.dim() else self._each
+        self.epsilon_tensor = self.epsilon_tensor.to(q.device)
+        epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
         return epsilon_greedy(q, uniform, epsilon), {}
-
-    def capturable(self) -> Hashable | None:
-        plain = not self.model.noisy and unchanged(self, EpsilonGreedyAgent)
-        return (self._each.data_ptr(),) if plain else None
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
         """The same network with the epsilon of evaluations (0, if greedy)."""

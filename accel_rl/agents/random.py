@@ -1,10 +1,11 @@
-"""Actions that depend on nothing."""
+"""Uniform-random actions."""
 
 from typing import Any
 
 from torch import Tensor, nn
 
 from accel_rl.data.rnn_state import RnnState
+from accel_rl.ops.q_learning import uniform_action
 
 
 class RandomAgent:
@@ -21,10 +22,7 @@ class RandomAgent:
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """uniform [N] -> (action [N], nothing)."""
-        return (uniform * self.n_actions).long().clamp_(max=self.n_actions - 1), {}
-
-    def capturable(self) -> None:
-        """Never asked step by step."""
+        return uniform_action(uniform, self.n_actions), {}
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
         return self

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
 from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
-from accel_rl.optim.optimizers import Optimizer, OptimizerName, make_optimizer
+from accel_rl.optim.factory import OptimizerName, make_optimizer
+from accel_rl.optim.optimizer import Optimizer
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class A2C(PolicyGradient):
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
         return make_optimizer(
-            c.optimizer, size, decay=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
+            c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
         )
 
     @property
@@ -81,9 +81,7 @@ class A2C(PolicyGradient):
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """-E[log pi(a|s) A] + c_v E[(R - V)^2] - c_e E[H(pi)], Mnih et al. 2016, section 4."""
-        kept = self.rollout.kept  # while it acted: the parameters are still the same
-        with nullcontext() if kept is None else kept.reading(batch.obs):
-            logits, value, _ = self.agent.forward(batch.obs, batch.memory)
+        logits, value, _ = self.agent.forward(batch.obs, batch.memory)
         policy_loss = -masked_mean(log_prob(logits, batch.action) * batch.advantage, batch.valid)
         value_loss = masked_mean((batch.target - value).square(), batch.valid)
         policy_entropy = masked_mean(entropy(logits), batch.valid)

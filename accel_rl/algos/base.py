@@ -12,7 +12,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
-from accel_rl.optim.optimizers import Optimizer
+from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import ConfigError
 
 

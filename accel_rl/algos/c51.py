@@ -12,7 +12,8 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
 from accel_rl.ops.q_learning import chosen
-from accel_rl.optim.optimizers import Optimizer, OptimizerName, is_adam, make_optimizer
+from accel_rl.optim.factory import OptimizerName, is_adam, make_optimizer
+from accel_rl.optim.optimizer import Optimizer
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class C51(DQN):
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
         epsilon = c.optimizer_eps / c.batch_size if is_adam(c.optimizer) else c.optimizer_eps
-        return make_optimizer(c.optimizer, size, decay=c.rmsprop_alpha, epsilon=epsilon, device=str(self.device))
+        return make_optimizer(c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=epsilon, device=str(self.device))
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""

@@ -17,7 +17,8 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import chosen, double_q_target, huber
-from accel_rl.optim.optimizers import Optimizer, OptimizerName, make_optimizer
+from accel_rl.optim.factory import OptimizerName, make_optimizer
+from accel_rl.optim.optimizer import Optimizer
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.returns import NStep
 from accel_rl.system.counts import Count
@@ -143,7 +144,7 @@ class DQN(Algorithm):
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
         return make_optimizer(
-            c.optimizer, size, decay=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
+            c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
         )
 
     def begin(self) -> None:

@@ -183,10 +183,7 @@ class PolicyGradient(Algorithm):
     def whole(self) -> PolicyBatch:
         """The rollout in one batch."""
         r = self.rollout
-        batch = self._batch(slice(None), r.observations(0, r.T), r.memory())
-        if r.kept is not None and self._valid is None:
-            r.kept.are_of(batch.obs, r.action)
-        return batch
+        return self._batch(slice(None), r.observations(0, r.T), r.memory())
 
     def cells(self, i: Tensor) -> PolicyBatch:
         """The cells i = t * B + b [N], in any order. Not for agents with a memory."""

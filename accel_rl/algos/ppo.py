@@ -10,7 +10,8 @@ from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
-from accel_rl.optim.optimizers import AdamName, Optimizer, make_optimizer
+from accel_rl.optim.factory import AdamName, make_optimizer
+from accel_rl.optim.optimizer import Optimizer
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class PPO(PolicyGradient):
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
-        return make_optimizer(c.optimizer, size, decay=0.0, epsilon=c.optimizer_eps, device=str(self.device))
+        return make_optimizer(c.optimizer, size, alpha=0.0, epsilon=c.optimizer_eps, device=str(self.device))
 
     def batches(self) -> Iterator[PolicyBatch]:
         c, r = self.config, self.rollout

@@ -12,7 +12,7 @@ from accel_rl.algos.base import Algorithm, AlgorithmConfig
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.models.precision import Precision
-from accel_rl.optim.optimizers import is_adam
+from accel_rl.optim.factory import is_adam
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError, nearest
 
@@ -52,6 +52,9 @@ class SamplerConfig:
     """Each environment starts with up to this many uniform-random actions (section 5.3, start state decorrelation)."""
     engine: Literal["workers", "in-process"] = "workers"
     """Worker processes, or everything serially in this one (debugging; the rollouts are the same)."""
+    capture: bool = True
+    """Capture inference once and replay it without Python (CPU) or as a CUDA graph (GPU), where the agent and all its
+    modules are unmodified built-ins. events.log says when it is not captured, and why."""
     timeout_s: float = 60.0
     """A worker that owes an answer for longer counts as hung and is replaced, seconds."""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.kernels.activation_cache import ActivationCache
-from accel_rl.kernels.frames import gather_stacks, window_stacks
+from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class Rollout:
     action [T, B] int64; reward [T, B] float32, raw; terminated, truncated, ended, valid [T, B] bool (see `Step`).
     recorded: what the agent noted while acting, each [T, B] (value, log_prob ...).
     state, next_state [B, Z]: a recurrent agent's memory before step 0 and after step T - 1; None without one.
-    kept: what the network's layers gave while acting, for an update that can use it; not part of a saved rollout.
+    activation_cache: outputs of the network's layers while it acted, if an update can use them; not saved.
     """
 
     frames: Tensor
@@ -39,7 +39,7 @@ class Rollout:
     recorded: dict[str, Tensor] = field(default_factory=dict)
     state: Tensor | None = None
     next_state: Tensor | None = None
-    kept: ActivationCache | None = None
+    activation_cache: ActivationCache | None = None
 
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
@@ -56,7 +56,7 @@ class Rollout:
 
     @classmethod
     def _saved(cls) -> list[str]:
-        return [name for name in cls.__slots__ if name != "kept"]
+        return [name for name in cls.__slots__ if name != "activation_cache"]
 
     @classmethod
     def from_state(cls, state: dict[str, Any], device: torch.device | None = None) -> "Rollout":
@@ -78,6 +78,17 @@ class Rollout:
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
         """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
+        if self.stack == 1:
+            obs = self.frames[t : t + T, b].flatten(0, 1)
+        else:
+            obs = self.frame_stacks(t, T, b).gather()
+        cache, is_whole = self.activation_cache, (t, T, b) == (0, self.T, slice(None))
+        if cache is not None and is_whole and bool(self.valid.all()):
+            cache.observe(obs, self.action)
+        return obs
+
+    def frame_stacks(self, t: int, T: int = 1, b: slice = slice(None)) -> FrameStacks:
+        """The same observations, not gathered."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:

@@ -66,7 +66,7 @@ class RolloutArrays:
             valid=self.valid[t, b],
         )
 
-    def head(self, b: slice, spec: EnvSpec) -> Step:
+    def initial(self, b: slice, spec: EnvSpec) -> Step:
         """The cells of the observation at t = 0 (frame and age; the rest is scratch)."""
         step = Step.empty(b.stop - b.start, spec)
         step.frame, step.age = self.frames[self.stack - 1, b], self.age[0, b]

@@ -10,7 +10,7 @@ from torch import Tensor
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.optimizers import Optimizer
+from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import RunError
 
 WIDE = 1 << 16  # numbers of a layer for whose sum nobody should wait

@@ -8,7 +8,7 @@ is there.
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +20,7 @@ from torch import Tensor
 
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.distributed.robust_lock import LOCK_BYTES, RobustLocks
-from accel_rl.kernels.streaming_copy import stream
-from accel_rl.optim.optimizers import ALIGNMENT
+from accel_rl.optim.optimizer import ALIGNMENT
 
 
 def chunks(size: int, k: int) -> list[slice]:
@@ -102,19 +101,16 @@ class Central:
         tensors = dict(copy.tensors)
         return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
 
-    def filling(self, k: int, parameters: Tensor, state: dict[str, Any]) -> Callable[[slice], None]:
-        """Copies parts of what is to be chunk k's next version, from the whole chunk's; with its lock held."""
-        tensors = self._copies[k][(int(self._words[k, 0]) & 1) ^ 1].tensors
-        optimizer = [(tensors[name], value) for name, value in state.items() if isinstance(value, Tensor)]
-        return stream([(tensors["parameters"], parameters), *optimizer])
-
-    def publish(self, k: int, state: dict[str, Any], updates: int = 0) -> None:
-        """What all parts were filled with is chunk k's new version, `updates` updates further; with its lock held."""
+    def publish(self, k: int, parameters: Tensor, state: dict[str, Any], updates: int = 0) -> None:
+        """Write the next version of chunk k, `updates` updates further; call it with the chunk's lock held."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]
+        copy.tensors["parameters"].copy_(parameters)
         for name, value in state.items():
-            if not isinstance(value, Tensor):
+            if isinstance(value, Tensor):
+                copy.tensors[name].copy_(value)
+            else:
                 copy.numbers[name][0] = value
         if self._checks:
             copy.check[0] = copy.checksum(version)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.optimizers import Optimizer
+from accel_rl.optim.optimizer import Optimizer
 
 
 class GradientSync(Protocol):

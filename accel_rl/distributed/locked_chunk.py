@@ -15,7 +15,7 @@ from torch import Tensor
 from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizers import Optimizer
+from accel_rl.optim.optimizer import Optimizer
 
 LOCK_S = 60.0  # a chunk is held for a millisecond or so
 
@@ -87,10 +87,8 @@ class LockedChunks(Local):
             self._read_parameters(k)
             self._read_state(k)
             optimizer, data, grad = self.optimizers[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
-            write_back = self.central.filling(k, data, optimizer.state_dict())
-            for part in optimizer.pieces(data, grad, learning_rate):  # each is written back while it is in the cache
-                write_back(part)
-            self._publish(k, updates=1)
+            optimizer.step(data, grad, learning_rate)
+            self._write(k, updates=1)
         self.refreshed += 1
         self.times["sync_s"] += time.monotonic() - began
 
@@ -125,12 +123,7 @@ class LockedChunks(Local):
 
     def _write(self, k: int, updates: int = 0) -> None:
         """Chunk k becomes what is here, after so many more updates."""
-        data = self.flat.data[self.parts[k]]
-        self.central.filling(k, data, self.optimizers[k].state_dict())(slice(0, len(data)))
-        self._publish(k, updates)
-
-    def _publish(self, k: int, updates: int) -> None:
-        self.central.publish(k, self.optimizers[k].state_dict(), updates)
+        self.central.publish(k, self.flat.data[self.parts[k]], self.optimizers[k].state_dict(), updates)
         self._parameters[k] = self._states[k] = self.central.version(k)
 
     # -- checkpoints ------------------------------------------------------------

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 
 from accel_rl.distributed.locked_chunk import LOCK_S, LockedChunks
+from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizers import Adam, Optimizer
+from accel_rl.optim.optimizer import Optimizer
 
 
 class MultiStepAdam(LockedChunks):

@@ -22,7 +22,7 @@ from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.process_watch import Watch
 from accel_rl.kernels.sums import weighted_sum
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizers import Optimizer
+from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 
-#include "batch.h"
 #include "vector_binding.h"
 
 namespace py = pybind11;
@@ -248,7 +247,7 @@ PYBIND11_MODULE(_core, m) {
         .def_property_readonly("frames", &Emulator::frames)
         .def_property_readonly("episode_frames", &Emulator::episode_frames)
         .def_property_readonly_static("state_size", [](py::object) { return sizeof(State); });
-    py::class_<Agent, Emulator>(m, "Agent")
+    py::class_<AtariEnvCore, Emulator>(m, "AtariEnvCore")
         .def(py::init(&make_agent), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("frame_skip"), py::arg("max_steps"),
              py::arg("life_loss"), py::arg("repeat_probability"), py::arg("observation"), py::arg("luminance"))
         .def("begin", [](AtariEnvCore& a, Bytes out) { a.begin(observation_at(a, out)); })
@@ -262,5 +261,4 @@ PYBIND11_MODULE(_core, m) {
     m.def("step_agents", &step_agents, py::arg("agents"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
           py::arg("reward").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);
-    bind_batch(m);
 }

@@ -35,7 +35,7 @@ def make_agent(
         raise ConfigError(f"frame={observation} of {game} with its {rows} rows: use env.backend=ale, or frame=104x80")
     rom = rom_path(game).read_bytes()
     rules = (frame_skip, max_steps, life_loss, repeat_probability, kind, luminance)
-    agent = core().Agent(rom, cartridge(game), settings(game), *rules)
+    agent = core().AtariEnvCore(rom, cartridge(game), settings(game), *rules)
     if mode is not None:
         agent.set_steps(steps(game, mode))
     if difficulty is not None:

@@ -43,14 +43,6 @@ class Env(Protocol):
     def close(self) -> None: ...
 
 
-class Rounds(Protocol):
-    """Step after step of a batch as it is asked for, in one call (emulator/batch.h)."""
-
-    def play(self, *wire: int, done: bool) -> int:
-        """Until something else than a step is due or said: -1; or until an episode has ended: the number of the step,
-        which is to be settled. done: that one has been, and nothing is left but to answer."""
-
-
 class BatchEnv(Protocol):
     """n environments stepped together; a step is send + recv, so that it can overlap with other work."""
 
@@ -65,12 +57,6 @@ class BatchEnv(Protocol):
 
     def recv(self, out: Step) -> None:
         """Write what the step led to. Resets by the mode the batch was made with."""
-
-    def settle(self, out: Step) -> None:
-        """What is left to do after a step in which episodes have `ended`."""
-
-    def rounds(self, actions: list[np.ndarray], steps: list[Step]) -> Rounds | None:
-        """Steps by these arrays, if they can be taken without Python."""
 
     def reset_waiting(self, out: Step) -> None:
         """In the optimisation pause, reset those that wait (mode `wait`; writes only their frame and age), or the

@@ -14,10 +14,9 @@ from ale_py import Action
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 from accel_rl.emulator import palette
-from accel_rl.emulator.atari import core
 from accel_rl.emulator.env_core import make_agent, step_agents
 from accel_rl.emulator.games import games, modes
-from accel_rl.envs.base import Env, Rounds, episode_rng
+from accel_rl.envs.base import Env, episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
@@ -178,36 +177,8 @@ def _playing(env: Env) -> EmulatorEnv:
     return one
 
 
-class EmulatorRounds:
-    """A batch's steps, one after the other in one call. Sticky actions are drawn in Python, and not these."""
-
-    def __init__(
-        self,
-        envs: list[Env],
-        age: np.ndarray,
-        waiting: np.ndarray,
-        actions: list[np.ndarray],
-        steps: list[Step],
-    ):
-        first = _playing(envs[0])
-        self._envs = envs
-        self._batch = core().Batch(first.codes.tolist(), first.spec.oldest, age, waiting)
-        for action, s in zip(actions, steps, strict=True):
-            self._batch.add(action, s.frame, s.reward, s.terminated, s.truncated, s.ended, s.valid, s.age)
-
-    def play(self, *wire: int, done: bool) -> int:
-        self._batch.set_agents([_playing(env).agent for env in self._envs])  # a reserve may have taken over
-        return int(self._batch.play(*wire, done))
-
-
 class EmulatorBatch(SequentialEnv):
     """A `SequentialEnv` over `EmulatorEnv`s, or `ReservedEnv`s of them, that plays a step of all in one call."""
-
-    def rounds(self, actions: list[np.ndarray], steps: list[Step]) -> Rounds | None:
-        whole = all(s.frame.flags.c_contiguous for s in steps)
-        if _playing(self.envs[0]).sticky or not whole:
-            return None
-        return EmulatorRounds(self.envs, self._age, self._waiting, actions, steps)
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:

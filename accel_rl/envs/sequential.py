@@ -6,7 +6,7 @@ import numpy as np
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
-from accel_rl.envs.base import Env, Rounds
+from accel_rl.envs.base import Env
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
@@ -94,9 +94,9 @@ class SequentialEnv:
         np.multiply(age, out.valid, out=age)
         out.age[:] = age
         if out.ended.any():
-            self.settle(out)
+            self._end_episodes(out)
 
-    def settle(self, out: Step) -> None:
+    def _end_episodes(self, out: Step) -> None:
         for i in np.flatnonzero(out.ended):
             out.final_frame[i] = out.frame[i]
             if self._waits:
@@ -104,9 +104,6 @@ class SequentialEnv:
             else:
                 self.envs[i].reset(out.frame[i])
                 self._age[i] = out.age[i] = 0
-
-    def rounds(self, actions: list[np.ndarray], steps: list[Step]) -> Rounds | None:
-        return None
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         """One step of those that are not `skipped` [n] (None: of all); the others write zeros."""

@@ -1,117 +1,132 @@
-"""What a network's layers gave while it acted, for the update by the same parameters: it needs no forward pass then."""
+"""Outputs of a network's layers while it acted, for an update by the same parameters.
+
+A2C updates once from the rollout that it has just played, with the parameters that played it. The forward pass of that
+update would compute what acting computed, so it reads the outputs of the wide layers instead.
+"""
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from accel_rl.kernels.call_graph import recording
+from accel_rl.kernels.call_graph import recorder
 
 
-class Place(NamedTuple):
-    """Where a layer's output [n, ...] goes (`known` False), or lies already."""
+class OutputBuffer(NamedTuple):
+    """Memory for a layer's output [n, ...]: to be written, or `filled` already."""
 
     out: Tensor
-    known: bool
+    filled: bool
 
 
 class ActivationCache:
-    """Outputs of a network's layers for the cells [T * B] of one rollout. Of the layers that ask for a `place`.
+    """Outputs of layers, by the layer's weight, for the cells [T * B] of one rollout.
 
-    A layer's are read only where each cell has been written once: not after a rollout that lacks some, not if the
-    network uses the layer twice. They serve one loss: after it the parameters are others. They serve no loss if the
-    parameters changed while the rollout was played (`invalidate`).
+    An output is read only if each cell was written exactly once: not after a rollout that lacks cells, not for a layer
+    that the network uses twice. The cache serves one loss, since the parameters change after it, and none if the
+    parameters changed during the rollout (`invalidate`).
     """
 
     def __init__(self) -> None:
-        self._outputs: dict[nn.Module, Tensor] = {}
-        self._written: dict[nn.Module, int] = {}
-        self._action: Tensor | None = None
+        self._outputs: dict[Tensor, Tensor] = {}
+        self._written: dict[Tensor, int] = {}
+        self._action: Tensor | None = None  # of the rollout
         self._obs: tuple[Tensor, int] | None = None
-        self._stale = False  # parameters changed since `begin`
-        self._counting = threading.Lock()  # several threads may act, for different cells
+        self._stale = False  # the parameters changed since `begin`
+        self._counting = threading.Lock()  # threads may act for different environments at once
 
     def begin(self, action: Tensor) -> None:
-        """The rollout whose actions [T, B] these will be follows; what was kept is void."""
+        """Start the rollout with these actions [T, B]; what the cache holds is void."""
         self.void()
         self._action, self._stale = action, False
 
     def invalidate(self) -> None:
-        """The parameters changed in the midst of the rollout: it is written to its end, and nothing of it is read."""
+        """Note that the parameters changed during the rollout: its outputs are not read."""
         self._stale = True
 
     def void(self) -> None:
         self._action = self._obs = None
         self._written.clear()
 
-    def are_of(self, obs: Tensor, action: Tensor) -> None:
-        """These [T * B, ...] are the observations that were acted on in the rollout of these actions."""
+    def observe(self, obs: Tensor, action: Tensor) -> None:
+        """Note that `obs` [T * B, ...] are the observations, time-major, of the rollout with these actions."""
         if action is self._action and not self._stale:
             self._obs = obs, obs._version
+            obs.activation_cache = self  # type: ignore[attr-defined]
 
     @contextmanager
     def writing(self, first: int) -> Iterator[None]:
-        """While the network acts on the cells from this one."""
+        """While the network acts on the cells from `first` on."""
         with _using(self, first):
             yield
 
     @contextmanager
     def reading(self, obs: Tensor) -> Iterator[None]:
-        """During the first loss after the rollout: nothing is read unless it is of the very observations, unchanged."""
-        the_ones = self._obs is not None and self._obs[0] is obs and self._obs[1] == obs._version
-        with _using(self if the_ones else None, None):
+        """During the first loss after the rollout; only the observations that were acted on, unchanged, are read."""
+        unchanged = self._obs is not None and self._obs[0] is obs and self._obs[1] == obs._version
+        with _using(self if unchanged else None, None):
             yield
         self.void()
 
-    def place(self, layer: nn.Module, first: int | None, shape: tuple[int, ...], dtype: torch.dtype) -> Place | None:
+    def buffer(
+        self, weight: Tensor, first: int | None, shape: tuple[int, ...], dtype: torch.dtype
+    ) -> OutputBuffer | None:
+        """The memory for an output of that shape: to be filled for the cells from `first` on, or (None) to be read."""
         cells = 0 if self._action is None else self._action.numel()
         if first is None:
-            known = torch.is_grad_enabled() and self._written.get(layer) == cells == shape[0]
-            out = self._outputs[layer] if known else None
-            return Place(out, True) if out is not None and (out.shape, out.dtype) == (shape, dtype) else None
+            filled = torch.is_grad_enabled() and self._written.get(weight) == cells == shape[0]
+            out = self._outputs[weight] if filled else None
+            fits = out is not None and (out.shape, out.dtype) == (shape, dtype)
+            return OutputBuffer(out, True) if out is not None and fits else None
         if torch.is_grad_enabled():
             return None
         whole = cells, *shape[1:]
         with self._counting:
-            out = self._outputs.get(layer)
+            out = self._outputs.get(weight)
             if out is None or (out.shape, out.dtype) != (whole, dtype):
-                out = self._outputs[layer] = torch.zeros(whole, dtype=dtype)
-            self._written[layer] = self._written.get(layer, 0) + shape[0]
-        if (calls := recording()) is not None:
-            calls.places.append((layer, shape[0]))
-        return Place(out[first : first + shape[0]], False)
+                out = self._outputs[weight] = torch.zeros(whole, dtype=dtype)
+            self._written[weight] = self._written.get(weight, 0) + shape[0]
+        if (recording := recorder()) is not None:
+            recording.cached_layers.append((weight, shape[0]))
+        return OutputBuffer(out[first : first + shape[0]], False)
 
-    def outputs(self, layer: nn.Module) -> Tensor:
-        """[T * B, ...], what that layer has a `place` in."""
-        return self._outputs[layer]
+    def outputs(self, weight: Tensor) -> Tensor:
+        """[T * B, ...], the output of the layer with that weight."""
+        return self._outputs[weight]
 
-    def written(self, places: list[tuple[nn.Module, int]]) -> None:
-        """So many cells of each of the layers, by calls that were recorded."""
+    def note_written(self, layers: list[tuple[Tensor, int]]) -> None:
+        """Count cells (weight, n) that a replayed call graph has written."""
         with self._counting:
-            for layer, n in places:
-                self._written[layer] = self._written.get(layer, 0) + n
+            for weight, n in layers:
+                self._written[weight] = self._written.get(weight, 0) + n
 
 
-class _Now(threading.local):  # one thread may act while another learns
-    kept: ActivationCache | None = None
+class _Active(threading.local):  # one thread may act while another learns
+    cache: ActivationCache | None = None
     first: int | None = None
 
 
-_now = _Now()
+_active = _Active()
 
 
 @contextmanager
-def _using(kept: ActivationCache | None, first: int | None) -> Iterator[None]:
-    before, (_now.kept, _now.first) = (_now.kept, _now.first), (kept, first)
+def _using(cache: ActivationCache | None, first: int | None) -> Iterator[None]:
+    before, (_active.cache, _active.first) = (_active.cache, _active.first), (cache, first)
     try:
         yield
     finally:
-        _now.kept, _now.first = before
+        _active.cache, _active.first = before
 
 
-def place(layer: nn.Module, *shape: int, dtype: torch.dtype = torch.float32) -> Place | None:
-    """Where a layer's output of that shape [n, ...], contiguous on the host, goes or lies; None: anywhere."""
-    return None if _now.kept is None else _now.kept.place(layer, _now.first, shape, dtype)
+def output_buffer(weight: Tensor, *shape: int, dtype: torch.dtype = torch.float32) -> OutputBuffer | None:
+    """The memory for a layer's output of that shape [n, ...] in the active cache; None without one."""
+    return None if _active.cache is None else _active.cache.buffer(weight, _active.first, shape, dtype)
+
+
+def reading(obs: Tensor | None) -> AbstractContextManager[None]:
+    """A context in which layers read the outputs that were cached for the observations `obs`, if there are any."""
+    cache: ActivationCache | None = getattr(obs, "activation_cache", None)
+    return nullcontext() if cache is None or obs is None else cache.reading(obs)

@@ -1,31 +1,42 @@
-"""CallGraph of compiled functions, written down once and made again in one piece (kernels/src/calls.h)."""
+"""Calls of compiled kernels, recorded once and replayed in one call without Python between them."""
 
 import threading
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-
-class _Now(threading.local):
-    recording: "Recording | None" = None
+_ALLOCATIONS = ("empty", "new_empty", "empty_strided", "empty_like")
 
 
-_now = _Now()
+class _Active(threading.local):
+    recorder: "CallRecorder | None" = None
 
 
-def recording() -> "Recording | None":
-    """What this thread's calls are being written down in."""
-    return _now.recording
+_active = _Active()
 
 
-def call(module: ModuleType, name: str, *arguments: Any) -> None:
-    """A function of the extension, of numbers, tuples of them, and tensors, which it gets as addresses (None: 0)."""
+def recorder() -> "CallRecorder | None":
+    """The recorder of this thread's calls, if there is one."""
+    return _active.recorder
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call: the kernel's name and its arguments in the order of its C++ signature, tensors as addresses."""
+
+    kernel: str
+    arguments: tuple[int, ...]
+
+
+def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
+    """Call a compiled kernel with numbers, tuples of numbers, and tensors, which it gets as addresses (None: 0)."""
     numbers = [_number(a) for a in arguments]
-    getattr(module, name)(*numbers)
-    if _now.recording is not None:
-        _now.recording.note(name, numbers, arguments)
+    getattr(module, kernel)(*numbers)
+    if _active.recorder is not None:
+        _active.recorder.record(kernel, numbers, arguments)
 
 
 def _number(argument: Any) -> Any:
@@ -34,61 +45,43 @@ def _number(argument: Any) -> Any:
     return 0 if argument is None else argument
 
 
-class Recording(TorchDispatchMode):
-    """While it is entered, whatever this thread calls by `call`; it can be made again if there was nothing else to
-    compute: `others` names torch's own operations that were not only another look at the same memory.
+class CallRecorder(TorchDispatchMode):
+    """Records every kernel that this thread calls through `call` while the recorder is entered.
 
-    Memory that the calls went to stays theirs as long as the recording is there.
+    `unsupported` names the torch operations that computed something meanwhile: views and allocations are allowed, any
+    other operation would be missing from the replay. Tensors that kernels read or wrote live as long as the recorder.
     """
 
-    def __init__(self, module: ModuleType):
+    def __init__(self) -> None:
         super().__init__()
-        self._module = module
-        self._noted: list[tuple[str, list[int]]] = []
-        self.others: set[str] = set()
-        self.places: list[tuple[nn.Module, int]] = []  # of layers whose outputs are kept: (layer, rows)
-        self._held: list[Tensor] = []
+        self.records: list[CallRecord] = []
+        self.unsupported: set[str] = set()
+        self.cached_layers: list[tuple[Tensor, int]] = []  # (a layer's weight, rows of its output), ActivationCache's
+        self._alive: list[Tensor] = []
 
-    def __enter__(self) -> "Recording":
-        _now.recording = self
+    def __enter__(self) -> "CallRecorder":
+        _active.recorder = self
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        _now.recording = None
+        _active.recorder = None
 
-    def note(self, name: str, numbers: list[Any], arguments: tuple[Any, ...]) -> None:
-        flat = [int(x) for n in numbers for x in (n if isinstance(n, tuple) else (n,))]
-        self._noted.append((name, flat))
-        self._held += [a for a in arguments if isinstance(a, Tensor)]
+    def record(self, kernel: str, numbers: list[Any], arguments: tuple[Any, ...]) -> None:
+        flat = (x for n in numbers for x in (n if isinstance(n, tuple) else (n,)))
+        self.records.append(CallRecord(kernel, tuple(int(x) for x in flat)))
+        self._alive += [a for a in arguments if isinstance(a, Tensor)]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
-        if not (func.is_view or name in ("empty", "new_empty", "empty_strided", "empty_like")):
-            self.others.add(name)
+        if not (func.is_view or name in _ALLOCATIONS):
+            self.unsupported.add(name)
         return func(*args, **(kwargs or {}))
 
-    def calls(self) -> Any:
-        """To `settle` and then to `run`."""
-        calls = self._module.CallGraph()
-        for name, numbers in _without_stacks(self._noted):
-            calls.add(name, numbers)
-        return calls
-
-
-def _without_stacks(noted: list[tuple[str, list[int]]]) -> list[tuple[str, list[int]]]:
-    """Where a first layer alone looks at stacks of frames, it takes the frames from where they are."""
-    for i, (name, numbers) in enumerate(noted):
-        if name != "gather_stacks":
-            continue
-        N, S, size, *frames, stacks, _ = numbers
-        inside = range(stacks, stacks + N * S * size)
-        readers = [j for j, (_, others) in enumerate(noted) if j != i and any(x in inside for x in others)]
-        reader, others = noted[readers[0]] if len(readers) == 1 else ("", numbers)
-        if reader == "conv_u8" and others[:2] == [N, S] and others[5:7] == [stacks, S * size]:
-            direct = [*others[:5], *frames, *others[7:]]
-            rest = [call for j, call in enumerate(noted) if j not in (i, readers[0])]
-            at = readers[0] - (i < readers[0])
-            return _without_stacks([*rest[:at], ("conv_u8_frames", direct), *rest[at:]])
-    return noted
+    def graph(self, module: ModuleType) -> Any:
+        """The records as a C++ CallGraph (src/call_graph.h)."""
+        graph = module.CallGraph()
+        for r in self.records:
+            graph.add(r.kernel, r.arguments)
+        return graph

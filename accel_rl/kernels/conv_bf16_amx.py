@@ -9,61 +9,61 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
+from accel_rl.kernels.activation_cache import OutputBuffer
 from accel_rl.kernels.call_graph import call
 from accel_rl.kernels.pictures import in_planes
 
 
-def has_conv_bf16(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
+def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     """Whether `conv_bf16_amx` supports these arguments. It needs bfloat16 autocast, a CPU with AMX, an input of 4 uint8
     frames with stride 4 or of channels-last bfloat16, a square kernel divisible by its stride, and channels in
     multiples of 16."""
     if not (torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16):
         return False
-    if isinstance(padding, str) or x.device.type != "cpu" or weight.dtype != torch.float32:
+    if x.device.type != "cpu" or weight.dtype != torch.float32:
         return False
-    (out, channels, k, wide), s, first = weight.shape, stride[0], x.dtype == torch.uint8
-    square = k == wide and stride == (s, s) and padding[0] == padding[1] and k % s == 0
-    sixteens = out % (16 if first else 32) == 0 and (s * s * channels) % 32 == 0
-    if first:
-        fits = (channels, s, padding[0]) == (4, 4, 0)
+    (out, channels, k, width), of_bytes = weight.shape, x.dtype == torch.uint8
+    square = k == width and k % stride == 0
+    multiples = out % (16 if of_bytes else 32) == 0 and (stride * stride * channels) % 32 == 0
+    if of_bytes:
+        fits = (channels, stride, padding) == (4, 4, 0)
     else:
         fits = x.dtype == torch.bfloat16 and channels % 16 == 0
-    if not (square and sixteens and fits) or min(x.shape[2:]) + 2 * padding[0] < k:
+    if not (square and multiples and fits) or min(x.shape[2:]) + 2 * padding < k:
         return False
     module = native.compiled()
-    return module is not None and bool(module.has_tiles())
+    return module is not None and bool(module.has_amx())
 
 
 def conv_bf16_amx(
-    x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, out: Tensor | None = None, known: bool = False
+    x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, buffer: OutputBuffer | None = None
 ) -> Tensor:
-    """relu(conv2d(x, weight, bias, stride, padding)); of bytes, x / 255.
+    """relu(conv2d(x, weight, bias, stride, padding)); for uint8, x / 255.
 
     x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
-    bfloat16, channels-last in memory. Products are of bfloat16 numbers, sums and the weight's gradient float32.
-    out [N, rows, columns, D]: where it goes, or, `known`, lies already.
+    bfloat16, channels-last in memory. Products are of bfloat16 numbers; sums and the weight's gradient are float32.
+    buffer: memory [N, rows, columns, D] for the output.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
-    result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, (out, known))
+    result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, buffer)
     return result
 
 
 class _ConvBF16(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, place: tuple[Tensor | None, bool]
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, buffer: OutputBuffer | None
     ) -> Tensor:
-        out, known = place
         N, C, H, W = x.shape
         D, k = weight.shape[0], weight.shape[2]
-        ctx.geometry, ctx.bytes = (C, H, W, D, k, s, p), x.dtype == torch.uint8
-        rows, columns = (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1
-        if out is None:
-            out = torch.empty(N, rows, columns, D, dtype=torch.bfloat16)
-        (numbers, tiles), b = _packed(weight, s, ctx.bytes), bias.contiguous()
-        if not known:
+        ctx.geometry, ctx.of_bytes = (C, H, W, D, k, s, p), x.dtype == torch.uint8
+        shape = N, (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1, D
+        out = torch.empty(shape, dtype=torch.bfloat16) if buffer is None else buffer.out
+        (numbers, tiles), b = _packed(weight, s, ctx.of_bytes), bias.contiguous()
+        if buffer is None or not buffer.filled:
             tensors = x, x.stride(0), tiles, b, out
-            call(native.compiled(), "conv_bf16_amx", N, ctx.geometry, ctx.bytes, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+            kind = N, ctx.geometry, ctx.of_bytes
+            call(native.required(), "conv_bf16_amx", *kind, *tensors, torch.get_num_threads())
         ctx.save_for_backward(x, out, numbers)
         return out.permute(0, 3, 1, 2)
 
@@ -72,17 +72,17 @@ class _ConvBF16(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         x, out, numbers = ctx.saved_tensors
         C, H, W, D, k, s, _ = ctx.geometry
-        order = _Order.of(C, D, k, s, ctx.bytes)
+        order = _Order.of(C, D, k, s, ctx.of_bytes)
         grad = grad.to(torch.bfloat16).permute(0, 2, 3, 1).contiguous()
         tiles, d_x = None, None
         if ctx.needs_input_grad[0]:
             tiles, d_x = numbers[order.back], torch.empty(len(x), H, W, C, dtype=torch.bfloat16)
         d_tiles, d_bias = torch.empty(order.sums), torch.empty(D)
         tensors = x, x.stride(0), grad, out, tiles, d_x, d_tiles, d_bias
-        kind = len(x), ctx.geometry, ctx.bytes
-        call(native.compiled(), "conv_bf16_back", *kind, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+        kind = len(x), ctx.geometry, ctx.of_bytes
+        call(native.required(), "conv_bf16_back", *kind, *tensors, torch.get_num_threads())
         d_weight = d_tiles[order.gradient].view(D, C, k, k)
-        if ctx.bytes:
+        if ctx.of_bytes:
             d_weight.div_(255)
         return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
 

@@ -1,4 +1,4 @@
-"""relu(convolution) of pictures as they are stored, compiled for the host: a network's first layer."""
+"""relu(convolution) of uint8 frames, compiled for AVX-512: the first layer of a network."""
 
 from typing import Any
 
@@ -7,45 +7,63 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
+from accel_rl.kernels.activation_cache import OutputBuffer
 from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.frames import FrameStacks
 from accel_rl.kernels.pictures import in_planes
 
+KERNEL, STRIDE = 8, 4
 
-def has_conv_u8(obs: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...] | str) -> bool:
-    """Whether `conv_u8` takes them: uint8 on a host with AVX-512, 8 x 8 with stride 4, channels in sixteens."""
-    shape = weight.shape[0] % 16 == 0 and weight.shape[2:] == (8, 8) and (stride, padding) == ((4, 4), (0, 0))
-    kind = (obs.dtype, weight.dtype) == (torch.uint8, torch.float32) and obs.device.type == weight.device.type == "cpu"
-    if not (shape and kind) or min(obs.shape[2:]) < 8 or torch.is_autocast_enabled("cpu"):
+
+def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
+    """Whether `conv_u8` supports these arguments: uint8 on a CPU with AVX-512, 8 x 8 with stride 4, channels in
+    multiples of 16. For stacks that are not gathered, no gradient may be wanted."""
+    frames = obs.frames if isinstance(obs, FrameStacks) else obs
+    if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
+        return False
+    shape = weight.shape[0] % 16 == 0 and weight.shape[2:] == (KERNEL, KERNEL) and (stride, padding) == (STRIDE, 0)
+    kind = (frames.dtype, weight.dtype) == (torch.uint8, torch.float32)
+    on_cpu = frames.device.type == weight.device.type == "cpu"
+    if not (shape and kind and on_cpu) or min(obs.shape[2:]) < KERNEL or torch.is_autocast_enabled("cpu"):
         return False
     module = native.compiled()
-    return module is not None and bool(module.has_conv_u8())
+    return module is not None and bool(module.has_avx512())
 
 
-def conv_u8(obs: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None, known: bool = False) -> Tensor:
+def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor, buffer: OutputBuffer | None = None) -> Tensor:
     """relu(conv2d(obs / 255, weight, bias, stride 4)).
 
     obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
-    out [N, rows, columns, C]: where it goes, or, `known`, lies already.
+    buffer: memory [N, rows, columns, C] for the output.
     """
-    result: Tensor = _ConvU8.apply(in_planes(obs), weight, bias, (out, known))
+    if isinstance(obs, FrameStacks):
+        return _of_frames(obs, weight, bias, buffer)
+    result: Tensor = _ConvU8.apply(in_planes(obs), weight, bias, buffer)
     return result
+
+
+def _output(size: tuple[int, ...], channels: int, buffer: OutputBuffer | None) -> Tensor:
+    n, _, height, width = size
+    rows, columns = (height - KERNEL) // STRIDE + 1, (width - KERNEL) // STRIDE + 1
+    return torch.empty(n, rows, columns, channels) if buffer is None else buffer.out
+
+
+def _of_frames(obs: FrameStacks, weight: Tensor, bias: Tensor, buffer: OutputBuffer | None) -> Tensor:
+    out = _output(obs.shape, len(bias), buffer)
+    tensors = *obs.arguments(), weight.contiguous(), bias.contiguous(), out
+    call(native.required(), "conv_u8_frames", *obs.shape, len(bias), *tensors, torch.get_num_threads())
+    return out.permute(0, 3, 1, 2)
 
 
 class _ConvU8(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor, place: tuple[Tensor | None, bool]) -> Tensor:
-        out, known = place
-        n, stack, height, width = obs.shape
-        channels = len(bias)
-        if out is None:
-            out = obs.new_empty(n, (height - 8) // 4 + 1, (width - 8) // 4 + 1, channels, dtype=torch.float32)
-        ctx.size = n, stack, height, width, channels
+    def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor, buffer: OutputBuffer | None) -> Tensor:
+        ctx.size = *obs.shape, len(bias)
+        out = _output(obs.shape, len(bias), buffer)
         ctx.save_for_backward(obs, out)
-        if known:
-            return out.permute(0, 3, 1, 2)
-        weight, bias = weight.contiguous(), bias.contiguous()
-        tensors = obs, obs.stride(0), weight, bias, out
-        call(native.compiled(), "conv_u8", *ctx.size, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
+        if buffer is None or not buffer.filled:
+            tensors = obs, obs.stride(0), weight.contiguous(), bias.contiguous(), out
+            call(native.required(), "conv_u8", *ctx.size, *tensors, torch.get_num_threads())
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -53,8 +71,8 @@ class _ConvU8(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Any:
         obs, out = ctx.saved_tensors
         _, stack, _, _, channels = ctx.size
-        grad = grad.permute(0, 2, 3, 1).contiguous()  # as it comes, if the next layer works on channels-last
-        weight, bias = grad.new_empty(channels, stack, 8, 8), grad.new_empty(channels)
-        tensors = obs, obs.stride(0), grad, out, weight, bias
-        call(native.compiled(), "conv_u8_back", *ctx.size, *tensors, torch.get_num_threads())  # type: ignore[arg-type]
-        return None, weight.div_(255), bias, None
+        grad = grad.permute(0, 2, 3, 1).contiguous()  # no copy if the next layer works on channels-last memory
+        d_weight, d_bias = grad.new_empty(channels, stack, KERNEL, KERNEL), grad.new_empty(channels)
+        tensors = obs, obs.stride(0), grad, out, d_weight, d_bias
+        call(native.required(), "conv_u8_back", *ctx.size, *tensors, torch.get_num_threads())
+        return None, d_weight.div_(255), d_bias, None

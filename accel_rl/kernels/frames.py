@@ -1,12 +1,49 @@
-"""Stacks of frames by index arithmetic over a sequence in which each frame is stored once."""
+"""Stacks of frames, by index arithmetic over a sequence in which each frame is stored once."""
 
 import functools
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
 from accel_rl.kernels.call_graph import call
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameStacks:
+    """Observations that are not gathered yet: where their frames lie.
+
+    frames [R, B, *frame_shape]; t, b [N] int64; age [N] uint8, as `gather_stacks` takes them. A layer that reads frames
+    where they lie takes this in place of a tensor [N, stack, *frame_shape]; every other one calls `gather`.
+    """
+
+    frames: Tensor
+    t: Tensor
+    b: Tensor
+    age: Tensor
+    stack: int
+
+    def gather(self) -> Tensor:
+        """The observations [N, stack, *frame_shape]."""
+        return gather_stacks(self.frames, self.t, self.b, self.age, self.stack)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return len(self.t), self.stack, *self.frames.shape[2:]
+
+    @property
+    def has_whole_frames(self) -> bool:
+        """Whether each frame is one piece of host memory."""
+        return self.frames.device.type == "cpu" and self.frames[0, 0].is_contiguous()
+
+    def arguments(self) -> tuple[Tensor | int, ...]:
+        """What a kernel needs to read them: frames, the strides of R and B in bytes, t, b, age."""
+        size = self.frames.element_size()
+        return self.frames, self.frames.stride(0) * size, self.frames.stride(1) * size, self.t, self.b, self.age
 
 
 def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int) -> Tensor:
@@ -18,25 +55,26 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
     """
     if stack == 1:
         return frames[t, b]
-    obs = _gather_compiled(frames, t, b, age, stack)
-    if obs is None:
-        obs = _forget(torch.stack([frames[t + lag, b] for lag in range(stack)], 1), age)
-    return obs
+    stacks = FrameStacks(frames, t.long().contiguous(), b.long().contiguous(), age.to(torch.uint8).contiguous(), stack)
+    module = native.compiled() if stacks.has_whole_frames else None
+    if module is None:
+        return _forget(torch.stack([frames[t + lag, b] for lag in range(stack)], 1), age)
+    out = frames.new_empty(stacks.shape)
+    frame_bytes = frames[0, 0].nbytes
+    call(module, "gather_stacks", len(t), stack, frame_bytes, *stacks.arguments(), out, torch.get_num_threads())
+    return out
 
 
-def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> Tensor:
-    """The observations of T successive steps of neighbouring environments: what `gather_stacks` gives.
+def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> FrameStacks:
+    """The observations of T successive steps of neighbouring environments, time-major.
 
-    frames [R, B, *frame_shape], age [.., B]; steps t .. t + T - 1 of environments b -> [T * n, stack, *frame_shape],
-    time-major.
+    frames [R, B, *frame_shape], age [.., B]; steps t .. t + T - 1 of environments b -> [T * n, stack, *frame_shape].
     """
-    if stack == 1:
-        return frames[t : t + T, b].flatten(0, 1)
     cells = _cells(T, *b.indices(frames.shape[1]), frames.device)
-    return gather_stacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
+    return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
-@functools.lru_cache(1024)  # the same ones in each rollout; to put them together takes as long as copying a few stacks
+@functools.lru_cache(1024)  # every rollout asks for the same cells; building them takes as long as copying some stacks
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """(t, b) [T * n] each, of the first T steps."""
     rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)
@@ -44,22 +82,8 @@ def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tu
 
 
 def _forget(obs: Tensor, age: Tensor) -> Tensor:
-    """Zeros, in place, for the frames from before the episode. obs [N, stack, ...], age [N]. Nothing waits for it."""
+    """Zero, in place, the frames from before the episode. obs [N, stack, ...], age [N]. Does not synchronise."""
     stack = obs.shape[1]
     lags = torch.arange(stack, device=obs.device)  # lag stack - 1 is the newest frame
     before_episode = (stack - 1 - lags) > age.long()[:, None]
     return obs.masked_fill_(before_episode.view(*before_episode.shape, *[1] * (obs.dim() - 2)), 0)
-
-
-def _gather_compiled(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int) -> Tensor | None:
-    """See ops/frames.py. None where it is not compiled, or for frames that are not on the host in one piece each."""
-    whole = frames.device.type == "cpu" and frames[0, 0].is_contiguous()
-    module = native.compiled() if whole else None
-    if module is None:
-        return None
-    size, each = frames.element_size(), frames[0, 0].nbytes
-    out = frames.new_empty(len(t), stack, *frames.shape[2:])
-    t, b, age = t.long().contiguous(), b.long().contiguous(), age.to(torch.uint8).contiguous()
-    strides = frames.stride(0) * size, frames.stride(1) * size
-    call(module, "gather_stacks", len(t), stack, each, frames, *strides, t, b, age, out, torch.get_num_threads())
-    return out

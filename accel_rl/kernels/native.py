@@ -1,5 +1,4 @@
-"""What is compiled for the host: draws from a replay in one call instead of a hundred operations; stacks of frames and
-pictures in order; copies past the cache."""
+"""The compiled extension of the CPU kernels (kernels/src)."""
 
 import ctypes
 import functools
@@ -13,22 +12,29 @@ from accel_rl.system.hardware import say_once
 
 
 def compiled() -> ModuleType | None:
-    """The extension; None, which is said once, where it was not built."""
+    """The extension; None if it was not built, which is said once."""
     try:
         module = importlib.import_module("accel_rl.kernels._native")
         module.use_team(_team())
         return module
     except ImportError:
         say_once(
-            "the extension for the host is not built (install g++ or clang++ and reinstall); torch draws from replays, "
-            "small batches several times slower, gathers stacks of frames and convolves them, at half the speed"
+            "the compiled CPU kernels are not built (install g++ or clang++ and reinstall): torch computes the "
+            "convolutions, at half the speed"
         )
         return None
 
 
+def required() -> ModuleType:
+    """The extension, for a kernel whose `supports` has found it."""
+    module = compiled()
+    assert module is not None
+    return module
+
+
 @functools.cache
 def _team() -> int:
-    """The address of GOMP_parallel in torch's OpenMP runtime (kernels/src/threads.h); 0 without one."""
+    """The address of GOMP_parallel in torch's OpenMP runtime (src/threads.h); 0 without one."""
     torch_folder = Path(torch.__file__).parent
     for library in (*torch_folder.glob("lib/libgomp*"), *torch_folder.parent.glob("torch.libs/libgomp*")):
         return ctypes.cast(ctypes.CDLL(str(library)).GOMP_parallel, ctypes.c_void_p).value or 0

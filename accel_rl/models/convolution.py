@@ -3,45 +3,25 @@
 import math
 from typing import ClassVar, cast
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accel_rl.kernels.activation_cache import Place, place
-from accel_rl.kernels.conv_bf16_amx import conv_bf16_amx, has_conv_bf16
-from accel_rl.kernels.conv_f32_winograd import conv_f32_winograd, has_conv_f32
-from accel_rl.kernels.conv_u8 import conv_u8, has_conv_u8
 from accel_rl.kernels.elementwise import relu_
-from accel_rl.kernels.pictures import channels_last
+from accel_rl.kernels.relu_conv2d import relu_conv2d
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Linear
-from accel_rl.models.precision import input_dtype, wide
+from accel_rl.models.precision import float32_if_small
 
 
 class ReLUConv2d(nn.Conv2d):
-    """A convolution and its ReLU; of pictures of bytes, in whatever dtype, with the 1/255 folded into the (small)
-    weights, not into the (large) input."""
+    """A square convolution and its ReLU; with `of_bytes`, of pixels 0 to 255 that count as 0 to 1."""
 
-    of_bytes = False
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, of_bytes: bool = False):
+        super().__init__(inputs, outputs, kernel, stride=stride, padding=padding)
+        self.of_bytes = of_bytes
 
     def forward(self, x: Tensor) -> Tensor:
         assert self.bias is not None and not isinstance(self.padding, str)
-        if has_conv_u8(x, self.weight, self.stride, self.padding):
-            return conv_u8(x, self.weight, self.bias, *self._place(x))
-        if has_conv_bf16(x, self.weight, self.stride, self.padding):
-            kept = self._place(x, torch.bfloat16)
-            return conv_bf16_amx(x, self.weight, self.bias, self.stride[0], self.padding[0], *kept)
-        if has_conv_f32(x, self.weight, self.stride, self.padding):
-            return conv_f32_winograd(x, self.weight, self.bias, self.stride[0], self.padding[0], *self._place(x))
-        if x.dtype == torch.uint8:  # convolutions train 1.4 times faster on channels-last
-            x = channels_last(x, input_dtype(self.weight))
-        weight = self.weight / 255 if self.of_bytes else self.weight
-        return torch.relu_(F.conv2d(x, weight, self.bias, self.stride, self.padding))
-
-    def _place(self, x: Tensor, dtype: torch.dtype = torch.float32) -> tuple[()] | Place:
-        k, s, p = self.kernel_size[0], self.stride[0], int(self.padding[0])
-        size = conv_out(x.shape[2], k, s, p), conv_out(x.shape[3], k, s, p)
-        return place(self, len(x), *size, self.out_channels, dtype=dtype) or ()
+        return relu_conv2d(x, self.weight, self.bias, self.stride[0], self.padding[0], self.of_bytes)
 
 
 def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
@@ -62,11 +42,10 @@ class ConvNet(nn.Module):
         hidden = self.hidden if hidden is None else hidden
         channels, size = stack, (height, width)
         for i, (out, kernel, stride, padding) in enumerate(self.layers):
-            self.add_module(f"conv_{i}", ReLUConv2d(channels, out, kernel, stride=stride, padding=padding))
+            self.add_module(f"conv_{i}", ReLUConv2d(channels, out, kernel, stride, padding, of_bytes=i == 0))
             channels = out
             size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
         self.convolutions = cast(list[ReLUConv2d], list(self.children()))
-        self.convolutions[0].of_bytes = True
         self.out_features = hidden or channels * math.prod(size)
         self.fc_0 = Linear(channels * math.prod(size), hidden) if hidden else None
         gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
@@ -81,7 +60,7 @@ class ConvNet(nn.Module):
             x = convolution(x)
         # in the order of channels-last memory, so that nothing is moved, forward or backward
         x = x.permute(0, 2, 3, 1).flatten(1)
-        return x if self.fc_0 is None else relu_(wide(self.fc_0, x))
+        return x if self.fc_0 is None else relu_(float32_if_small(self.fc_0, x))
 
 
 class A3CNet(ConvNet):

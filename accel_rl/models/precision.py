@@ -43,12 +43,6 @@ def _flags(cpuinfo: Path) -> frozenset[str]:
         return frozenset()
 
 
-def input_dtype(weight: Tensor) -> torch.dtype:
-    """What a first layer's pictures become: 0 to 255 are exact in bfloat16, too."""
-    kind = weight.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
-
-
 def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """A head's output, in float32 whatever its features are: values differ by less than bfloat16 can tell."""
     if not torch.is_autocast_enabled(x.device.type):
@@ -57,6 +51,6 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         return layer(x.float())
 
 
-def wide(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A wide layer's output: in float32 on a CPU where the batch is so small that converting its weights costs more."""
+def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A hidden layer's output; in float32 on a CPU if the batch is so small that converting the weights costs more."""
     return layer(x) if len(x) >= WORTH_CONVERTING or x.is_cuda else float32_head(layer, x)

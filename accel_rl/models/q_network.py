@@ -12,7 +12,7 @@ from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Head, Linear
 from accel_rl.models.mlp import MLP
 from accel_rl.models.noisy import NoisyLinear
-from accel_rl.models.precision import float32_head, wide
+from accel_rl.models.precision import float32_head, float32_if_small
 from accel_rl.ops.categorical import expectation
 from accel_rl.ops.q_learning import dueling
 
@@ -44,8 +44,10 @@ class Stream(nn.Module):
 
     def forward(self, x: Tensor, noise: bool) -> Tensor:
         if self.noisy:
-            return float32_head(lambda y: self.out(y, noise), torch.relu(wide(lambda y: self.hidden(y, noise), x)))
-        return float32_head(self.out, relu_(wide(self.hidden, x)))
+            return float32_head(
+                lambda y: self.out(y, noise), torch.relu(float32_if_small(lambda y: self.hidden(y, noise), x))
+            )
+        return float32_head(self.out, relu_(float32_if_small(self.hidden, x)))
 
 
 class QNetwork(nn.Module):

@@ -10,10 +10,11 @@ from accel_rl.config.settings import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.games import unclean_reset
 from accel_rl.envs.make import EnvConfig
+from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.grouping import Grouping, most_workers
 from accel_rl.samplers.in_process import InProcessEngine
-from accel_rl.samplers.inference.threads import ServerThreads
-from accel_rl.samplers.sampler import Engine, Sampler
+from accel_rl.samplers.inference.threads import InferenceThreads
+from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
@@ -63,12 +64,12 @@ def grouping_of(config: TrainConfig, placement: Placement) -> Grouping:
     enough, half of them are a group each."""
     s, workers = config.sampler, placement.workers
     if s.inference_per_worker:
-        return Grouping(s.envs, workers, workers, own=True)
+        return Grouping(s.envs, workers, workers, dedicated_workers=True)
     groups = groups_of(config, placement)
     apart = _serves_beside(config, placement) and s.envs % workers == 0
     if apart and s.groups is None and workers % 2 == 0 and s.envs >= 2 * LEAST_BESIDE:
         groups = 2
-    return Grouping(s.envs, groups, workers, own=apart and groups > 1 and workers % groups == 0)
+    return Grouping(s.envs, groups, workers, dedicated_workers=apart and groups > 1 and workers % groups == 0)
 
 
 def _serves_beside(config: TrainConfig, placement: Placement) -> bool:
@@ -109,6 +110,7 @@ def build_sampler(
     first_index: int = 0,
     keep: bool = True,
     log: Callable[[str], None] = stderr_log,
+    note: Callable[[str], None] = lambda line: None,
 ) -> Sampler:
     """A sampler over worker processes (or in this process, as configured). Training and evaluation alike.
 
@@ -142,10 +144,10 @@ def build_sampler(
             first_index=first_index,
         )
         engine = WorkerPool(env, spec, grouping, T, seed, pool, log)
-        if grouping.own and shared and _serves_beside(config, placement):
+        if grouping.dedicated_workers and shared and _serves_beside(config, placement):
             act_threads = max(1, placement.torch_threads // grouping.groups)
             each = [[pool.cores[w] for w in grouping.workers_of(g)] for g in range(grouping.groups)]
-            beside = ServerThreads(engine, [[c for c in own if c is not None] for own in each], act_threads)
+            beside = InferenceThreads(engine, [[c for c in own if c is not None] for own in each], act_threads)
         elif shared and act_threads == 1 and len(placement.server_cores) > 1 and None not in pool.cores:
             act_cores = placement.server_cores
     return Sampler(
@@ -157,8 +159,10 @@ def build_sampler(
         act_threads=act_threads,
         act_cores=act_cores,
         precision=config.precision if training else "float32",
-        keep=keep and training and find_algorithm(config.algorithm).on_policy,
+        cache_activations=keep and training and find_algorithm(config.algorithm).on_policy,
         window=config.log.window,
         partial_starts=decorrelation > 0,
+        capture=s.capture,
         threads=beside,
+        note=note,
     )

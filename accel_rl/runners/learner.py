@@ -9,6 +9,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
 from accel_rl.config.settings import TrainConfig, find_algorithm
 from accel_rl.data.spec import EnvSpec
+from accel_rl.kernels.activation_cache import reading
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
@@ -30,7 +31,7 @@ class Learner:
         """Learn from one batch; returns what to report, scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
-        with autocast_for(self.precision, self.algo.device):
+        with autocast_for(self.precision, self.algo.device), reading(getattr(batch, "obs", None)):
             loss = self.algo.loss(batch)
         self.gradient_sync.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None

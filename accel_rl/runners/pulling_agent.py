@@ -17,7 +17,7 @@ class PullingAgent:
     """
 
     def __init__(self, agent: Agent, gradient_sync: LockedChunks, steps: int):
-        self.agent, self._gradient_sync, self._steps = agent, gradient_sync, steps
+        self.wrapped, self._gradient_sync, self._steps = agent, gradient_sync, steps
         self._acted: dict[int, int] = {}  # first environment of a group -> acts since the last refresh
         self._refreshed = gradient_sync.refreshed
         self._counting = Lock()  # one thread at a time counts, and pulls
@@ -25,7 +25,7 @@ class PullingAgent:
         self._threads_acting = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.agent, name)
+        return getattr(self.wrapped, name)
 
     def begin(self) -> None:
         """Pull before a rollout. Local steps that were not pushed yet are pushed first."""

@@ -88,6 +88,7 @@ class Trainer:
             training=True,
             first_index=group.rank * config.sampler.envs,
             log=self._event,
+            note=run.event,
         )
         self.schedule = self._build_schedule()
         keep = config.checkpoint.keep + bool(group.rank)  # the leader's, which counts, is written last

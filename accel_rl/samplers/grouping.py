@@ -11,39 +11,43 @@ from accel_rl.system.errors import ConfigError
 class Grouping:
     """B environments in `groups` x `workers` equal slices. Environment b is the same one whatever the worker count.
 
-    own: each group has workers of its own, equally many, and they are served as they come; else every worker steps a
-    part of each group.
+    dedicated_workers: each group has its own workers, equally many, and groups are served in order of arrival;
+    otherwise every worker steps a part of each group.
     """
 
     B: int
     groups: int
     workers: int
-    own: bool = False
+    dedicated_workers: bool = False
 
     def __post_init__(self) -> None:
         if self.B < 1 or self.groups < 1 or self.workers < 1:
             raise ConfigError(f"B={self.B}, groups={self.groups}, workers={self.workers}: each must be at least 1")
-        assert not self.own or self.workers % self.groups == 0
-        parts = self.workers * (1 if self.own else self.groups)
+        assert not self.dedicated_workers or self.workers % self.groups == 0
+        parts = self.workers * (1 if self.dedicated_workers else self.groups)
         if self.B % parts:
             use = max(1, round(self.B / parts)) * parts
-            by = f"{self.workers} workers" if self.own else f"{self.groups} groups x {self.workers} workers"
+            by = (
+                f"{self.workers} workers"
+                if self.dedicated_workers
+                else f"{self.groups} groups x {self.workers} workers"
+            )
             raise ConfigError(f"B={self.B} must divide by {by}; use {use}")
 
     @property
     def n(self) -> int:
         """Environments per worker and group."""
-        return self.B // (self.workers * (1 if self.own else self.groups))
+        return self.B // (self.workers * (1 if self.dedicated_workers else self.groups))
 
     def groups_of(self, worker: int) -> range:
         """The groups that a worker steps a part of."""
-        if not self.own:
+        if not self.dedicated_workers:
             return range(self.groups)
         group = worker * self.groups // self.workers
         return range(group, group + 1)
 
     def workers_of(self, group: int) -> range:
-        if not self.own:
+        if not self.dedicated_workers:
             return range(self.workers)
         each = self.workers // self.groups
         return range(group * each, (group + 1) * each)
@@ -57,10 +61,10 @@ class Grouping:
         return slice(start, start + self.n)
 
 
-def most_workers(B: int, groups: int, cores: int, own: bool = False) -> int:
+def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
     """The largest number of workers, at most one a core, that B environments in `groups` groups divide by; 1 if there
     is none, 0 if each group is to have its own."""
-    if own:
+    if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)
 

@@ -1,4 +1,4 @@
-"""The serial reference: environments stepped in this process, one group after the other. No signal, no sharing."""
+"""The serial reference: environments stepped in this process, one group after the other, without signals."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
 
 
 class InProcessEngine:
-    """Same slots and same buffers as `WorkerPool`, without processes. For tests, debugging and single environments."""
+    """The same requests and buffers as `WorkerPool`, without processes, for tests and debugging."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class InProcessEngine:
             stepper.start()
 
     def join(self) -> list[int]:
-        """As a pool of one worker would: it joins once."""
+        """Like a pool of one worker, which joins once."""
         joined, self._joined = ([] if self._joined else [0]), True
         return joined
 
@@ -55,9 +55,9 @@ class InProcessEngine:
     def check(self) -> None:
         pass
 
-    def release(self, group: int, slot: int, n: int = 1, workers: list[int] | None = None) -> None:
+    def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
         for k in range(n):
-            self._steppers[group].do(slot + k)
+            self._steppers[group].do(step_index + k)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         return groups[0]

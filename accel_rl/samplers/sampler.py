@@ -1,7 +1,8 @@
 """The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,35 +13,29 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import Precision
+from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
-from accel_rl.samplers.grouping import Grouping
-from accel_rl.samplers.inference.server import ActionServer, chosen
-from accel_rl.samplers.inference.threads import ServerThreads
-from accel_rl.samplers.workers.stepper import BUFFERS
+from accel_rl.samplers.inference.server import ActionServer, is_open_loop
+from accel_rl.samplers.inference.threads import InferenceThreads
+from accel_rl.samplers.workers.stepper import BUFFERS, initial
 
 
-class Engine(Protocol):
-    """Who steps the environments: `WorkerPool` (processes) or `InProcessEngine`."""
+class Phase(Enum):
+    """What the environments are doing.
 
-    grouping: Grouping
-    buffers: list[RolloutArrays]
+    IDLE --begin--> RUNNING --finish--> IDLE
+                    RUNNING --begin the next--> AHEAD --finish--> RUNNING
+    """
 
-    def start(self, restore: bool = False) -> None: ...
-    def join(self) -> list[int]: ...
-    def absent(self) -> list[slice]: ...
-    def check(self) -> None: ...
-    def release(self, group: int, slot: int, n: int = 1, workers: list[int] | None = None) -> None: ...
-    def wait(self, groups: Sequence[int], ahead: int = 0) -> int: ...
-    def late_resets(self) -> int: ...
-    def get_state(self) -> list[bytes]: ...
-    def set_state(self, states: list[bytes]) -> None: ...
-    def close(self) -> None: ...
+    IDLE = "idle"  # they wait for the first action of a rollout
+    RUNNING = "running"  # they play a rollout
+    AHEAD = "ahead"  # they play one rollout to its end, and where they can the next one
 
 
 class Sampler:
-    """`collect(agent)` -> Rollout [T, B]. Two rollouts' buffers take turns: one stays whole until the next but one.
+    """`collect(agent)` -> Rollout [T, B]. Two buffers alternate: a rollout stays whole until the next but one is begun.
 
-    The result depends on seed, B, groups and the agent alone: not on the engine, the number of workers or who is first.
+    The result depends on seed, B, groups and the agent alone, not on the engine, the number of workers or their speed.
     """
 
     def __init__(
@@ -54,169 +49,122 @@ class Sampler:
         act_threads: int = 1,
         act_cores: tuple[int, ...] = (),
         precision: Precision = "float32",
-        keep: bool = False,
+        cache_activations: bool = False,
+        capture: bool = True,
         window: int = 100,
         partial_starts: bool = False,
-        threads: ServerThreads | None = None,
+        threads: InferenceThreads | None = None,
+        note: Callable[[str], None] = lambda line: None,
     ):
-        """threads: that serve the groups beside one another, if each has workers of its own."""
+        """threads: infer for the groups side by side, if each has dedicated workers. note: writes to events.log."""
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         self.T, self.B = engine.buffers[0].action.shape
         for arrays in engine.buffers:
             arrays.fill_sentinels()
         self.server = ActionServer(
-            [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision, keep
-        )
+            [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision,
+            cache_activations, capture, note,
+        )  # fmt: skip
         self.episodes = EpisodeTracker(self.B, window, partial_starts)
-        self.finished: list[Episode] = []  # by the last rollout
-        self.idle: np.ndarray | None = (
-            None  # [B] bool: environments that are left alone (an evaluation's finished ones)
-        )
-        self._reset_in_pause = reset in ("wait", "swap")
+        self.finished: list[Episode] = []  # in the last rollout
+        self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
+        self.phase = Phase.IDLE
+        self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
-        self._served: set[int] = set()  # buffers that threads play to their end
+        self._in_threads: set[int] = set()  # buffers of rollouts that threads infer for
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0
-        self._started = self._pending_heads = self._begun = False
+        self._is_started = self._awaits_initial = False
 
     def start(self) -> None:
-        """Start the engine, at fresh episodes. `collect` does it where nobody has."""
-        if not self._started:
+        """Start the engine, at fresh episodes. `collect` does so if nothing else has."""
+        if not self._is_started:
             self.engine.start()
-            self._started = True
+            self._is_started = True
+
+    # -- rollouts ------------------------------------------------------------
 
     def collect(self, agent: Agent) -> Rollout:
-        """Play T steps in each environment. Cells of a worker that died are not valid."""
-        self._check_between()
-        self.start()
-        buffer = self._buffer
-        self._open(buffer)
-        if chosen(agent) or self._threads is not None:
-            self._begin(agent, buffer)
-        else:
-            self.server.begin(agent, buffer, self._draw())
-            for t, g in self._turns():
-                self._serve(agent, buffer, t, g)
-        return self._finish()
-
-    def _serve(self, agent: Agent, buffer: int, t: int, g: int) -> None:
-        self.server.serve(agent, buffer, t, g)
-        self._spare(self.engine.buffers[buffer].action[t])
-        self.engine.release(g, buffer * self.T + t)
+        """Play T steps in each environment. The cells of a worker that died are not valid."""
+        self._require_idle()
+        self._open()
+        try:
+            if is_open_loop(agent) or self._threads is not None:
+                self._begin(agent, self._buffer)
+            else:
+                self._infer_here(agent, self._buffer)
+            return self._finish()
+        except BaseException:
+            self.phase = Phase.IDLE
+            raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """The rollouts that `collect` would give, each whole until the next is asked for. Nobody waits at a rollout's
-        end, who is ready begins the next, if the agent looks at nothing; or if it is `fixed`, that is its parameters
-        stay as they are, and groups have threads of their own.
+        """Yield the rollouts that `collect` would return, each whole until the next one is asked for.
 
-        Whoever breaks off (closes it): the one that was begun is played to its end then, its episodes count, nobody
-        sees it. Before that, RuntimeError for `collect` and `state_dict`.
+        No environment pauses at the end of a rollout if the agent is open-loop, or if it is `fixed` (its parameters do
+        not change) and groups have inference threads. Closing the iterator plays the rollout in flight to its end; its
+        episodes count. Until then `collect` and `state_dict` raise RuntimeError.
         """
         while True:
-            if not self._begun:
-                if not self._goes_ahead(agent, fixed):
+            if self.phase is Phase.IDLE:
+                if not self._can_go_ahead(agent, fixed):
                     yield self.collect(agent)
                     continue
-                self.start()
-                self._open(self._buffer)
+                self._open()
                 self._begin(agent, self._buffer)
-            alike = chosen(agent) != (self._buffer in self._served)  # as the one that is on its way
-            free = alike and self._goes_ahead(agent, fixed)
-            self._begun = free and not self.engine.absent()  # else somebody may join before the next
-            if self._begun:
-                self._begin(agent, self._following, ahead=True)
-            try:
-                rollout = self._finish(ahead=self._begun)
-            except BaseException:
-                self._begun = False
-                raise
+            is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)  # as the rollout in flight
+            goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
+            if goes_on and not self.engine.absent():  # else a worker may join before the next rollout
+                self._begin(agent, self._next_buffer, ahead=True)
+            rollout = self._finish()
             try:
                 yield rollout
             except BaseException:
-                if self._begun:
-                    self._begun = False
+                if self.phase is Phase.RUNNING:
                     self._finish()
                 raise
 
-    def _goes_ahead(self, agent: Agent, fixed: bool) -> bool:
-        """Whether its next rollout depends on nothing that is done between the two."""
-        free = chosen(agent) or (fixed and self._threads is not None and self.server.goes_ahead(agent))
-        return free and not self._reset_in_pause
+    def _can_go_ahead(self, agent: Agent, fixed: bool) -> bool:
+        """Whether the next rollout depends on nothing that happens between the two."""
+        independent = is_open_loop(agent) or (fixed and self._threads is not None and self.server.can_go_ahead(agent))
+        return independent and not self._resets_in_pause
 
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
-        """What of the rollout needs nobody who waits for it here: all of it, or its serving in threads."""
-        if chosen(agent):
-            self._release_all(agent, buffer)
+        """Start a rollout that needs nothing more from this thread: all its actions, or inference in threads."""
+        self.phase = Phase.AHEAD if ahead else Phase.RUNNING
+        if is_open_loop(agent):
+            self.server.draw_all(agent, buffer, self._draw())
+            self._skip_idle(self.engine.buffers[buffer].action)
+            for g in range(self.grouping.groups):
+                self.engine.release(g, buffer * self.T, self.T)
             return
         assert self._threads is not None
-        before, slices = self.engine.buffers[buffer - 1], [self.grouping.group(g) for g in range(self.grouping.groups)]
+        arrays, before = self.engine.buffers[buffer], self.engine.buffers[buffer - 1]
 
-        def serve(t: int, g: int) -> int:
+        def serve(t: int, g: int) -> None:
             if ahead and t == 0:
-                self._carry(before, self.engine.buffers[buffer], slices[g])
-            if (left := self._go_on(buffer, t, g)) > t:
-                return left
+                self._carry_over(before, arrays, self.grouping.group(g))
             self._serve(agent, buffer, t, g)
-            return t + 1
 
         self.server.begin(agent, buffer, self._draw(), ahead)
-        self._served.add(buffer)
+        self._in_threads.add(buffer)
         self._threads.begin(self.T, serve)
 
-    def _go_on(self, buffer: int, t: int, g: int) -> int:
-        """The steps from t on for which only recorded calls are to be made -> the first that is left."""
-        calls = self.server.calls(buffer, g) if self.idle is None else None
-        if calls is None:
-            return t
-        left = self._threads.rounds(g, calls, t, self.T, buffer * self.T)  # type: ignore[union-attr]
-        self.server.made(g, left - t)
-        return left
+    def _infer_here(self, agent: Agent, buffer: int) -> None:
+        """Play a rollout with inference in this thread."""
+        self.phase = Phase.RUNNING
+        self.server.begin(agent, buffer, self._draw())
+        for t, g in self._turns():
+            self._serve(agent, buffer, t, g)
 
-    def _check_between(self) -> None:
-        if self._begun:
-            raise RuntimeError("a rollout is on its way: close what rollouts() gave first")
-
-    def _draw(self) -> Tensor:
-        """[T, B], what the next rollout's actions are drawn by."""
-        return torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
-
-    def _release_all(self, agent: Agent, buffer: int) -> None:
-        """All actions are chosen now: nobody waits for anybody."""
-        self.server.choose(agent, buffer, self._draw())
-        self._spare(self.engine.buffers[buffer].action)
-        for g in range(self.grouping.groups):
-            self.engine.release(g, buffer * self.T, self.T)
-
-    def _finish(self, ahead: bool = False) -> Rollout:
-        """The rollout that was begun, once its last step is done; the next one's may be on their way."""
-        buffer = self._buffer
-        served = buffer in self._served
-        if served:
-            self._served.remove(buffer)
-            self._threads.wait()  # type: ignore[union-attr]
-        else:
-            for g in range(self.grouping.groups):
-                self.engine.wait((g,), self.T if ahead else 0)
-        arrays = self.engine.buffers[buffer]
-        for b in self.engine.absent():
-            self._drop(arrays, b)
-        self.finished = self.episodes.add(arrays)
-        rollout = self.server.finish(buffer)
-        self._close_rollout(arrays, carried=served and ahead)
-        return rollout
-
-    @property
-    def _following(self) -> int:
-        return (self._buffer + 1) % BUFFERS
-
-    def _spare(self, action: np.ndarray) -> None:
-        """Nothing is done with environments that are to be left alone. action [..., B]."""
-        if self.idle is not None:
-            action[..., self.idle] = SENTINEL_ACTION
+    def _serve(self, agent: Agent, buffer: int, t: int, g: int) -> None:
+        self.server.serve(agent, buffer, t, g)
+        self._skip_idle(self.engine.buffers[buffer].action[t])
+        self.engine.release(g, buffer * self.T + t)
 
     def _turns(self) -> Iterator[tuple[int, int]]:
-        """(t, group), each as soon as the group's observations of step t are there: in turn, or as they come."""
-        if not self.grouping.own:
+        """(t, group), each once the group's observations of step t are there: in turn, or in order of arrival."""
+        if not self.grouping.dedicated_workers:
             for t in range(self.T):
                 for g in range(self.grouping.groups):
                     yield t, self.engine.wait((g,))
@@ -228,55 +176,96 @@ class Sampler:
             done[g] += 1
             playing.remove(g)
             if done[g] < self.T:
-                playing.append(g)  # the others first: none is kept waiting
+                playing.append(g)  # behind the others, so that none starves
 
-    def _open(self, buffer: int) -> None:
-        """The first observations: resets from the pause, and whoever has just joined."""
+    def _finish(self) -> Rollout:
+        """The rollout of the current buffer, once its last step is done."""
+        is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
+        self.phase = Phase.IDLE  # if this raises
+        if in_threads:
+            self._in_threads.remove(self._buffer)
+            assert self._threads is not None
+            self._threads.wait()
+        else:
+            for g in range(self.grouping.groups):
+                self.engine.wait((g,), self.T if is_ahead else 0)
+        arrays = self.engine.buffers[self._buffer]
+        for b in self.engine.absent():
+            self._drop(arrays, b)
+        self.finished = self.episodes.add(arrays)
+        rollout = self.server.finish(self._buffer)
+        self._buffer = self._next_buffer
+        if not (in_threads and is_ahead):  # else each thread has carried over its group's
+            self._carry_over(arrays, self.engine.buffers[self._buffer])
+        self._reset_in_pause()
+        self.phase = Phase.RUNNING if is_ahead else Phase.IDLE
+        return rollout
+
+    # -- between rollouts ------------------------------------------------------------
+
+    def _open(self) -> None:
+        """Wait for the first observations: resets in the pause, and workers that have just joined."""
+        self.start()
         joined = self.engine.join()
         for g in range(self.grouping.groups):
-            if self._pending_heads:
+            if self._awaits_initial:
                 self.engine.wait((g,))
             if joined:
-                self.engine.release(g, -1 - buffer, workers=joined)
+                self.engine.release(g, initial(self._buffer), workers=joined)
         for g in range(self.grouping.groups) if joined else ():
             self.engine.wait((g,))
-        self._pending_heads = False
+        self._awaits_initial = False
 
-    def _drop(self, arrays: RolloutArrays, b: slice) -> None:
-        """A worker was lost: nothing of its part counts, and nothing in it can do harm (no NaN, no action -1)."""
-        arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
-        arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
-        self.episodes.forget(b)
+    def _reset_in_pause(self) -> None:
+        """Reset environments that wait, or refill reserves, while the learner works."""
+        if self._resets_in_pause:
+            for g in range(self.grouping.groups):
+                self.engine.release(g, initial(self._buffer))
+            self._awaits_initial = True
 
-    def _carry(self, arrays: RolloutArrays, following: RolloutArrays, b: slice = slice(None)) -> None:
-        """The last frames of environments b open the next rollout."""
+    def _carry_over(self, arrays: RolloutArrays, following: RolloutArrays, b: slice = slice(None)) -> None:
+        """Copy the last frames of environments b to the start of the next rollout."""
         S = self.spec.stack
         following.frames[:S, b] = arrays.frames[-S:, b]
         following.age[0, b] = arrays.age[-1, b]
 
-    def _close_rollout(self, arrays: RolloutArrays, carried: bool) -> None:
-        """The next one follows; who waits, or a used reserve, is reset while the learner works."""
-        self._buffer = self._following
-        if not carried:
-            self._carry(arrays, self.engine.buffers[self._buffer])
-        if self._reset_in_pause:
-            for g in range(self.grouping.groups):
-                self.engine.release(g, -1 - self._buffer)
-            self._pending_heads = True
+    def _drop(self, arrays: RolloutArrays, b: slice) -> None:
+        """Invalidate the cells of a lost worker, and leave nothing harmful in them (no NaN, no action -1)."""
+        arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
+        arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
+        self.episodes.forget(b)
+
+    def _skip_idle(self, action: np.ndarray) -> None:
+        """Leave environments alone that are idle. action [..., B]."""
+        if self.idle is not None:
+            action[..., self.idle] = SENTINEL_ACTION
+
+    def _draw(self) -> Tensor:
+        """Uniform numbers [T, B] that the next rollout's actions are drawn by."""
+        return torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
+
+    @property
+    def _next_buffer(self) -> int:
+        return (self._buffer + 1) % BUFFERS
+
+    def _require_idle(self) -> None:
+        if self.phase is not Phase.IDLE:
+            raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
 
     def late_resets(self) -> int:
-        """In the mode `swap`, how many episodes began with a reset at once because no reserve was ready."""
+        """With reset mode `swap`: how many episodes began with an immediate reset because no reserve was ready."""
         return self.engine.late_resets()
 
     def check(self) -> None:
-        """Notice dead workers between updates, too."""
+        """Notice workers that died, between updates."""
         self.engine.check()
 
+    # -- state ------------------------------------------------------------
+
     def state_dict(self) -> dict[str, Any]:
-        """Between rollouts: environments, the frames an observation reaches back to, randomness, running scores."""
-        self._check_between()
-        self.start()
-        self._open(self._buffer)
+        """Environments, the frames that observations reach back to, randomness and running scores, between rollouts."""
+        self._require_idle()
+        self._open()
         arrays, S = self.engine.buffers[self._buffer], self.spec.stack
         return {
             "envs": self.engine.get_state(),
@@ -288,10 +277,10 @@ class Sampler:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a state, bit for bit where the environments can."""
+        """Continue from a state, bit for bit if the environments can."""
         self.engine.start(restore=True)
         self.engine.set_state(state["envs"])
-        self._started = True
+        self._is_started = True
         arrays, S = self.engine.buffers[self._buffer], self.spec.stack
         arrays.frames[:S], arrays.age[0] = np.asarray(state["frames"]), np.asarray(state["age"])
         self._uniform.set_state(state["uniform"])

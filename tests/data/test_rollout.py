@@ -42,7 +42,7 @@ class Played:
             seen = [picture() for _ in range(int(rng.integers(1, 2 * S + 1)))]
             for i, f in enumerate(reversed(seen[-S:])):
                 self.arrays.frames[S - 1 - i, b] = f
-            head = self.arrays.head(slice(b, b + 1), spec)
+            head = self.arrays.initial(slice(b, b + 1), spec)
             head.frame[0], head.age[0] = seen[-1], min(len(seen), S) - 1
             self.obs[0, b] = stacked(seen)
             for t in range(T):

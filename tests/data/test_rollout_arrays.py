@@ -52,8 +52,8 @@ def test_a_step_writes_its_cells_and_no_other(arrays, t):
     assert not arrays.action.any()
 
 
-def test_the_head_writes_the_first_observation_alone(arrays):
-    head = arrays.head(slice(1, 3), SPEC)
+def test_initial_writes_the_first_observation_alone(arrays):
+    head = arrays.initial(slice(1, 3), SPEC)
     for f in fields(Step):
         getattr(head, f.name)[:] = 1
     want_frames, want_age = np.zeros_like(arrays.frames), np.zeros_like(arrays.age)

@@ -10,8 +10,8 @@ import torch
 
 from accel_rl.config.settings import default_config
 from accel_rl.distributed.process_group import dist
+from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizers import Adam
 from accel_rl.runners.ranks.synchronous import met
 from accel_rl.system.errors import RunError
 

@@ -8,8 +8,8 @@ import torch
 from accel_rl.config.settings import default_config
 from accel_rl.distributed.all_reduce import AllReduce
 from accel_rl.distributed.process_group import backend, file_store, process_group
+from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizers import Adam
 
 pytestmark = pytest.mark.gpu
 

@@ -1,8 +1,5 @@
 """The emulator's environments against ale-py's: equal rollouts, in every mode of reset."""
 
-import os
-import select
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -10,14 +7,11 @@ import pytest
 
 pytest.importorskip("accel_rl.emulator._core")
 
-from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.step import Step
 from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
 from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec
 from accel_rl.envs.sequential import RESETS
-from accel_rl.samplers.workers.event_fd import EventFd
-from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
 from accel_rl.system.errors import ConfigError
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
@@ -179,58 +173,3 @@ def test_frames_that_are_not_contiguous() -> None:
 def test_impossible_backends(config: EnvConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config.check()
-
-
-def played(game: EnvConfig, reset: str, rounds: bool, slots: int = 8, n: int = 3, times: int = 30) -> list[tuple]:
-    """Everything that is written when a worker's one group is stepped as a server asks for it, by go_on or by do."""
-    env = make_batch(game, list(range(n)), True, reset, decorrelation_steps=5)
-    layout = rollout_layout(env.spec, slots // BUFFERS, n)
-    buffers = [
-        RolloutArrays(**{k: np.zeros(s, d) for k, (d, s) in layout.items()}, stack=env.spec.stack)
-        for _ in range(BUFFERS)
-    ]
-    stepper = GroupStepper(env, buffers, slice(0, n))
-    cells, ns, mine, theirs, (said, saying) = (
-        np.zeros((3, 8), np.int64),
-        np.zeros(1, np.int64),
-        EventFd(),
-        EventFd(),
-        os.pipe(),
-    )
-    wire = (*(row.ctypes.data for row in cells), mine.read_fd, said, theirs.write_fd, ns.ctypes.data, 0)
-    stepper.start()
-    if rounds:
-        worker = threading.Thread(target=stepper.go_on, args=(wire,))
-        worker.start()
-    rng, seen = np.random.default_rng(1), []
-    for i in range(times):
-        step, action = stepper._steps[i % slots], stepper._actions[i % slots]
-        action[:] = rng.integers(env.spec.n_actions, size=n)
-        if i % 7 == 3:
-            action[i % n] = -1
-        if rounds:
-            cells[2, 0], cells[2, 1] = i - cells[1, 0], cells[0, 0]
-            cells[0, 0] += 1
-            mine.ring()
-            select.select([theirs.read_fd], [], [], 30)
-            theirs.drain()
-            assert cells[1, 0] == i + 1
-        else:
-            stepper.do(i)
-        seen.append(tuple(getattr(step, k).copy() for k in FIELDS))
-    if rounds:
-        os.write(saying, b"!")
-        worker.join(30)
-        assert not worker.is_alive() and ns[0] > 0
-    env.close()
-    for fd in (said, saying):
-        os.close(fd)
-    return seen
-
-
-@pytest.mark.parametrize("reset", RESETS)
-def test_steps_in_a_row_equal_steps_one_by_one(reset: str) -> None:
-    game = EnvConfig(game="breakout", max_episode_steps=9)
-    for t, (a, b) in enumerate(zip(played(game, reset, False), played(game, reset, True), strict=True)):
-        for name, x, y in zip(FIELDS, a, b, strict=True):
-            assert np.array_equal(x, y), f"{reset}, step {t}: {name}"

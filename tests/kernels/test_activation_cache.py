@@ -7,7 +7,7 @@ import torch
 
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.kernels.activation_cache import ActivationCache
+from accel_rl.kernels.activation_cache import ActivationCache, reading
 from accel_rl.kernels.native import compiled
 from accel_rl.models.linear import Linear
 from accel_rl.models.precision import autocast_for
@@ -18,7 +18,7 @@ from accel_rl.samplers.sampler import Sampler
 
 T, B = 3, 8
 HOST = compiled()
-LAYERS = 4 if HOST is not None and HOST.has_conv_u8() else 1
+LAYERS = 4 if HOST is not None and HOST.has_avx512() else 1
 
 
 @pytest.fixture(params=["nature", "a3c-lstm"])
@@ -30,7 +30,7 @@ def played(request):
     torch.manual_seed(0)
     algo = A2C(A2CConfig(network=network, lstm=32 if lstm else 0), spec, T=T, B=B)
     flat = FlatParameters(algo.agent.model)
-    sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1, keep=True)
+    sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1, cache_activations=True)
     for _ in range(3):  # the same buffer again
         rollout = sampler.collect(algo.agent)
     yield algo, flat, rollout
@@ -38,7 +38,9 @@ def played(request):
 
 
 def gradient(algo, flat, batch):
-    flat.backward(algo.loss(batch).total)
+    with reading(batch.obs):  # as the learner does
+        loss = algo.loss(batch).total
+    flat.backward(loss)
     return flat.grad.clone()
 
 
@@ -50,14 +52,14 @@ def whole(algo, rollout):
 
 def spoil(rollout):
     """From now on whoever reads what was kept learns NaN."""
-    for out in rollout.kept._outputs.values():
+    for out in rollout.activation_cache._outputs.values():
         out.fill_(float("nan"))
 
 
 def test_the_gradient_is_the_same(played):
     algo, flat, rollout = played
     batch = whole(algo, rollout)
-    assert len(rollout.kept._outputs) >= min(LAYERS, 3)
+    assert len(rollout.activation_cache._outputs) >= min(LAYERS, 3)
     kept = gradient(algo, flat, batch)
     computed = gradient(algo, flat, batch)  # the second time nothing is kept
     torch.testing.assert_close(kept, computed, rtol=1e-4, atol=1e-7)
@@ -96,35 +98,35 @@ def test_not_of_a_rollout_that_lacks_cells(played):
 
 def test_not_of_another_rollout(played):
     algo, flat, rollout = played
-    rollout.kept.begin(torch.zeros(T, B))
-    with rollout.kept.writing(0):
+    rollout.activation_cache.begin(torch.zeros(T, B))
+    with rollout.activation_cache.writing(0):
         algo.agent.value(rollout.observations(0, T), rollout.memory(0, T))
     spoil(rollout)
     assert gradient(algo, flat, whole(algo, rollout)).isfinite().all()
 
 
 def test_a_layer_used_twice_is_computed():
-    layer, kept, x = Linear(4, 4), ActivationCache(), torch.randn(6, 4)
+    layer, cache, x = Linear(4, 4), ActivationCache(), torch.randn(6, 4)
     FlatParameters(layer)
     action = torch.zeros(2, 3)
-    kept.begin(action)
-    with torch.no_grad(), kept.writing(0):
+    cache.begin(action)
+    with torch.no_grad(), cache.writing(0):
         layer(layer(x))
-    kept.are_of(x, action)
-    with kept.reading(x):
+    cache.observe(x, action)
+    with reading(x):
         torch.testing.assert_close(layer(layer(x)), x @ (layer.weight @ layer.weight).t() + layer(layer.bias[None]))
 
 
-@pytest.mark.skipif(HOST is None or not HOST.has_tiles(), reason="needs AMX")
+@pytest.mark.skipif(HOST is None or not HOST.has_amx(), reason="needs AMX")
 def test_in_bfloat16(played):
     algo, flat, rollout = played
     action = rollout.action
     batch = whole(algo, rollout)
-    rollout.kept.begin(action)
+    rollout.activation_cache.begin(action)
     with autocast_for("bfloat16", torch.device("cpu")):
-        with torch.no_grad(), rollout.kept.writing(0):
+        with torch.no_grad(), rollout.activation_cache.writing(0):
             algo.agent.forward(batch.obs, batch.memory)
-        rollout.kept.are_of(batch.obs, action)
-        assert any(out.dtype == torch.bfloat16 for out in rollout.kept._outputs.values())
+        rollout.activation_cache.observe(batch.obs, action)
+        assert any(out.dtype == torch.bfloat16 for out in rollout.activation_cache._outputs.values())
         kept = gradient(algo, flat, batch)
         torch.testing.assert_close(kept, gradient(algo, flat, batch), rtol=1e-2, atol=1e-5)

@@ -4,13 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from accel_rl.kernels import conv_bf16_amx as module
 from accel_rl.kernels import native
-from accel_rl.kernels.conv_bf16_amx import conv_bf16_amx, has_conv_bf16
+from accel_rl.kernels.conv_bf16_amx import conv_bf16_amx, supports
 from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.precision import autocast_for
 
-if native.compiled() is None or not native.compiled().has_tiles():
+if native.compiled() is None or not native.compiled().has_amx():
     pytest.skip("no compiler built the extension, or this CPU has no AMX", allow_module_level=True)
 
 ROUNDING = 2**-8  # of bfloat16, relative
@@ -108,22 +107,21 @@ def test_a_number_that_is_not_finite_is_seen():
     assert not gradients(x, weight.nan_to_num(0), bias, 2, 0)[1].isfinite().all()
 
 
-def test_what_it_does_not_take_goes_to_the_library():
+def test_what_it_does_not_support():
     obs, weight, _ = made(2, 4, 84, 84, 16, 8, True)
     later, kernel, _ = made(2, 32, 20, 20, 64, 4, False)
-    assert not has_conv_bf16(obs, weight, (4, 4), (0, 0))  # float32 is asked for
+    assert not supports(obs, weight, 4, 0)  # float32 is asked for
     with autocast_for("bfloat16", torch.device("cpu")):
-        assert has_conv_bf16(obs, weight, (4, 4), (0, 0))
-        assert has_conv_bf16(later, kernel, (2, 2), (1, 1))
-        assert not has_conv_bf16(obs, weight, (2, 2), (0, 0))
-        assert not has_conv_bf16(obs[:, :3], weight[:, :3], (4, 4), (0, 0))
-        assert not has_conv_bf16(obs, weight[:8], (4, 4), (0, 0))
-        assert not has_conv_bf16(obs.float(), weight, (4, 4), (0, 0))
-        assert not has_conv_bf16(later.float(), kernel, (2, 2), (1, 1))
-        assert not has_conv_bf16(later, kernel, (2, 2), (1, 0))
-        assert not has_conv_bf16(later, kernel, (3, 3), (0, 0))
-        assert not has_conv_bf16(later, kernel.double(), (2, 2), (1, 1))
-        assert not has_conv_bf16(later[..., :2], kernel, (2, 2), (0, 0))
+        assert supports(obs, weight, 4, 0)
+        assert supports(later, kernel, 2, 1)
+        assert not supports(obs, weight, 2, 0)
+        assert not supports(obs[:, :3], weight[:, :3], 4, 0)
+        assert not supports(obs, weight[:8], 4, 0)
+        assert not supports(obs.float(), weight, 4, 0)
+        assert not supports(later.float(), kernel, 2, 1)
+        assert not supports(later, kernel, 3, 0)
+        assert not supports(later, kernel.double(), 2, 1)
+        assert not supports(later[..., :2], kernel, 2, 0)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -139,10 +137,10 @@ def test_a_network_learns_nearly_what_it_does_by_the_library(name, monkeypatch):
         return torch.cat([p.grad.flatten() for p in net.parameters()])
 
     calls = []
-    monkeypatch.setattr("accel_rl.models.convolution.conv_bf16_amx", lambda *a: calls.append(a) or conv_bf16_amx(*a))
+    monkeypatch.setattr("accel_rl.kernels.conv_bf16_amx.conv_bf16_amx", lambda *a: calls.append(a) or conv_bf16_amx(*a))
     compiled = learned()
     assert len(calls) == len(net.layers)
-    monkeypatch.setattr("accel_rl.models.convolution.has_conv_bf16", lambda *_: False)
+    monkeypatch.setattr("accel_rl.kernels.conv_bf16_amx.supports", lambda *_: False)
     by_library = learned()
     assert torch.cosine_similarity(compiled, by_library, dim=0) > 0.999
-    assert module.compiled().has_tiles()
+    assert native.compiled().has_amx()

@@ -4,13 +4,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from accel_rl.kernels import conv_f32_winograd as later
-from accel_rl.kernels import conv_u8 as first
 from accel_rl.kernels import native
-from accel_rl.kernels.conv_u8 import conv_u8, has_conv_u8
+from accel_rl.kernels.conv_u8 import conv_u8, supports
+from accel_rl.kernels.frames import FrameStacks
 from accel_rl.models.convolution import NETWORKS
 
-if native.compiled() is None or not native.compiled().has_conv_u8():
+if native.compiled() is None or not native.compiled().has_avx512():
     pytest.skip("no compiler built the extension, or this CPU has no AVX-512", allow_module_level=True)
 
 
@@ -91,18 +90,31 @@ def test_observations_that_lie_apart():
         assert all(torch.equal(a, b) for a, b in zip(apart, whole, strict=True))
 
 
-def test_what_it_does_not_take_goes_to_the_library():
+def test_what_it_does_not_support():
     obs, weight, _ = made(2, 4, 84, 84, 16)
-    stride, padding = (4, 4), (0, 0)
-    assert has_conv_u8(obs, weight, stride, padding)
-    assert not has_conv_u8(obs.float(), weight, stride, padding)
-    assert not has_conv_u8(obs, weight.double(), stride, padding)
-    assert not has_conv_u8(obs, weight[:8], stride, padding)
-    assert not has_conv_u8(obs, weight[..., :4, :4], stride, padding)
-    assert not has_conv_u8(obs, weight, (2, 2), padding)
-    assert not has_conv_u8(obs, weight, stride, (1, 1))
+    assert supports(obs, weight, 4, 0)
+    assert not supports(obs.float(), weight, 4, 0)
+    assert not supports(obs, weight.double(), 4, 0)
+    assert not supports(obs, weight[:8], 4, 0)
+    assert not supports(obs, weight[..., :4, :4], 4, 0)
+    assert not supports(obs, weight, 2, 0)
+    assert not supports(obs, weight, 4, 1)
     with torch.autocast("cpu", torch.bfloat16):
-        assert not has_conv_u8(obs, weight, stride, padding)
+        assert not supports(obs, weight, 4, 0)
+
+
+def test_stacks_that_are_not_gathered():
+    """Frames are read where they lie, to the same bits; with a gradient, stacks have to be gathered."""
+    frames = torch.randint(0, 256, (7, 5, 40, 36), dtype=torch.uint8)
+    age = torch.tensor([3, 0, 2], dtype=torch.uint8)
+    stacks = FrameStacks(frames, torch.tensor([0, 3, 1]), torch.tensor([4, 0, 2]), age, 4)
+    weight, bias = torch.randn(16, 4, 8, 8), torch.randn(16)
+    assert not supports(stacks, weight, 4, 0)
+    with torch.no_grad():
+        assert supports(stacks, weight, 4, 0)
+        assert torch.equal(conv_u8(stacks, weight, bias), conv_u8(stacks.gather(), weight, bias))
+        apart = FrameStacks(frames.transpose(2, 3), stacks.t, stacks.b, age, 4)
+        assert not supports(apart, weight, 4, 0)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -112,8 +124,7 @@ def test_networks_are_the_same_with_it_and_without(name, monkeypatch):
     found = []
     for compiled in (True, False):
         if not compiled:
-            for module in (first, later):
-                monkeypatch.setattr(module, "compiled", lambda: None)
+            monkeypatch.setattr(native, "compiled", lambda: None)
         net.zero_grad()
         out = net(obs)
         out.square().sum().backward()

@@ -2,8 +2,11 @@ import pytest
 import torch
 
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.kernels import native
+from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.optimizers import ALIGNMENT, Adam, RMSProp
+from accel_rl.optim.optimizer import ALIGNMENT
+from accel_rl.optim.rmsprop import RMSProp
 
 
 def model():
@@ -63,7 +66,7 @@ def test_adam_with_epsilon_beside_the_uncorrected_root():
     assert (1 - other).abs().max() > 1.5 * (1 - data).abs().max()
 
 
-RULES = {
+OPTIMIZERS = {
     "adam": Adam,
     "adam-epsilon-hat": lambda n: Adam(n, epsilon=1e-5, epsilon_hat=True),
     "rmsprop": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=True),
@@ -72,13 +75,13 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_slice_updates_like_the_whole(name):
     """Bit for bit, where it is cut at a multiple of ALIGNMENT."""
     n, cut = 10 * ALIGNMENT + 7, 6 * ALIGNMENT
     grad = torch.randn(n, generator=torch.Generator().manual_seed(0))
     whole, parts = torch.zeros(n), torch.zeros(n)
-    optimizer, first, second = (RULES[name](k) for k in (n, cut, n - cut))
+    optimizer, first, second = (OPTIMIZERS[name](k) for k in (n, cut, n - cut))
     for _ in range(3):
         optimizer.step(whole, grad, 0.1)
         first.step(parts[:cut], grad[:cut], 0.1)
@@ -86,25 +89,39 @@ def test_a_slice_updates_like_the_whole(name):
     assert torch.equal(whole, parts)
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_pieces_are_the_whole_in_order(name):
-    """Several of them, each done when it is named; the result is that of a whole step, bit for bit."""
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_number_of_threads_does_not_matter(name):
+    """A CPU updates piece by piece, larger pieces with more threads: the result is the same, bit for bit."""
     n = 3 * 1024 * ALIGNMENT + 5
-    g = torch.Generator().manual_seed(0)
-    data, grad, threads = torch.zeros(n), torch.randn(n, generator=g), torch.get_num_threads()
-    pieces, whole, at = RULES[name](n), RULES[name](n), 0
-    torch.set_num_threads(1)
+    grad, threads = torch.randn(n, generator=torch.Generator().manual_seed(0)), torch.get_num_threads()
+    found = []
     try:
-        for part in pieces.pieces(data, grad, 0.1):
-            assert part.start == at and bool((data[part] != 0).all()) and not data[part.stop :].any()
-            at = part.stop
-        assert at == n and part.start > 0
-        torch.set_num_threads(4)  # one piece
-        other = torch.zeros(n)
-        assert len(list(whole.pieces(other, grad, 0.1))) == 1
+        for count in (1, 4):
+            torch.set_num_threads(count)
+            optimizer, data = OPTIMIZERS[name](n), torch.zeros(n)
+            for _ in range(2):
+                optimizer.step(data, grad, 0.1)
+            found.append((data, optimizer.square))
     finally:
         torch.set_num_threads(threads)
-    assert torch.equal(data, other) and torch.equal(pieces.square, whole.square)
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True)) and bool((found[0][0] != 0).all())
+
+
+@pytest.mark.skipif(native.compiled() is None, reason="no compiler built the kernels")
+@pytest.mark.parametrize("n", [1, 15, 1000, 100_001])
+def test_rmsprop_in_one_pass_equals_torchs_operations(n, monkeypatch):
+    g = torch.Generator().manual_seed(1)
+    grads = [1e-3 * torch.randn(n, generator=g) for _ in range(5)]
+    found = []
+    for compiled in (True, False):
+        if not compiled:
+            monkeypatch.setattr(native, "compiled", lambda: None)
+        optimizer, data = OPTIMIZERS["rmsprop-torch"](n), torch.ones(n)
+        for grad in grads:
+            optimizer.step(data, grad, 0.01)
+        found.append((data, optimizer.square))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=2e-7, atol=0)
 
 
 @pytest.mark.parametrize("outside", [True, False])
@@ -127,7 +144,7 @@ def test_centered_rmsprop(outside):
 
 
 def test_rules_go_on_from_their_state():
-    for name, make in RULES.items():
+    for name, make in OPTIMIZERS.items():
         grad = torch.randn(100, generator=torch.Generator().manual_seed(1))
         one, other, a, b = make(100), make(100), torch.zeros(100), torch.zeros(100)
         one.step(a, grad, 0.1)

@@ -32,5 +32,5 @@ def test_groups(monkeypatch, cores, sampler, backend, schedule, want):
         algorithm="dqn", env=EnvConfig(game="pong", backend=backend), sampler=sampler, schedule=schedule
     )
     placement, grouping = plan(config, "cpu")
-    assert (grouping.groups, grouping.own, grouping.workers) == want
+    assert (grouping.groups, grouping.dedicated_workers, grouping.workers) == want
     assert placement.workers == grouping.workers

@@ -11,8 +11,9 @@ from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.kernels.activation_cache import reading
+from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizers import Adam
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
@@ -124,7 +125,7 @@ def ranks():
             Central(gradient_sync.parts, gradient_sync.states(), fd, create=not rank), publish=not rank
         )
         found.append((algo, gradient_sync))
-    sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1, keep=True)
+    sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1, cache_activations=True)
     yield *found[0], found[1][1], sampler
     sampler.close()
     os.close(fd)
@@ -176,7 +177,9 @@ def test_outputs_are_kept_where_no_push_came(ranks):
         rollout = sampler.collect(agent)
     algo.ingest(rollout)
     (batch,) = algo.batches()
-    for out in rollout.kept._outputs.values():
+    for out in rollout.activation_cache._outputs.values():
         out.fill_(float("nan"))
-    gradient_sync.backward(algo.loss(batch).total)
+    with reading(batch.obs):
+        loss = algo.loss(batch).total
+    gradient_sync.backward(loss)
     assert not gradient_sync.flat.grad.isfinite().all()

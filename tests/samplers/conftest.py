@@ -11,7 +11,7 @@ from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
-from accel_rl.samplers.inference.threads import ServerThreads
+from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.system.hardware import allowed_cores
@@ -47,13 +47,15 @@ def make_sampler(
     reset="immediate",
     decorrelation_steps=0,
     log=None,
-    own=False,
+    dedicated_workers=False,
     beside=False,
     device="cpu",
+    capture=True,
+    note=lambda line: None,
     **pool,
 ):
     """workers 0: the serial engine. beside: each group has workers and a server thread of its own."""
-    spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1), own or beside)
+    spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1), dedicated_workers or beside)
     if workers:
         cores = allowed_cores()
         config = PoolConfig(
@@ -65,9 +67,9 @@ def make_sampler(
         engine = WorkerPool(env, spec, grouping, T, seed, config, log or (lambda line: None))
     else:
         engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)
-    own = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
-    threads = ServerThreads(engine, own, 1) if beside else None
-    return Sampler(engine, spec, seed, reset=reset, threads=threads, device=device)
+    cores_of = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
+    threads = InferenceThreads(engine, cores_of, 1) if beside else None
+    return Sampler(engine, spec, seed, reset=reset, threads=threads, device=device, capture=capture, note=note)
 
 
 def digest(sampler, agent, rollouts):

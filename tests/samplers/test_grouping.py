@@ -24,7 +24,7 @@ def test_a_group_is_the_same_whatever_the_worker_count():
 
 
 def test_workers_that_are_groups_by_themselves():
-    grouping = Grouping(12, 3, 3, own=True)
+    grouping = Grouping(12, 3, 3, dedicated_workers=True)
     assert [grouping.part(w, g) for w in range(3) for g in grouping.groups_of(w)] == [
         slice(0, 4),
         slice(4, 8),
@@ -32,11 +32,11 @@ def test_workers_that_are_groups_by_themselves():
     ]
     assert grouping.n == 4 and [list(grouping.workers_of(g)) for g in range(3)] == [[0], [1], [2]]
     with pytest.raises(ConfigError, match=r"^B=7 must divide by 3 workers; use 6$"):
-        Grouping(7, 3, 3, own=True)
+        Grouping(7, 3, 3, dedicated_workers=True)
 
 
 def test_groups_with_several_workers_of_their_own():
-    grouping = Grouping(16, 2, 4, own=True)
+    grouping = Grouping(16, 2, 4, dedicated_workers=True)
     assert [list(grouping.workers_of(g)) for g in range(2)] == [[0, 1], [2, 3]]
     assert [list(grouping.groups_of(w)) for w in range(4)] == [[0], [0], [1], [1]]
     assert [grouping.part(w, g) for w in range(4) for g in grouping.groups_of(w)] == [

@@ -34,7 +34,7 @@ class Central:
     def __init__(self, agent):
         self.agent, self.refreshed, self.found, self.pulls = agent, 0, [], 0
 
-    def pull(self):
+    def pull_now(self):
         self.pulls, self.refreshed = self.pulls + 1, self.refreshed + 1
         self.found.append(self.agent.acting)
         time.sleep(0.002)

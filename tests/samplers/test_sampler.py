@@ -15,6 +15,7 @@ from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import env_seed
+from accel_rl.samplers.sampler import Phase
 from accel_rl.system.hardware import allowed_cores
 from tests.samplers.conftest import digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
@@ -57,14 +58,16 @@ def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
 def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
     agent, got = made(GAMES[0]), {}
     for workers in (0, 3):
-        sampler = make_sampler(GAMES[0], 12, 3, workers, own=workers > 0, reset=reset, decorrelation_steps=10)
+        sampler = make_sampler(
+            GAMES[0], 12, 3, workers, dedicated_workers=workers > 0, reset=reset, decorrelation_steps=10
+        )
         try:
             got[workers], ended = digest(sampler, agent, 40)
             state = sampler.state_dict()
         finally:
             sampler.close()
         assert ended > 10
-    again = make_sampler(GAMES[0], 12, 3, 3, own=True, reset=reset)
+    again = make_sampler(GAMES[0], 12, 3, 3, dedicated_workers=True, reset=reset)
     try:
         again.load_state_dict(state)
         restored = again.state_dict()
@@ -122,7 +125,7 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
                 got[workers], ended = digest_of(islice(stream, 20))
                 if agent is agents[0] and reset != "wait":
                     for between in (lambda sampler=sampler: sampler.collect(agents[0]), sampler.state_dict):
-                        with pytest.raises(RuntimeError, match="on its way"):
+                        with pytest.raises(RuntimeError, match="in flight"):
                             between()
                 stream.close()
                 begun = agent is agents[0] and reset != "wait"
@@ -149,7 +152,7 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
             stream = sampler.rollouts(agent, fixed=True)
             got, ended = digest_of(islice(stream, 21))
             begun = reset == "immediate"
-            assert sampler._begun == begun
+            assert (sampler.phase is Phase.RUNNING) == begun
             stream.close()
             assert digest(other, agent, 21)[0] == got and ended > 10
             if begun:
@@ -198,8 +201,8 @@ def slow_on_one_core():
 @pytest.mark.skipif(len(allowed_cores()) < 2, reason="the cores tell the workers apart")
 def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     monkeypatch.setenv("SLOW_CORE", str(allowed_cores()[0]))
-    env = EnvConfig(id="tests.samplers.test_alternating:slow_on_one_core")
-    sampler, order = make_sampler(env, 2, 2, 2, T=8, own=True), []
+    env = EnvConfig(id="tests.samplers.test_sampler:slow_on_one_core")
+    sampler, order = make_sampler(env, 2, 2, 2, T=8, dedicated_workers=True), []
     agent, serve = make_agent(env), sampler.server.serve
 
     def noted(agent, buffer, t, group):

@@ -1,6 +1,6 @@
-// What is compiled for the host: draws from replays (ring.h), pictures (pictures.h), convolutions in float32 (conv_u8.h,
-// float_batch.h) and bfloat16 (tile_batch.h), wide layers of few rows (linear_small_batch.h), copies past the cache (stream.h), sums
-// (sum.h), actions (choose.h), several of them in one call (calls.h), and that for step after step (rounds.h).
+// The compiled CPU kernels: convolutions (nn/conv_u8.h, nn/conv_f32_batch.h, nn/conv_bf16_batch.h), fully connected layers of
+// few rows (nn/linear_small_batch.h), actions (nn/actions.h), stacks of frames (nn/frame_stacks.h), sums (sums.h), and graphs of
+// their calls (call_graph.h).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -12,8 +12,7 @@
 #include "nn/conv_u8.h"
 #include "nn/frame_stacks.h"
 #include "replay/ring.h"
-#include "sampler/run_steps.h"
-#include "streaming_copy.h"
+#include "rmsprop.h"
 #include "sums.h"
 #include "threads.h"
 #include "nn/conv_bf16_batch.h"
@@ -24,11 +23,6 @@ namespace py = pybind11;
 namespace {
 
 using namespace accel;
-
-void stream_to(address to, address from, i64 bytes) {
-    py::gil_scoped_release nogil;
-    accel::stream(at<char>(to), at<const char>(from), size_t(bytes));
-}
 
 // parts: addresses of float32 [n] each -> the sum of the sums' squares.
 double sum_of(const std::vector<address>& parts, const std::vector<float>& weights, address out, i64 n) {
@@ -47,6 +41,7 @@ double squares(address x, i64 n, int threads) {
 
 PYBIND11_MODULE(_native, m) {
     m.def("use_team", [](address parallel) { accel::team() = reinterpret_cast<accel::Team>(parallel); });
+    m.def("rmsprop", &accel::rmsprop, py::call_guard<py::gil_scoped_release>());
     m.def("weighted_sum", &sum_of);
     m.def("sum_of_squares", &squares);
     define<&accel::sample_categorical>(m, "sample_categorical");
@@ -55,7 +50,7 @@ PYBIND11_MODULE(_native, m) {
     define<&accel::relu>(m, "relu");
     define<&gather_stacks>(m, "gather_stacks");
     define<&channels_last>(m, "channels_last");
-    m.def("has_conv_u8", &accel::has_conv_u8);
+    m.def("has_avx512", &accel::has_avx512);
 #if ACCEL_X86
     define<&conv_u8>(m, "conv_u8");
     define<&conv_u8_frames>(m, "conv_u8_frames");
@@ -64,10 +59,9 @@ PYBIND11_MODULE(_native, m) {
     define<&linear_small_batch>(m, "linear_small_batch");
     define<&conv_f32_back>(m, "conv_f32_back");
 #endif
-    m.def("has_tiles", &accel::has_tiles);
+    m.def("has_amx", &accel::has_amx);
     define<&conv_bf16_amx>(m, "conv_bf16_amx");
     define<&conv_bf16_back>(m, "conv_bf16_back");
-    m.def("stream", &stream_to);
     py::class_<CallGraph>(m, "CallGraph")
         .def(py::init<>())
         .def("add", &CallGraph::add)
@@ -75,11 +69,6 @@ PYBIND11_MODULE(_native, m) {
         .def("move", &CallGraph::move)
         .def("run", &CallGraph::run, py::call_guard<py::gil_scoped_release>())
         .def("__len__", &CallGraph::size);
-    py::class_<Gate>(m, "Gate")
-        .def(py::init<>())
-        .def("__enter__", &Gate::lock, py::call_guard<py::gil_scoped_release>())
-        .def("__exit__", [](Gate& gate, const py::args&) { gate.unlock(); });
-    m.def("rounds", &rounds, py::call_guard<py::gil_scoped_release>());
     py::class_<HostRing>(m, "HostRing")
         .def(py::init<i64, i64, i64, i64, i64, i64, float, float, address, address, address, address, address, address>())
         .def("sampleable", &HostRing::sampleables)

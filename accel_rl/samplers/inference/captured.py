@@ -1,128 +1,146 @@
-"""Acting again as before: compiled calls in a row, without the Python between them."""
+"""Inference on a CPU as a graph of kernel calls: captured once, replayed at every step without Python."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent, acts_by
+from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
 from accel_rl.kernels.activation_cache import ActivationCache
-from accel_rl.kernels.call_graph import Recording
+from accel_rl.kernels.call_graph import CallRecorder
+from accel_rl.samplers.inference import capturable
 
 
-class _Region(NamedTuple):
-    """RnnState that is another one's at every step t: from begin + t * step, so many bytes."""
+class _StepMemory(NamedTuple):
+    """Memory of a rollout that is another part at every step t: `bytes` bytes from begin + t * step."""
 
     begin: int
     step: int
     bytes: int
 
     @classmethod
-    def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_Region":
-        """Environments b of x [T, B, ...], in the rows from t."""
+    def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
+        """The environments b of x [T, B, ...], in so many rows from t."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
 
 
-class _Act(NamedTuple):
-    """What was recorded; what the agent notes, with its dtype."""
+class _Capture(NamedTuple):
+    """A group's captured act."""
 
-    recording: Recording
-    calls: Any
-    noted: dict[str, torch.dtype]
+    recorder: CallRecorder
+    graph: Any  # kernels/src/call_graph.h
+    recorded: dict[str, torch.dtype]  # what the agent records, by name
 
 
 class CapturedInference:
-    """For each group of environments, on the host: what an agent's `act` and all around it called at one step, from
-    the group's frames to its actions, and what is made again of it at the other steps.
+    """For each group of environments, the kernel calls of one step, from the group's frames to its actions.
 
-    Like a CUDA graph: the numbers are the same, what Python and torch do between the layers is gone, and no thread
-    waits for the interpreter. An agent that has more to do than compute (`Agent.capturable`), or that needs more than
-    what is compiled here, is called at every step.
+    The second step that a group is served is captured; later steps replay it with the memory of their step. The results
+    are bitwise those of calling the agent. What is not captured is noted once, with the reason: an agent or a module
+    that has not opted in (`capturable`), a network that needs more than kernels, or `--sampler.no-capture`.
     """
 
-    def __init__(self, groups: Sequence[slice], kept: ActivationCache | None):
-        self._groups, self._kept = groups, kept
-        self._recorded: dict[int, _Act] = {}
-        self._others: dict[int, set[str]] = {}  # of groups whose agent cannot be recorded: what it does beside
-        self._of: Hashable | None = None
-        self._served: set[int] = set()  # groups, since the agent is another
+    def __init__(
+        self,
+        groups: Sequence[slice],
+        cache: ActivationCache | None,
+        enabled: bool = True,
+        note: Callable[[str], None] = lambda line: None,
+    ):
+        self._groups, self._cache, self._note = groups, cache, note
+        self._never = "" if enabled else "--sampler.no-capture"
+        if native.compiled() is None:
+            self._never = "the compiled kernels are not built"
+        self._noted: set[str] = set()
+        self._captures: dict[int, _Capture] = {}
+        self._uncapturable: set[int] = set()  # groups whose network needs more than kernels
+        self._key: Hashable | None = None
+        self._addresses: tuple[int, ...] = ()
+        self._served: set[int] = set()  # groups, since the key changed
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}  # by buffer: its number, its uniform numbers
-        self._moved: dict[int, int] = {}  # the rollout's number that a group's calls are set to
+        self._placed: dict[int, int] = {}  # by group: the number of the rollout that its graph works on
         self._count = 0
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """That rollout follows."""
+        """Start that rollout. uniform [T, B]: the numbers that its actions are drawn by."""
         self._count += 1
         self._rollouts[buffer] = self._count, rollout, uniform
 
-    def play(self, agent: Agent, settings: Hashable) -> None:
-        """That agent plays the rollouts that follow. settings: whatever else its actions depend on."""
-        how = None if native.compiled() is None else acts_by(agent, settings)
-        if how != self._of:
-            self._of = how
-            for of_agent in (self._recorded, self._others, self._served):
+    def use(self, agent: Agent, settings: Hashable) -> None:
+        """Serve that agent from now on. settings: what else its actions depend on."""
+        why = self._never or capturable.refusal(agent)
+        key = None if why else capturable.key(agent, settings)
+        if why:
+            self._tell(why)
+        if key != self._key:
+            self._key = key
+            for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
+            self._addresses = capturable.parameter_addresses(agent)
+        assert key is None or self._addresses == capturable.parameter_addresses(agent), capturable.MOVED
 
-    def again(self, buffer: int, t: int, group: int) -> bool:
-        """Act for the group at step t of the buffer's rollout, if it has been recorded how."""
-        calls = self.calls(buffer, group)
-        if calls is None:
+    @property
+    def reads_frames(self) -> bool:
+        """Whether observations may be given as `FrameStacks`, not gathered."""
+        return self._key is not None
+
+    def replay(self, buffer: int, t: int, group: int) -> bool:
+        """Act for the group at step t of the buffer's rollout, if its act was captured."""
+        capture = self._captures.get(group)
+        if capture is None:
             return False
-        calls.run(t)
-        self.made(group, 1)
+        number, rollout, uniform = self._rollouts[buffer]
+        if self._placed.get(group) != number:
+            self._placed[group] = number
+            capture.graph.move([(m.begin, m.step) for m in self._step_memory(group, rollout, uniform, capture)])
+        capture.graph.run(t)
+        if self._cache is not None:
+            self._cache.note_written(capture.recorder.cached_layers)
         return True
 
-    def calls(self, buffer: int, group: int) -> Any | None:
-        """To be run at the steps of the buffer's rollout, if it has been recorded how."""
-        if group not in self._recorded:
-            return None
-        act = self._recorded[group]
-        number, rollout, uniform = self._rollouts[buffer]
-        if self._moved.get(group) != number:
-            self._moved[group] = number
-            act.calls.move([(r.begin, r.step) for r in self._regions(group, rollout, uniform, act)])
-        return act.calls
-
-    def made(self, group: int, times: int) -> None:
-        """The group's calls, so often."""
-        if self._kept is not None:
-            self._kept.written(self._recorded[group].recording.places * times)
-
     @contextmanager
-    def recording(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """While the agent acts for the group at step t, from the second time on."""
+    def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
+        """While the agent acts for the group at step t; captures it, from the group's second step on."""
         module = native.compiled()
-        if self._of is None or module is None or group in self._others or group not in self._served:
+        if self._key is None or module is None or group in self._uncapturable or group not in self._served:
             self._served.add(group)
             yield
             return
-        _, rollout, uniform = self._rollouts[buffer]
-        rollout.observations(t, b=self._groups[group])  # what it looks up is then there
-        with Recording(module) as recording:
+        with CallRecorder() as recorder:
             yield
-        if recording.others:
-            self._others[group] = recording.others
+        if recorder.unsupported:
+            self._uncapturable.add(group)
+            self._tell(f"no kernel computes {', '.join(sorted(recorder.unsupported))}")
             return
-        act = _Act(recording, recording.calls(), {name: x.dtype for name, x in rollout.recorded.items()})
-        act.calls.settle([(r.begin + t * r.step, r.bytes) for r in self._regions(group, rollout, uniform, act)])
-        self._moved.pop(group, None)
-        self._recorded[group] = act
+        _, rollout, uniform = self._rollouts[buffer]
+        names = {name: x.dtype for name, x in rollout.recorded.items()}
+        capture = _Capture(recorder, recorder.graph(module), names)
+        memory = self._step_memory(group, rollout, uniform, capture)
+        capture.graph.settle([(m.begin + t * m.step, m.bytes) for m in memory])
+        self._placed.pop(group, None)
+        self._captures[group] = capture
 
-    def _regions(self, group: int, r: Rollout, uniform: Tensor, act: _Act) -> list[_Region]:
+    def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
-        for name, dtype in act.noted.items():
-            if name not in r.recorded:  # its first rollout in this memory
+        for name, dtype in capture.recorded.items():
+            if name not in r.recorded:  # the first rollout in this memory
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
-        regions = [_Region.of(r.frames, slice(0, r.B), r.stack)]  # whole rows: an index says which environment's
-        regions += [_Region.of(x, b) for x in (r.age, uniform, r.action)]
-        regions += [_Region.of(r.recorded[name], b) for name in act.noted]
-        if self._kept is not None:
-            kept = (self._kept.outputs(layer) for layer, _ in act.recording.places)
-            regions += [_Region.of(x.unflatten(0, (r.T, r.B)), b) for x in kept]
-        return regions
+        # frames: whole rows, in which an index says which environment's are read
+        memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
+        memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
+        memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]
+        if self._cache is not None:
+            cached = (self._cache.outputs(weight) for weight, _ in capture.recorder.cached_layers)
+            memory += [_StepMemory.of(x.unflatten(0, (r.T, r.B)), b) for x in cached]
+        return memory
+
+    def _tell(self, why: str) -> None:
+        if why not in self._noted:
+            self._note(f"inference is not captured, Python runs at every step: {why}")
+        self._noted.add(why)

@@ -1,4 +1,4 @@
-"""Every signal between the action server and its workers; nothing else owns one.
+"""Every signal between the action server and its workers.
 
 Two groups of environments on each worker, one action server. While the server infers for one group, the workers step
 the other, and the quicker of the two hides behind the slower:
@@ -6,14 +6,14 @@ the other, and the quicker of the two hides behind the slower:
     worker 0   | step A | step B | step A | step B | ...
     worker 1   | step A | step B | step A | step B | ...
     server              |act A |  |act B |  |act A | ...
-                        ^ every worker has posted A      ^ A's actions are released
+                        ^ every worker has answered A    ^ A's actions are released
 
-A request is a number in shared memory that only the server raises, an answer one that only the worker raises; they are
-equal when nothing is due. Several successive slots can be asked for at once: a request then is ahead by as many, and
-nobody waits between them. Those that follow can be asked for before these are done (`ahead`). A bell (eventfd) wakes a
-sleeper: it is rung after every change and drained before a sleeper looks again, so no wake-up is lost. Rare messages
-(set-up, states, errors) go over a socket a worker, as JSON with an optional blob; its end of file is the peer's death,
-whichever side dies.
+A request is a number in shared memory that only the server raises, an answer one that only the worker raises; a group
+owes nothing when they are equal. Several successive steps can be requested at once: the request is then ahead by as
+many, and no process waits between them. The steps that follow can be requested before these are done (`ahead`). An
+eventfd wakes a sleeping process: it is set after every change and cleared before the process looks again, so that no
+wake-up is lost. Rare messages (set-up, states, errors) go over one socket per worker (control.py); its end of file is
+the death of the peer, whichever side dies.
 """
 
 import os
@@ -31,8 +31,8 @@ from accel_rl.system.patience import SLICE_S, Patience
 _LINE = 8  # int64 per cache line: no two processes write to one line
 
 
-class Silent(Exception):
-    """Workers owe an answer and have given none for as long as one is waited for."""
+class WorkersSilent(Exception):
+    """Workers owe an answer and have given none within the timeout."""
 
     def __init__(self, workers: list[int], timeout_s: float):
         super().__init__(f"no answer from worker {', '.join(map(str, workers))} within {timeout_s:g} s")
@@ -40,12 +40,12 @@ class Silent(Exception):
 
 
 def counters_layout(workers: int, groups: int) -> Layout:
-    """Request, answer and slot numbers per (worker, group), and what each worker's time went to, in nanoseconds."""
+    """Request, answer and step numbers per (worker, group), and each worker's time in environments in nanoseconds."""
     cell = (workers, groups, _LINE)
     return {
         "request": ("int64", cell),
         "answer": ("int64", cell),
-        "slot": ("int64", cell),  # [0]: slot minus answers so far; [1]: the number of answers to ring at, too
+        "step": ("int64", cell),  # [0]: step index minus answers so far; [1]: the number of answers to wake at, too
         "env_ns": ("int64", (workers, _LINE)),
     }
 
@@ -55,28 +55,23 @@ def _cells(array: np.ndarray) -> memoryview:
     return memoryview(array).cast("B").cast("q")  # type: ignore[arg-type]
 
 
-def _addresses(arrays: dict[str, np.ndarray], worker: int, group: int) -> tuple[int, int, int]:
-    """Of request, answer and slot."""
-    return tuple(arrays[k][worker, group].ctypes.data for k in ("request", "answer", "slot"))  # type: ignore[return-value]
-
-
 class WorkerSide:
-    """What a worker sees: the next thing asked of it, group by group."""
+    """What a worker sees: the next request, group by group."""
 
     def __init__(
-        self, arrays: dict[str, np.ndarray], worker: int, bell: EventFd, server: EventFd, control: Control, spins: int
+        self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        self._request, self._answer, self._slot = (_cells(arrays[k][worker]) for k in ("request", "answer", "slot"))
+        """spins: looks at the requests before the worker sleeps."""
+        self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
-        self._bell, self._server, self.control, self._spins = bell, server, control, spins
-        self._arrays, self._worker = arrays, worker
+        self._event, self._server, self._spins = event, server, spins
         self._last = -1
         self._poll = select.poll()
-        self._poll.register(bell.read_fd, select.POLLIN)
+        self._poll.register(event.read_fd, select.POLLIN)
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """The group that is due, the one after the last first: none waits for ever."""
+        """A group with a request; the one after the last served comes first, so that none starves."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
             if self._request[g * _LINE] != self._answer[g * _LINE]:
@@ -84,7 +79,7 @@ class WorkerSide:
         return None
 
     def next(self) -> tuple[int, int] | None:
-        """(group, slot) asked for; None when a control message has come."""
+        """Wait for a request -> (group, step index); None when a control message has come."""
         for _ in range(self._spins):
             g = self._due()
             if g is not None:
@@ -93,95 +88,89 @@ class WorkerSide:
         else:
             while (g := self._due()) is None:
                 for fd, _ in self._poll.poll():
-                    if fd != self._bell.read_fd:
+                    if fd != self._event.read_fd:
                         return None
-                self._bell.drain()
+                self._event.clear()
         self._last = g
-        return g, self._slot[g * _LINE] + self._answer[g * _LINE]
+        return g, self._step[g * _LINE] + self._answer[g * _LINE]
 
-    def wire(self, group: int, env_ns: int) -> tuple[int, ...]:
-        """For who goes on without Python: addresses of request, answer and slot; descriptors of the own bell, of what
-        is said, and of the server's bell; the address of the time; spins."""
-        bells = self._bell.read_fd, self.control.fileno(), self._server.write_fd
-        return *_addresses(self._arrays, self._worker, group), *bells, env_ns, self._spins
-
-    def post(self, group: int) -> None:
-        """The slot that `next` gave for the group is done."""
+    def answer(self, group: int) -> None:
+        """The step that `next` gave for the group is done."""
         at = group * _LINE
         self._answer[at] += 1
-        if self._answer[at] in (self._request[at], self._slot[at + 1]):
-            self._server.ring()
+        if self._answer[at] in (self._request[at], self._step[at + 1]):
+            self._server.set()
 
 
 class ServerSide:
     """What the action server sees: the workers that still owe an answer for a group."""
 
-    def __init__(self, arrays: dict[str, np.ndarray], bell: EventFd, spins: int, group_bells: Sequence[EventFd] = ()):
-        """group_bells: one for each group, if each has workers of its own, who ring that one."""
+    def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
+        """group_events: one for each group, if each has dedicated workers, which then set that one."""
         self.workers, self.groups = arrays["request"].shape[:2]
-        self._arrays = arrays
         self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
-        self._slot = [_cells(arrays["slot"][w]) for w in range(self.workers)]
+        self._step = [_cells(arrays["step"][w]) for w in range(self.workers)]
         self._cells = list(zip(self._answer, self._request, strict=True))
-        self._spins, self._bell = spins, bell
-        self._bells: dict[int, EventFd] = {}
+        self._spins, self._event = spins, event
+        self._events: dict[int, EventFd] = {}  # of each worker
         self._controls: dict[int, int] = {}  # file descriptor -> worker
         self._quiet: dict[int, tuple[int, float]] = {}  # worker -> its answers so far, seconds waited since the last
-        self._all = {b.read_fd: b for b in (bell, *group_bells)}
-        # all that can be heard; the same without the groups' bells; each group's bell
-        self._poll, self._watching = _poll(self._all), _poll([bell.read_fd])
-        self._alone, self._group_bells = [_poll([b.read_fd]) for b in group_bells], group_bells
-        self.changes = np.zeros(1, np.int64)  # so often did other workers take part, or had somebody to look
+        self._all = {e.read_fd: e for e in (event, *group_events)}
+        # every descriptor; the same without the groups' events; each group's event
+        self._poll, self._watching = _poll(self._all), _poll([event.read_fd])
+        self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
-    def attach(self, worker: int, bell: EventFd, control: Control) -> None:
-        """A worker takes part from now on, with nothing due."""
-        self.changes += 1
+    def attach(self, worker: int, event: EventFd, control: Control) -> None:
+        """A worker takes part from now on, and owes nothing."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
-        self._bells[worker] = bell
+        self._events[worker] = event
         self._controls[control.fileno()] = worker
         for poll in (self._poll, self._watching):
             poll.register(control.fileno(), select.POLLIN)
 
     def detach(self, worker: int, control: Control) -> None:
-        """A worker is gone: nothing is expected of it any more."""
-        self.changes += 1
+        """A worker is gone: no answer is expected of it any more."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
-        self._bells.pop(worker, None)
+        self._events.pop(worker, None)
         self._quiet.pop(worker, None)
         self._controls.pop(control.fileno(), None)
         for poll in (self._poll, self._watching):
             poll.unregister(control.fileno())
-        self.wake()
+        self.wake_all()
 
-    def wake(self, all_: bool = True) -> None:
-        """Whoever waits looks again; or only who waits for no group alone."""
-        for bell in self._all.values() if all_ else (self._bell,):
-            bell.ring()
+    def wake(self) -> None:
+        """Make the thread in `watch` look again."""
+        self._event.set()
 
-    def release(self, worker: int, group: int, slot: int, n: int = 1) -> None:
-        """Ask a worker to carry out `slot` and the n - 1 after it for a group that owes nothing.
+    def wake_all(self) -> None:
+        """Make every waiting thread look again."""
+        for event in self._all.values():
+            event.set()
 
-        If the group does owe, `slot` must be the one that follows what it owes: it goes on without waiting.
+    def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
+        """Request `step_index` and the n - 1 steps after it, of a group that owes nothing.
+
+        If the group does owe steps, `step_index` must follow the last of them: the worker goes on without waiting.
         """
-        at, slots, request = group * _LINE, self._slot[worker], self._request[worker]
-        slots[at + 1] = request[at]  # before the request: who sees this one raised rings at the last one all the same
+        at, steps, request = group * _LINE, self._step[worker], self._request[worker]
+        steps[at + 1] = request[at]  # before the request: a worker that sees it raised still wakes us at the last one
         if self._answer[worker][at] == request[at]:
-            slots[at] = slot - request[at]  # the answers so far are as many
+            steps[at] = step_index - request[at]  # the answers so far are as many
         request[at] += n
-        self._bells[worker].ring()
+        self._events[worker].set()
 
     def owing(self, groups: Sequence[int], ahead: int = 0) -> list[int]:
-        """Workers that owe an answer for one of the groups; not counting the last `ahead` that were asked for."""
+        """Workers that owe an answer for one of the groups, not counting the last `ahead` requested steps."""
         cells = [g * _LINE for g in groups]
         return [
             w for w, (answer, request) in enumerate(self._cells) if any(answer[c] < request[c] - ahead for c in cells)
         ]
 
     def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
-        """The first of the groups that nobody owes an answer for, but for the last `ahead`."""
+        """The first of the groups for which no worker owes an answer, but for the last `ahead` steps."""
         for g in groups:
             at = g * _LINE
             if all(answer[at] >= request[at] - ahead for answer, request in self._cells):
@@ -189,10 +178,10 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Block until one of the groups is ready ([]), or until workers have something to say or are gone.
+        """Block until one of the groups is ready ([]), or until workers send a message or die (those workers).
 
-        Returns those workers. Raises Silent for workers that were waited for timeout_s (a quarter more at most) without
-        an answer in any group, whoever else answers meanwhile.
+        Raises WorkersSilent for workers that owed an answer for timeout_s (a quarter more at most) and gave none in any
+        group, even if other workers answer meanwhile.
         """
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
@@ -204,22 +193,22 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Block until a group with a bell of its own is ready; False if `stopped` comes true before. From any thread,
-        one a group. Who is gone or silent is for the one that `watch`es."""
+        """Block until a group with dedicated workers is ready; False if `stopped` becomes true first.
+
+        One thread a group may call it. The thread that calls `watch` handles workers that die or hang.
+        """
         while self.ready((group,)) is None:
             if stopped():
                 return False
             self._alone[group].poll()
-            self._group_bells[group].drain()
+            self._group_events[group].clear()
         return True
 
-    def wire(self, worker: int, group: int) -> tuple[int, int, int, int]:
-        """To a worker, for who goes on without Python: addresses of request, answer and slot, the bell's descriptor."""
-        return *_addresses(self._arrays, worker, group), self._bells[worker].write_fd
-
     def watch(self, timeout_s: float) -> list[int]:
-        """While others `wait_alone`, for a second at most: the workers that have something to say or are gone. Raises
-        Silent as `wait` does."""
+        """While other threads `wait_alone`: block for a second at most -> workers that sent a message or died.
+
+        Raises WorkersSilent as `wait` does.
+        """
         return self._wait_once(self._watching, range(self.groups), timeout_s)
 
     def _wait_once(self, poll: "select.poll", groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
@@ -227,24 +216,24 @@ class ServerSide:
         if talking := self._listen(min(timeout_s / 4, SLICE_S), poll):
             return talking
         if silent := self._silent(self.owing(groups, ahead), timeout_s, time.monotonic() - began):
-            raise Silent(silent, timeout_s)
+            raise WorkersSilent(silent, timeout_s)
         return []
 
     def _silent(self, owing: list[int], timeout_s: float, waited_s: float) -> list[int]:
-        """Note another wait for those workers; the ones that have given no answer for timeout_s of waiting."""
+        """Count another wait for those workers; returns those that gave no answer for timeout_s of waiting."""
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
-            # as in Patience: somebody who was stopped himself did not wait
+            # as in Patience: time in which this process itself was stopped does not count
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 
     def check(self) -> list[int]:
-        """The workers that have something to say or are gone, without waiting."""
+        """The workers that sent a message or died, without waiting."""
         return self._listen(0.0, self._poll)
 
     def wait_control(self, timeout_s: float) -> list[int]:
-        """Block until a worker has something to say or is gone; [] after timeout_s."""
+        """Block until a worker sends a message or dies; [] after timeout_s."""
         patience = Patience(timeout_s)
         while not patience.over:
             if talking := patience.spend(lambda seconds: self._listen(seconds, self._poll)):
@@ -255,7 +244,7 @@ class ServerSide:
         talking = []
         for fd, _ in poll.poll(timeout_s * 1000):
             if fd in self._all:
-                self._all[fd].drain()
+                self._all[fd].clear()
             else:
                 talking.append(self._controls[fd])
         return talking

@@ -1,9 +1,11 @@
-"""The rare messages between the main process and a worker."""
+"""The rare messages between the main process and a worker: one JSON object and an optional blob at a time."""
 
 import json
 import socket
 import struct
 from typing import Any
+
+from accel_rl.samplers.workers.messages import MESSAGES, Reply, Request, WorkerSetup
 
 
 class Disconnected(Exception):
@@ -11,7 +13,7 @@ class Disconnected(Exception):
 
 
 class Control:
-    """The rare messages: one JSON object and an optional blob at a time."""
+    """One end of the socket between the main process and a worker."""
 
     def __init__(self, sock: socket.socket):
         self.sock = sock
@@ -19,16 +21,20 @@ class Control:
     def fileno(self) -> int:
         return self.sock.fileno()
 
-    def send(self, message: dict[str, Any], blob: bytes = b"") -> None:
-        body = json.dumps(message).encode()
+    def send(self, message: WorkerSetup | Request | Reply, blob: bytes = b"") -> None:
+        """Raises Disconnected."""
+        fields = {name: getattr(message, name) for name in message.__slots__}
+        body = json.dumps([type(message).__name__, fields]).encode()
         try:
             self.sock.sendall(struct.pack("<QQ", len(body), len(blob)) + body + blob)
         except OSError as e:
             raise Disconnected from e
 
-    def receive(self) -> tuple[dict[str, Any], bytes]:
+    def receive(self) -> tuple[Any, bytes]:
+        """Wait for a message -> (WorkerSetup, Request or Reply, blob). Raises Disconnected."""
         n, m = struct.unpack("<QQ", self._exactly(16))
-        return json.loads(self._exactly(n)), self._exactly(m)
+        name, fields = json.loads(self._exactly(n))
+        return MESSAGES[name](**fields), self._exactly(m)
 
     def _exactly(self, n: int) -> bytes:
         parts, left = [], n

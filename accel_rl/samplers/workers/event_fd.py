@@ -1,13 +1,14 @@
-"""What wakes a sleeping process or thread."""
+"""Wakes a sleeping process or thread."""
 
 import os
 from contextlib import suppress
 
 
 class EventFd:
-    """Wakes one sleeper. An eventfd where there is one, else a pipe."""
+    """A flag that a sleeping process polls: an eventfd where there is one, else a pipe."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
+        """fds: (to read, to write) of an event that another process made."""
         if fds is None:
             if hasattr(os, "eventfd"):
                 fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -22,12 +23,12 @@ class EventFd:
     def fds(self) -> tuple[int, int]:
         return self.read_fd, self.write_fd
 
-    def ring(self) -> None:
-        with suppress(BlockingIOError):  # full: it is ringing already
+    def set(self) -> None:
+        with suppress(BlockingIOError):  # full: it is set already
             os.write(self.write_fd, b"\x01\0\0\0\0\0\0\0")
 
-    def drain(self) -> None:
-        with suppress(BlockingIOError):  # somebody else's wake-up was drained already
+    def clear(self) -> None:
+        with suppress(BlockingIOError):  # it was clear
             os.read(self.read_fd, 4096)
 
     def close(self) -> None:

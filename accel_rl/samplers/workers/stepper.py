@@ -1,19 +1,22 @@
-"""Carries out what is asked of one group's environments; the same in a worker process and in this one."""
-
-from functools import cached_property
+"""Carries out the requests for one group's environments, in a worker process or in the main one."""
 
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.step import Step
-from accel_rl.envs.base import BatchEnv, Rounds
+from accel_rl.envs.base import BatchEnv
 
-BUFFERS = 2  # rollouts alternate: the next one's first observation is written while the last is being learned from
+BUFFERS = 2  # rollouts alternate: the first observation of the next one is written while the last is learned from
+
+
+def initial(buffer: int) -> int:
+    """The step index that asks for a buffer's initial observation instead of a step."""
+    return -1 - buffer
 
 
 class GroupStepper:
-    """Slot buffer * T + t is a step, and so is any that is larger by a multiple of both buffers' 2T; slot -1 - buffer
-    writes that buffer's first observation.
+    """Step index buffer * T + t asks for step t of a buffer's rollout, modulo the 2T steps of both buffers. The
+    negative index `initial(buffer)` asks for the observation before a rollout's first step.
 
     Every view is sliced once, here: a step allocates nothing.
     """
@@ -23,39 +26,28 @@ class GroupStepper:
         self.env = env
         self._actions: list[np.ndarray] = [buf.action[t, b] for buf in buffers for t in range(T)]
         self._steps: list[Step] = [buf.step(t, b) for buf in buffers for t in range(T)]
-        self._heads: list[Step] = [buf.head(b, env.spec) for buf in buffers]
+        self._initial: list[Step] = [buf.initial(b, env.spec) for buf in buffers]
         self._first = Step.empty(env.n, env.spec)
-        self._fresh = False
+        self._is_fresh = False
 
     def start(self) -> None:
-        """First episodes, with decorrelated starts. They are shown at the next head."""
+        """Begin the first episodes, with decorrelated starts. The next initial observation shows them."""
         self.env.reset(self._first)
-        self._fresh = True
+        self._is_fresh = True
 
-    def do(self, slot: int) -> None:
-        if slot >= 0:
-            slot %= len(self._steps)
-            self.env.send(self._actions[slot])
-            self.env.recv(self._steps[slot])
-        elif self._fresh:
-            head = self._heads[-1 - slot]
-            head.frame[:], head.age[:] = self._first.frame, self._first.age
-            self._fresh = False
+    def do(self, step_index: int) -> None:
+        if step_index >= 0:
+            step_index %= len(self._steps)
+            self.env.send(self._actions[step_index])
+            self.env.recv(self._steps[step_index])
+        elif self._is_fresh:
+            out = self._initial[-1 - step_index]
+            out.frame[:], out.age[:] = self._first.frame, self._first.age
+            self._is_fresh = False
         else:
-            self.env.reset_waiting(self._heads[-1 - slot])
-
-    @cached_property
-    def _rounds(self) -> Rounds | None:
-        return self.env.rounds(self._actions, self._steps)
-
-    def go_on(self, wire: tuple[int, ...]) -> None:
-        """Steps as they are asked for over the wire, as far as that needs nobody else. See `WorkerSide.wire`."""
-        done = False
-        while self._rounds is not None and (slot := self._rounds.play(*wire, done=done)) >= 0:
-            self.env.settle(self._steps[slot])
-            done = True
+            self.env.reset_waiting(self._initial[-1 - step_index])
 
     def set_state(self, states: list[bytes]) -> None:
-        """Go on from a checkpoint; whoever restores it restores the current observation as well."""
+        """Continue from a checkpoint; the caller restores the current observation, too."""
         self.env.set_state(states)
-        self._fresh = False
+        self._is_fresh = False

@@ -11,12 +11,11 @@ from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.native import compiled
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
+from accel_rl.samplers.inference.capturable import register_module
 from accel_rl.samplers.inference.captured import CapturedInference
 from tests.samplers.conftest import digest_of, make_agent, make_sampler
 
-pytestmark = pytest.mark.skipif(
-    compiled() is None or not compiled().has_conv_u8(), reason="not compiled, or no AVX-512"
-)
+pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
 ENV = EnvConfig(game="breakout", max_episode_steps=40, noop_max=5)
 SPEC = make_spec(ENV, training=True)
 
@@ -36,7 +35,7 @@ def play(agent, n=6, between=lambda agent, i: None, groups=2, **options):
                 between(agent, i)
                 yield sampler.collect(agent)
 
-        return digest_of(rollouts()), sampler.server._acts
+        return digest_of(rollouts()), sampler.server._inference
     finally:
         sampler.close()
 
@@ -47,7 +46,7 @@ def called(monkeypatch):
 
     def both(make, **options):
         with monkeypatch.context() as patch:
-            patch.setattr(CapturedInference, "calls", lambda *_: None)
+            patch.setattr(CapturedInference, "replay", lambda *_: False)
             want, _ = play(make(), **options)
         got, acts = play(make(), **options)
         assert got == want
@@ -67,18 +66,18 @@ def apart(agent, i):
 @pytest.mark.parametrize("groups", [1, 2])
 def test_policies(called, groups):
     acts = called(lambda: make_agent(ENV), groups=groups)
-    assert len(acts._recorded) == groups and not acts._others
+    assert len(acts._captures) == groups and not acts._uncapturable
 
 
 @pytest.mark.parametrize("between", [lambda agent, i: None, anneal, apart])
 def test_values_with_an_epsilon_that_changes(called, between):
     acts = called(q_agent, between=between)
-    assert len(acts._recorded) == 2 and not acts._others
+    assert len(acts._captures) == 2 and not acts._uncapturable
 
 
 def test_in_threads_of_their_own(called):
     acts = called(lambda: make_agent(ENV), workers=2, beside=True)
-    assert len(acts._recorded) == 2
+    assert len(acts._captures) == 2
 
 
 def learn(agent, i):
@@ -93,15 +92,19 @@ def replace(agent, i):
         p.data = p.data * 1.01
 
 
-@pytest.mark.parametrize("change", [learn, replace])
-def test_parameters_that_change_count_at_once(called, change):
-    assert len(called(lambda: make_agent(ENV), between=change)._recorded) == 2
+def test_parameters_that_change_count_at_once(called):
+    assert len(called(lambda: make_agent(ENV), between=learn)._captures) == 2
+
+
+def test_parameters_may_not_move():
+    with pytest.raises(AssertionError, match="moved to other memory"):
+        play(make_agent(ENV), between=replace)
 
 
 @pytest.mark.parametrize(("network", "others"), [({"is_dueling": True}, True), ({"noisy": True}, False)])
 def test_networks_with_more_than_is_compiled_are_called(called, network, others):
     acts = called(lambda: q_agent(**network))
-    assert not acts._recorded and bool(acts._others) == others  # a noisy agent is not even tried
+    assert not acts._captures and bool(acts._uncapturable) == others  # a noisy agent is not even tried
 
 
 class Counting(CategoricalPolicyAgent):
@@ -117,14 +120,14 @@ class Counting(CategoricalPolicyAgent):
 def test_an_agent_that_does_more_is_called_at_every_step():
     agent = Counting(make_agent(ENV).model)
     _, acts = play(agent)
-    assert agent.acted == 6 * 5 * 2 and not acts._recorded
+    assert agent.acted == 6 * 5 * 2 and not acts._captures
 
 
 def test_a_network_that_is_listened_to_is_called_at_every_step():
     agent, heard = make_agent(ENV), []
     agent.model.body.fc_0.register_forward_hook(lambda *_: heard.append(1))
     _, acts = play(agent)
-    assert len(heard) == 6 * 5 * 2 and not acts._recorded
+    assert len(heard) == 6 * 5 * 2 and not acts._captures
 
 
 def test_a_users_layer_is_called_at_every_step():
@@ -139,7 +142,7 @@ def test_a_users_layer_is_called_at_every_step():
     model = ActorCritic(SPEC)
     model.body = nn.Sequential(model.body, Loud())
     _, acts = play(CategoricalPolicyAgent(model))
-    assert model.body[1].calls == 6 * 5 * 2 and not acts._recorded
+    assert model.body[1].calls == 6 * 5 * 2 and not acts._captures
 
 
 def test_another_agent_is_recorded_anew(monkeypatch):
@@ -147,22 +150,59 @@ def test_another_agent_is_recorded_anew(monkeypatch):
         """Rollouts by one agent, then by the other."""
         agents, sampler = (make_agent(ENV), q_agent()), make_sampler(ENV, 8, 2, 0)
         try:
-            return digest_of(sampler.collect(agents[i // 2 % 2]) for i in range(8)), sampler.server._acts
+            return digest_of(sampler.collect(agents[i // 2 % 2]) for i in range(8)), sampler.server._inference
         finally:
             sampler.close()
 
     got, acts = both()
-    monkeypatch.setattr(CapturedInference, "calls", lambda *_: None)
+    monkeypatch.setattr(CapturedInference, "replay", lambda *_: False)
     want, _ = both()
-    assert got == want and len(acts._recorded) == 2
+    assert got == want and len(acts._captures) == 2
+
+
+@register_module
+class Doubling(nn.Module):
+    """A user's module that has opted in."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def test_a_users_module_can_opt_in(called):
+    def make():
+        torch.manual_seed(0)
+        model = ActorCritic(SPEC)
+        model.body = Doubling(model.body)
+        return CategoricalPolicyAgent(model)
+
+    assert len(called(make)._captures) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "why"),
+    [
+        (lambda: make_agent(ENV), {"capture": False}, "--sampler.no-capture"),
+        (lambda: Counting(make_agent(ENV).model), {}, "Counting is not registered as capturable"),
+        (lambda: q_agent(noisy=True), {}, "a noisy network draws noise"),
+        (lambda: q_agent(is_dueling=True), {}, "no kernel computes"),
+    ],
+)
+def test_one_line_says_why_inference_is_not_captured(make, options, why):
+    lines = []
+    _, acts = play(make(), note=lines.append, **options)
+    assert len(lines) == 1 and why in lines[0] and "is not captured" in lines[0] and not acts._captures
 
 
 def test_what_is_kept_counts_once_a_cell():
     agent, kept = make_agent(ENV), ActivationCache()
     sampler = make_sampler(ENV, 8, 2, 0)
-    sampler.server._kept = sampler.server._acts._kept = kept
+    sampler.server._cache = sampler.server._inference._cache = kept
     for _ in range(4):
         sampler.collect(agent)
         assert set(kept._written.values()) == {5 * 8} and len(kept._written) == 3
-    assert len(sampler.server._acts._recorded) == 2
+    assert len(sampler.server._inference._captures) == 2
     sampler.close()

@@ -62,10 +62,12 @@ def play(agent, graphed, n=6, between=lambda agent, i: None, groups=2, capture=N
     sampler = make_sampler(ENV, 8, groups, 0, device=device)
     server = sampler.server
     if graphed and device == "cpu":
-        server._acts = CudaGraphInference(server._groups, server.host, server.rollouts, server._call, capture or Tape())
+        server._inference = CudaGraphInference(
+            server._groups, server.host, server.rollouts, server._act_on, capture=capture or Tape()
+        )
     elif not graphed:
-        server._acts.again = lambda *_: False
-        server._acts.recording = lambda *_: nullcontext()
+        server._inference.replay = lambda *_: False
+        server._inference.capturing = lambda *_: nullcontext()
     try:
 
         def rollouts():
@@ -107,9 +109,13 @@ def test_an_epsilon_that_changes(between):
     assert Tape.captured == 4
 
 
-@pytest.mark.parametrize("change", [learn, replace])
-def test_parameters_that_change_count_at_once(change):
-    assert play(policy(), True, between=change) == play(policy(), False, between=change)
+def test_parameters_that_change_count_at_once():
+    assert play(policy(), True, between=learn) == play(policy(), False, between=learn)
+
+
+def test_parameters_may_not_move():
+    with pytest.raises(AssertionError, match="moved to other memory"):
+        play(policy(), True, between=replace)
 
 
 def test_an_agent_that_does_more_is_called_at_every_step():

@@ -24,7 +24,7 @@ namespace accel {
 using bf16 = std::uint16_t;  // as bits
 
 // Whether the CPU has them, and Linux lends them to this process (it does so when asked).
-inline bool has_tiles() {
+inline bool has_amx() {
 #if ACCEL_HAS_TILES
     static const bool has = [] {
         constexpr unsigned TILES = 1u << 24 | 1u << 22, AVX512_BF16 = 1u << 5;  // Intel SDM vol. 2, CPUID leaf 7

@@ -11,7 +11,7 @@ namespace accel {
 
 #if ACCEL_X86
 
-inline bool has_conv_u8() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
+inline bool has_avx512() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
 
 // Pictures [S, H, W] of `plane` bytes a frame, `stride` bytes apart.
 struct Stored {
@@ -106,7 +106,7 @@ inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i6
 
 #else
 
-inline bool has_conv_u8() { return false; }
+inline bool has_avx512() { return false; }
 
 #endif
 

@@ -1,0 +1,42 @@
+"""What steps the environments of a sampler."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.samplers.grouping import Grouping
+
+
+class Engine(Protocol):
+    """`WorkerPool` (processes) or `InProcessEngine`. A group is ready when none of its environments owes a step."""
+
+    grouping: Grouping
+    buffers: list[RolloutArrays]
+
+    def start(self, restore: bool = False) -> None:
+        """Start all environments; with `restore`, their states are set next, so no first episode is begun."""
+
+    def join(self) -> list[int]:
+        """Let workers that became ready take part from now on; returns them."""
+
+    def absent(self) -> list[slice]:
+        """The environments that took no part in the whole rollout."""
+
+    def check(self) -> None:
+        """Notice workers that died, without waiting."""
+
+    def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
+        """Ask a group for the steps step_index .. step_index + n - 1 (workers: only of these). See `GroupStepper`."""
+
+    def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
+        """Wait until one of the groups is ready, but for its last `ahead` steps; returns it."""
+
+    def late_resets(self) -> int:
+        """With --sampler.reset swap: episodes begun by an immediate reset, since no reserve was ready."""
+
+    def get_state(self) -> list[bytes]:
+        """One state per environment, in the order of b."""
+
+    def set_state(self, states: list[bytes]) -> None: ...
+
+    def close(self) -> None: ...

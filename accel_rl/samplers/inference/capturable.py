@@ -1,0 +1,95 @@
+"""Which agents' inference may be captured and replayed without calling Python: a list of classes, by opt-in.
+
+A captured act replays what the kernels computed, so the agent and every module of its network must do nothing else at
+a step: no counting, no logging, no randomness of their own. The built-in classes below are known to. A subclass is
+another class, and is not captured unless it is registered, too.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch.nn.modules.module
+from torch import nn
+
+from accel_rl.agents.base import Agent
+from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.models.actor_critic import ActorCritic, Heads
+from accel_rl.models.convolution import A3CNet, DQNNet, NatureNet, ReLUConv2d
+from accel_rl.models.linear import Head, Linear
+from accel_rl.models.mlp import MLP
+from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
+
+
+class Same:
+    """Equal to another one of the very same object, which lives as long as this."""
+
+    def __init__(self, value: object):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+_MODULES: set[type[nn.Module]] = {
+    ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, A3CNet, DQNNet, NatureNet, ReLUConv2d, Linear, Head, MLP,
+    nn.Sequential, nn.Linear, nn.Tanh,
+}  # fmt: skip
+# By agent: what `act` depends on besides observations, uniform numbers and the values of the parameters.
+_AGENTS: dict[type, Callable[[Any], Hashable]] = {
+    CategoricalPolicyAgent: lambda agent: agent.greedy,
+    EpsilonGreedyAgent: lambda agent: Same(agent.epsilon_tensor),
+}
+
+
+def register_module(cls: type[nn.Module]) -> type[nn.Module]:
+    """Opt a module in (a decorator): its forward pass only calls kernels and depends only on input and parameters."""
+    _MODULES.add(cls)
+    return cls
+
+
+def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda agent: None) -> type:
+    """Opt an agent in. depends_on: what its `act` depends on besides observations, uniform numbers and parameters."""
+    _AGENTS[cls] = depends_on
+    return cls
+
+
+def acting(agent: Agent) -> Any:
+    """The agent whose `act` is called: inside a wrapper that only replaces parameters before an act, its `wrapped`."""
+    return getattr(agent, "wrapped", agent)
+
+
+def refusal(agent: Agent) -> str | None:
+    """Why the agent's inference is not captured; None if it may be."""
+    agent = acting(agent)
+    if type(agent) not in _AGENTS:
+        return f"{type(agent).__name__} is not registered as capturable"
+    if "act" in vars(agent) or "forward" in vars(agent):
+        return f"act or forward of this {type(agent).__name__} was replaced"
+    if getattr(agent.model, "noisy", False):
+        return "a noisy network draws noise at every step"
+    if torch.nn.modules.module._has_any_global_hook():
+        return "a global module hook is registered"
+    for name, m in agent.model.named_modules():
+        if type(m) not in _MODULES:
+            return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
+        if "forward" in vars(m) or m._forward_hooks or m._forward_pre_hooks:
+            return f"{name or 'the network'} has a hook, or its forward was replaced"
+    return None
+
+
+def parameter_addresses(agent: Agent) -> tuple[int, ...]:
+    """Where the parameters lie, for an assertion: a captured act reads them there, whatever they are at the time."""
+    return tuple(p.data_ptr() for p in agent.model.parameters())
+
+
+MOVED = "parameters moved to other memory after inference was captured: copy new values into them"
+
+
+def key(agent: Agent, settings: Hashable) -> Hashable:
+    """What a captured act depends on; it is captured again if this changes. settings: the caller's own."""
+    agent = acting(agent)
+    return type(agent), _AGENTS[type(agent)](agent), settings, agent.model

@@ -1,0 +1,62 @@
+"""The rare messages between the main process and a worker."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from accel_rl.data.shared_memory import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSetup:
+    """What a worker process is told first: all that it needs to build its environments and to find shared memory."""
+
+    worker: int
+    parent_pid: int
+    sys_path: list[str]
+    core: int | None
+    """The core to pin itself to; None: not pinned."""
+    nice: int
+    spins: int
+    env: dict[str, Any]
+    """The fields of an EnvConfig."""
+    training: bool
+    reset: str
+    decorrelation_steps: int
+    start: bool
+    """Whether to begin episodes; else states are set next."""
+    groups: list[int]
+    slices: list[tuple[int, int]]
+    """By group: the worker's environments b, from and to."""
+    seeds: list[list[int]]
+    """By group: one for each environment."""
+    stack: int
+    rollout_layout: Layout
+    rollout_fd: int
+    counters_layout: Layout
+    counters_fd: int
+    event: tuple[int, int]
+    """Descriptors of the worker's event."""
+    server_event: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """From the main process: get_state, set_state, late_resets or close."""
+
+    kind: str
+    sizes: tuple[tuple[int, ...], ...] = ()
+    """set_state: by group, the bytes of each environment's state in the blob."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """From a worker: to a request, or unasked when it is ready or has failed."""
+
+    is_ready: bool = False
+    error: str = ""
+    sizes: tuple[tuple[int, ...], ...] = ()
+    """get_state: by group, the bytes of each environment's state in the blob."""
+    late_resets: int = 0
+
+
+MESSAGES: dict[str, type] = {c.__name__: c for c in (WorkerSetup, Request, Reply)}

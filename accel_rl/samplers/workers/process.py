@@ -1,0 +1,102 @@
+"""One worker process as the pool sees it: started, talked to, ended."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from accel_rl.samplers.workers.control import Control, Disconnected
+from accel_rl.samplers.workers.event_fd import EventFd
+from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
+from accel_rl.system.errors import RunError
+
+
+@dataclass(slots=True)
+class WorkerProcess:
+    """A process, the socket to it and the event that wakes it."""
+
+    index: int
+    process: "subprocess.Popen[bytes]"
+    control: Control
+    event: EventFd
+    is_ready: bool = False
+    has_joined: bool = False
+
+    @classmethod
+    def launch(cls, index: int, event: EventFd, fds: set[int]) -> "WorkerProcess":
+        """Start a process that inherits the event and those descriptors. It waits for its set-up."""
+        ours, theirs = socket.socketpair()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "accel_rl.samplers.workers.worker", str(theirs.fileno())],
+            pass_fds=sorted({theirs.fileno(), *event.fds, *fds}),
+            stdin=subprocess.DEVNULL,
+            env=_environment(),
+        )
+        theirs.close()
+        return cls(index, process, Control(ours), event)
+
+    def set_up(self, setup: WorkerSetup) -> None:
+        with contextlib.suppress(Disconnected):  # the next one to listen notices a worker that died already
+            self.control.send(setup)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
+        """Send a request. RunError if the worker is lost, or takes longer than that."""
+        with self._talking(request.kind, timeout_s):
+            self.control.send(request, blob)
+
+    def answer(self, kind: str, timeout_s: float) -> tuple[Reply, bytes]:
+        """The reply to a request. RunError if the worker is lost, reports an error, or takes longer than that."""
+        with self._talking(kind, timeout_s):
+            reply, blob = self.control.receive()
+        self.check(reply)
+        return reply, blob
+
+    def ask(self, request: Request, timeout_s: float) -> tuple[Reply, bytes]:
+        self.tell(request, timeout_s)
+        return self.answer(request.kind, timeout_s)
+
+    def check(self, reply: Reply) -> None:
+        """RunError for an error that the worker reports."""
+        if reply.error:
+            raise RunError(f"worker {self.index} (pid {self.pid}): {reply.error.strip()}")
+
+    @contextlib.contextmanager
+    def _talking(self, kind: str, timeout_s: float) -> Iterator[None]:
+        try:
+            self.control.sock.settimeout(timeout_s)
+            yield
+            self.control.sock.settimeout(None)
+        except Disconnected as e:
+            raise RunError(f"worker {self.index} (pid {self.pid}) was lost at {kind} (code {self.reap()})") from e
+
+    def reap(self, timeout_s: float = 1.0) -> int:
+        """The exit code; a process that has closed its socket but does not end is killed."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def obituary(self) -> str:
+        """How a process that is gone ended."""
+        code = self.reap()
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+        return f"worker {self.index} (pid {self.pid}) {how}"
+
+    def close(self) -> None:
+        self.control.close()
+        self.event.close()
+
+
+def _environment() -> dict[str, str]:
+    """Workers compute with one thread: libraries in a user's environment must not start a pool on every core."""
+    one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    return {**os.environ, **one}
