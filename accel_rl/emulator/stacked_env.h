@@ -1,10 +1,10 @@
-// One environment of a vector environment: a game, its stack of observations, its no-ops, what its last step gave.
+// One environment of a vector environment: a game, its stack of observations, its no-ops, the result of its last step.
 //
 //     reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
 //     step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
 //
-// The rules are those of ale-py 0.12.1's AtariVectorEnv, found by playing it. One is not: where an episode ends, the peer
-// never takes the last screen and shows older ones; here the last screen is shown.
+// The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception: at the end of an episode AtariVectorEnv shows
+// older screens, and this environment shows the last screen.
 #pragma once
 #include "env_core.h"
 
@@ -12,34 +12,34 @@ namespace accel {
 
 enum class AutoReset : u8 { NEXT_STEP, SAME_STEP, DISABLED };
 
-struct PlayerRules {
+struct StackedEnvRules {
     u32 stack, noop_max, max_frames;
     bool maxpool, fire, episodic_life, life_loss_info, clips;
     AutoReset autoreset;
     float repeat_probability;
 };
 
-// Of one step, or of a reset.
+// The result of one step or of a reset.
 struct Report {
     i32 reward, lives;
     u32 frame, episode_frame;
     bool terminated, truncated;
 };
 
-class Player {
+class StackedEnv {
   public:
-    Player(AtariEnvCore& agent, const PlayerRules& rules)
-        : agent_(agent), rules_(rules), size_(agent.observation_bytes()), ring_(rules.stack * size_) {}
+    StackedEnv(AtariEnvCore& core, const StackedEnvRules& rules)
+        : core_(core), rules_(rules), size_(core.observation_bytes()), ring_(rules.stack * size_) {}
 
-    // seed below 0: the streams of random numbers go on.
+    // seed below 0: the random streams continue.
     void reset(long long seed) {
         if (seed >= 0) {
             random_seed(noops_, u32(seed));
-            agent_.set_sticky(u32(seed), rules_.repeat_probability);
-            agent_.load();
+            core_.set_sticky(u32(seed), rules_.repeat_probability);
+            core_.load();
         }
         restart();
-        report = {0, agent_.lives(), agent_.frames(), agent_.episode_frames(), false, false};
+        report = {0, core_.lives(), core_.frames(), core_.episode_frames(), false, false};
         finished = false;
     }
 
@@ -47,9 +47,9 @@ class Player {
         finished = false;
         if (ended_ && rules_.autoreset == AutoReset::NEXT_STEP) return reset(-1);
         newest_ = (newest_ + 1) % rules_.stack;
-        const auto [reward, over] = agent_.play(action, nullptr, rules_.maxpool, rules_.episodic_life, rules_.max_frames - played(),
+        const auto [reward, over] = core_.play(action, nullptr, rules_.maxpool, rules_.episodic_life, rules_.max_frames - played(),
                                                ring_.data() + newest_ * size_);
-        const i32 lives = agent_.lives();
+        const i32 lives = core_.lives();
         const bool lost = lives < lives_;
         lives_ = lives;
         report = result(reward, over || (lost && (rules_.episodic_life || rules_.life_loss_info)), over);
@@ -59,11 +59,11 @@ class Player {
         final_.resize(ring_.size());
         write(final_.data());
         final_report = report;
-        if (!ended_) return;  // a lost life alone
+        if (!ended_) return;  // only a life was lost
         restart();
-        report.lives = agent_.lives();
-        report.frame = agent_.frames();
-        report.episode_frame = agent_.episode_frames();
+        report.lives = core_.lives();
+        report.frame = core_.frames();
+        report.episode_frame = core_.episode_frames();
     }
 
     // The stack, oldest first. out [stack, 84, 84].
@@ -71,7 +71,7 @@ class Player {
         for (u32 i = 0; i < rules_.stack; i++)
             std::memcpy(out + i * size_, ring_.data() + (newest_ + 1 + i) % rules_.stack * size_, size_);
     }
-    // Asked for nothing: its picture again, and no reward.
+    // Shows the same picture again, without a reward.
     void show(u8* out) {
         report = {0, report.lives, report.frame, report.episode_frame, false, false};
         finished = false;
@@ -82,37 +82,37 @@ class Player {
     bool waits_for_reset() const { return ended_ && rules_.autoreset == AutoReset::DISABLED; }
 
     Report report{}, final_report{};
-    bool finished = false;  // SAME_STEP: there is a final observation of this step
+    bool finished = false;  // SAME_STEP: this step has a final observation
 
   private:
     Report result(double reward, bool terminated, bool over) const {
         const i32 points = i32(reward);
         const bool late = played() >= rules_.max_frames;
-        return {rules_.clips ? (points > 0) - (points < 0) : points, agent_.lives(), agent_.frames(), agent_.episode_frames(),
+        return {rules_.clips ? (points > 0) - (points < 0) : points, core_.lives(), core_.frames(), core_.episode_frames(),
                 terminated, late && !over};
     }
 
-    // Frames by steps: those of the reset do not count for the limit.
-    u32 played() const { return agent_.episode_frames() - first_; }
+    // Frames of agent steps; those of the reset do not count for the limit.
+    u32 played() const { return core_.episode_frames() - first_; }
 
     void restart() {
-        agent_.reset();
+        core_.reset();
         u32 noops = rules_.noop_max ? u32(u64(random_draw(noops_)) * rules_.noop_max >> 32) : 0;
         if (rules_.fire) {
-            agent_.act(1);
+            core_.act(1);
             if (noops) noops--;
         }
-        for (u32 i = 0; i < noops; i++) agent_.act(0);
+        for (u32 i = 0; i < noops; i++) core_.act(0);
         std::memset(ring_.data(), 0, ring_.size());
         newest_ = rules_.stack - 1;
-        agent_.observe(ring_.data() + newest_ * size_);
-        lives_ = agent_.lives();
-        first_ = agent_.episode_frames();
+        core_.observe(ring_.data() + newest_ * size_);
+        lives_ = core_.lives();
+        first_ = core_.episode_frames();
         ended_ = false;
     }
 
-    AtariEnvCore& agent_;
-    const PlayerRules rules_;
+    AtariEnvCore& core_;
+    const StackedEnvRules rules_;
     const size_t size_;
     std::vector<u8> ring_, final_;
     Random noops_{};
