@@ -21,7 +21,7 @@ from accel_rl.system.errors import ConfigError
 def core() -> Any:
     """The C++ extension. ConfigError where it is not built."""
     try:
-        from accel_rl.emulator import _core  # type: ignore[attr-defined]
+        from accel_rl.emulator import _core
     except ImportError as error:
         raise ConfigError(
             "the emulator is not built: install a C++17 compiler (g++ or clang++) and reinstall accel_rl with pip"
