@@ -58,10 +58,11 @@ def table(form: str, argument: Any, offset: int = 0) -> list[int]:
 @functools.cache
 def games() -> dict[str, dict[str, Any]]:
     """All settings by game, in the order of the 57-game benchmark and then the others."""
-    return json.loads((files("accel_rl.emulator") / "games.json").read_text())
+    found: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
+    return found
 
 
-def _clause(source: list) -> list[tuple[int, list[int]]]:
+def _clause(source: list[Any]) -> list[tuple[int, list[int]]]:
     return [(address, [v for first, last in spans for v in range(first, last + 1)]) for address, spans in source]
 
 
@@ -119,10 +120,10 @@ def default_mode(game: str) -> int:
     return modes(game)[0]
 
 
-def steps(game: str, mode: int) -> list[tuple]:
+def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
     """A reset as the core wants it: (action, switches, frames, gap, sticks, clause it is repeated until,
     byte that it is repeated until a change of).."""
-    reset: tuple = (0, RESET, 4, 0, False, [], 0)
+    reset: tuple[Any, ...] = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
     rule = games()[game].get("modes")
     if rule:
@@ -143,9 +144,9 @@ def steps(game: str, mode: int) -> list[tuple]:
     ]
 
 
-def _menu(rule: dict[str, Any], mode: int) -> list[tuple]:
+def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
     """A menu of yes and no, one line for each bit of the mode: down to the line, then left for no or right for yes."""
-    down: tuple = (DOWN, 0, 1, 1, True, [], rule["line"])
+    down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
     chosen = [down]  # past the title
     for line, bit in enumerate(rule["bits"]):
         yes = mode >> line & 1

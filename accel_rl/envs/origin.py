@@ -122,7 +122,7 @@ def replay(env: Replayable, state: bytes) -> None:
         raise RunError(f"{env.game}'s episode {header['episode'] - 1} leads elsewhere when {backend} plays it again")
 
 
-_walked: dict[tuple, list[Any]] = {}  # by backend, game and switches: consoles after 0, 16, 32 .. resets
+_walked: dict[tuple[Any, ...], list[Any]] = {}  # by backend, game and switches: consoles after 0, 16, 32 .. resets
 
 
 def _walk(env: Replayable, resets: int) -> None:

@@ -4,6 +4,7 @@ import math
 import statistics as stats
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ def _mean_and_deviation(hours: Sequence[float]) -> str:
     return f"{stats.mean(hours):.2f}" + (f" +- {stats.stdev(hours):.2f}" if len(hours) > 1 else "")
 
 
-def _speed_table(i: int, hours: Hours, own: Callable, theirs: Callable, note: str) -> Table:
+def _speed_table(i: int, hours: Hours, own: Callable[..., Any], theirs: Callable[..., Any], note: str) -> Table:
     names = papers()["daley2021"]["table_1"]["columns"]
     rows: dict[str, list[Pair]] = {
         threads: [

@@ -1,5 +1,7 @@
 """The figures of scores: a panel for each game, or a row for each family of algorithms and a column for each game."""
 
+from typing import Any
+
 from accel_rl.report import families
 from accel_rl.report.canvas import colours
 from accel_rl.report.claims import stooke_figures
@@ -12,7 +14,7 @@ FIGURES_IN_ROWS = {"3", "4"}
 def grouped(settings: Settings) -> dict[str, Settings]:
     """{family: its settings}: a row of the picture for each, as in Figures 3 and 4; {"": all} where each game has one
     panel. Runs that are not of these figures have rows where there are several families, each with several settings."""
-    rows: dict[str, dict] = {}
+    rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():
         first = next(r for same in games.values() for r in same)
