@@ -32,8 +32,10 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
+from accel_rl.algos.dqn import DQNConfig  # noqa: E402
+from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.runners.concurrent import Concurrent  # noqa: E402
+from accel_rl.runners.plan import RankPlan  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from accel_rl.samplers.workers.pool import WorkerPool  # noqa: E402
@@ -99,9 +101,10 @@ class Variant:
 
     def config(self, o: Options) -> TrainConfig:
         base, batch = default_config("dqn"), 32
-        algo: Any = replace(
+        assert isinstance(base.algo, DQNConfig)
+        algo = replace(
             base.algo,
-            replay=replace(base.algo.replay, size=5_000, start=500),  # type: ignore[attr-defined]
+            replay=replace(base.algo.replay, size=5_000, start=500),
             batch_size=batch, intensity=batch / o.train_every, target_interval=o.period, network=o.network,
             optimizer="rmsprop-centered", optimizer_eps=0.01, epsilon=0.1, epsilon_final=0.1,
         )  # fmt: skip
@@ -149,7 +152,9 @@ class Measured:
         self.o, self._all = o, cores
         os.sched_setaffinity(0, cores)
         config = variant.config(o)
-        self.trainer = Trainer(config, RunFolder.create(folder / variant.name.replace(" ", "-"), config))
+        self.trainer = Trainer(
+            config, RankPlan.resolve(config), RunFolder.create(folder / variant.name.replace(" ", "-"), config)
+        )
         self.sampler, self.schedule = self.trainer.sampler, self.trainer.schedule
         self.learner = self.trainer.learner
         while not self.learner.updates:  # random actions and the first slow updates are not measured
@@ -164,7 +169,7 @@ class Measured:
 
     def _settle(self) -> None:
         """Restore affinity and threads, which other variants have changed."""
-        placement = self.trainer.placement
+        placement = self.trainer.plan.placement
         os.sched_setaffinity(0, placement.server_cores)
         torch.set_num_threads(placement.torch_threads)
 

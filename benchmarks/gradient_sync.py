@@ -11,7 +11,7 @@ gloo, and a push in locked chunks. All times are milliseconds.
 
 Shares are of an update, medians of interleaved measurements.
 
-    python -m benchmarks.gradient_sync --json OUT [--ranks 2] [--chunks 3]
+    python -m benchmarks.exchange --json OUT [--ranks 2] [--chunks 3]
 """
 
 import contextlib
@@ -33,7 +33,7 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
+from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
 from accel_rl.distributed.all_reduce import AllReduce  # noqa: E402
@@ -43,7 +43,7 @@ from accel_rl.distributed.process_group import file_store  # noqa: E402
 from accel_rl.distributed.shared_reduce import SharedReduce  # noqa: E402
 from accel_rl.optim.flat import clip_by_norm_  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
-from accel_rl.runners.ranks.synchronous import SyncContext, met  # noqa: E402
+from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import medians  # noqa: E402
@@ -210,7 +210,7 @@ def settled(rank: int, threads: int) -> Iterator[None]:
 def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
     """Run one of the other ranks until it is killed."""
     config = config_of(o)
-    with met(config, file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group, settled(rank, 1):
+    with join_ranks(config, "cpu", file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group, settled(rank, 1):
         shared, gloo = shared_of(config, group, gradients), gloo_of(Learner(config, SPEC, "cpu", 0), group)
         loss, parameters = torch.zeros(()), [p for _, p in gloo.flat.named]
         while True:
@@ -228,7 +228,7 @@ def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[floa
         "push_after_another_rank",
     )  # fmt: skip
     found: dict[str, list[float]] = {name: [] for name in names}
-    with met(config_of(o), file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group, settled(0, o.threads):
+    with join_ranks(config_of(o), "cpu", file_store(fd, o.ranks), 0, o.ranks, o.ranks) as group, settled(0, o.threads):
         parts = Parts(o, group, gradients)
         for name in found:  # once to warm up
             getattr(parts, name)()

@@ -7,17 +7,18 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from accel_rl.agents.base import Agent
-from accel_rl.config.settings import SamplerConfig, TrainConfig
+from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.sequential import RESETS
-from accel_rl.runners.build import build_sampler, grouping_of, placed, resolve_device, stderr_log
-from accel_rl.samplers.grouping import Grouping
+from accel_rl.runners.build import build_sampler, stderr_log
+from accel_rl.runners.plan import RankPlan, default_workers
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import WorkerPool
-from accel_rl.system import hardware, process
+from accel_rl.system import process
 from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.hardware import Placement
+from accel_rl.system.placement import Placement
 from benchmarks.breakdown import CpuTime
 
 
@@ -42,22 +43,21 @@ class Setting:
     def env(self) -> EnvConfig:
         return EnvConfig(game=self.game, frame=self.frame, backend=self.backend).resolved()
 
-    def placement(self) -> Placement:
-        return placed(hardware.plan(workers=self.workers, device=resolve_device(self.device)), self.env())
-
-    def grouping(self) -> Grouping:
-        return grouping_of(self.config(), self.placement())
+    def plan(self) -> RankPlan:
+        return RankPlan.resolve(self.config())
 
     def config(self) -> TrainConfig:
+        workers = self.workers or default_workers(self.device)
         sampler = SamplerConfig(
-            envs=self.placement().workers * self.envs_per_worker,
+            workers=workers,
+            envs=workers * self.envs_per_worker,
             horizon=self.horizon,
             groups=self.groups,
             reset=self.reset,  # type: ignore[arg-type]
             decorrelation_steps=self.decorrelation_steps,
             timeout_s=self.timeout_s,
         )
-        return TrainConfig(env=self.env(), sampler=sampler)
+        return TrainConfig(env=self.env(), sampler=sampler, device=self.device)
 
     def check(self) -> None:
         """Raise ConfigError, one line, for a setting that cannot be measured. Starts nothing."""
@@ -78,12 +78,13 @@ class Ours:
 
     def __init__(self, setting: Setting, log: Callable[[str], None] = stderr_log):
         setting.check()
-        self.setting, self.placement, self.grouping = setting, setting.placement(), setting.grouping()
+        self.setting, plan = setting, setting.plan()
+        self.placement, self.grouping = plan.placement, plan.sampler.grouping
         process.tune_torch(self.placement.torch_threads)
         self.spec: EnvSpec = make_spec(setting.env(), training=True)
         self.sampler: Sampler = build_sampler(
-            setting.env(), self.spec, setting.config(), self.placement, self.grouping,
-            T=setting.horizon, seed=0, training=True, keep=False, log=log,
+            plan.sampler, setting.env(), self.spec, setting.config(),
+            seed=0, training=True, keep=False, log=log,
         )  # fmt: skip
         self.busy = 0.0  # share of the workers' time that environments took, in the last measurement
         self.steps = 0  # env steps of the measurements since `reset_clocks`, and the CPU time they took

@@ -31,7 +31,7 @@ from accel_rl.system.process import before_torch
 
 before_torch()
 
-from accel_rl.runners.build import resolve_device  # noqa: E402
+from accel_rl.runners.plan import resolve_device  # noqa: E402
 from accel_rl.runners.trained_policy import check_policy  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks import breakdown, memory, one_core, sampler_turns  # noqa: E402
@@ -191,7 +191,7 @@ def run(o: Options) -> dict[str, Any]:
     bar, results, turns = Bar((parts * len(cases) + min(2, len(threads))) * o.repeats), [], []
     try:
         for group in groups:
-            bare = Bare(asdict(group[0].env()), cores_of(group[0].placement()))
+            bare = Bare(asdict(group[0].env()), cores_of(group[0].plan().placement))
             try:
                 for setting in group:
                     ours = Ours(setting)

@@ -18,8 +18,9 @@ Turns = dict[str, Any]
 
 def fit(settings: Sequence[Setting]) -> bool:
     """Whether all samplers together leave half of the free memory."""
-    bounds = [(s, bound(make_spec(s.env(), training=True), s.horizon, s.reset)) for s in settings]
-    wanted = sum(b.total(s.grouping().B, s.grouping().workers) for s, b in bounds)
+    bounds = [bound(make_spec(s.env(), training=True), s.horizon, s.reset) for s in settings]
+    groupings = [s.plan().sampler.grouping for s in settings]
+    wanted = sum(b.total(g.B, g.workers) for b, g in zip(bounds, groupings, strict=True))
     return wanted < psutil.virtual_memory().available / 2
 
 

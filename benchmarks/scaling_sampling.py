@@ -46,12 +46,13 @@ def sample(o: Options, simulators: int, ranks: int, sync: bool) -> dict[str, flo
 
 def sampling_rank(setup: dict[str, Any]) -> None:
     """One rank of Table 1: collect rollouts of five steps, and print the rate."""
-    from accel_rl.config.settings import default_config
+    from accel_rl.config.train import default_config
     from accel_rl.envs.make import make_spec
-    from accel_rl.runners.build import build_sampler, plan, resolve_device
+    from accel_rl.runners.build import build_sampler
     from accel_rl.runners.learner import Learner
-    from accel_rl.runners.ranks import sync_launcher as ranks
-    from accel_rl.runners.ranks.synchronous import met
+    from accel_rl.runners.plan import RankPlan
+    from accel_rl.runners.ranks.rank_config import rank_config
+    from accel_rl.runners.ranks.sync_context import join_ranks
 
     die_with_parent(setup["parent"])
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -60,18 +61,15 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     group = replace(base.distributed, ranks=size, gpus=setup["gpus"])
     sampler = replace(base.sampler, envs=setup["envs"] * size, decorrelation_steps=30)
     config = replace(base, env=replace(base.env, game=setup["game"]).resolved(), distributed=group, sampler=sampler)
-    mine = ranks.config_of(config, r)
-    device = resolve_device(mine.device)
-    placement, grouping = plan(mine, device)
-    tune_torch(placement.torch_threads)
-    hardware.pin(placement.server_cores)
+    mine = rank_config(config, r)
+    plan = RankPlan.resolve(mine, r, size)
+    tune_torch(plan.placement.torch_threads)
+    hardware.pin(plan.placement.server_cores)
     spec = make_spec(mine.env, training=True)
-    agent = Learner(mine, spec, device, 0).algo.agent
+    agent = Learner(mine, spec, plan.device, 0).algo.agent
     first = r * mine.sampler.envs
-    source = build_sampler(
-        mine.env, spec, mine, placement, grouping, T=5, seed=0, training=True, first_index=first
-    )  # fmt: skip
-    with met(mine, file_store(setup["fd"], size), r, size, size) as communicator:
+    source = build_sampler(replace(plan.sampler, T=5), mine.env, spec, mine, seed=0, training=True, first_index=first)
+    with join_ranks(mine, plan.device, file_store(setup["fd"], size), r, size, size) as communicator:
         for _ in range(4):
             source.collect(agent)
         communicator.stops(False)

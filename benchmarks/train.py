@@ -37,8 +37,10 @@ before_torch()
 import torch  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from accel_rl.config.settings import TrainConfig, default_config  # noqa: E402
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig  # noqa: E402
+from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.models.precision import Precision, autocast_for, multiplies_bfloat16  # noqa: E402
+from accel_rl.runners.plan import RankPlan  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
 from accel_rl.runners.trainer import Trainer  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
@@ -90,7 +92,7 @@ class Ours:
     ):
         base = default_config(algorithm)
         algo: Any = replace(base.algo, **SETTINGS[algorithm])
-        if hasattr(algo, "replay"):
+        if isinstance(algo, ReplayAlgorithmConfig):
             algo = replace(algo, replay=replace(algo.replay, size=DQN["size"], start=DQN["start"]))
         config: TrainConfig = replace(
             base,
@@ -103,7 +105,7 @@ class Ours:
         )
         config.check()
         self.config = config
-        self.trainer = Trainer(config, RunFolder.create(folder / algorithm, config))
+        self.trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(folder / algorithm, config))
         self.uses = float(getattr(algo, "epochs", getattr(algo, "intensity", 1)))
         self.trainer.sampler.start()
         while not self.trainer.learner.updates:  # past the random play of a replay's start
@@ -117,9 +119,9 @@ class Ours:
     def acting(self, seconds: float) -> float:
         agent, sampler = self.trainer.learner.algo.agent, self.trainer.sampler
         with autocast_for(self.config.precision, self.trainer.learner.algo.device):
-            threads = breakdown.best_threads(sampler, agent, self.trainer.placement.torch_threads, seconds / 10)
+            threads = breakdown.best_threads(sampler, agent, self.trainer.plan.placement.torch_threads, seconds / 10)
             rate, _ = breakdown.per_observation(sampler, agent, seconds, threads)
-        torch.set_num_threads(self.trainer.placement.torch_threads)
+        torch.set_num_threads(self.trainer.plan.placement.torch_threads)
         return rate
 
     def update(self, seconds: float) -> float:
@@ -213,7 +215,7 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
     with contextlib.ExitStack() as stack:
         ours = Ours(algorithm, o.game, folder, o.backend, o.precision)
         stack.callback(ours.close)
-        bare = Bare(asdict(ours.config.env), cores_of(ours.trainer.placement))
+        bare = Bare(asdict(ours.config.env), cores_of(ours.trainer.plan.placement))
         stack.callback(bare.close)
         in_16: dict[str, Callable[[], float]] = {}
         if measures_bfloat16(o):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 from launch.grid import Grid, grid
 
 

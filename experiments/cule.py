@@ -5,7 +5,7 @@
 
 from dataclasses import replace
 
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 
 # batches -> (N-steps, SPU: steps per update)
 COLUMNS = {1: (5, 5), 5: (5, 1), 20: (20, 1)}

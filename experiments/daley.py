@@ -13,7 +13,7 @@
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.games import ATARI_49
 from launch.grid import Level, levels
 

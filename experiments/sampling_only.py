@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.algos.base import Loss
 from accel_rl.algos.policy_gradient import PolicyGradient, PolicyGradientConfig
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.optim.factory import make_optimizer

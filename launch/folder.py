@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 from launch.plan import Run

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from accel_rl.config.settings import TrainConfig, find
+from accel_rl.config.registry import find
+from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError, nearest
 from launch.level import Level
 from launch.needs import Needs, needs_of

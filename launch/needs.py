@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
 from launch.machine import numbers

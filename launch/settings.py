@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
+from accel_rl.algos.dqn import DQNConfig
 from accel_rl.cli.arguments import complete, flags_of, parse
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError
 
 FEW_STEPS = 100  # of an evaluation: far less than an episode
@@ -89,7 +90,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         period = max(each, env_steps // PERIODS // each * each)
         algo = replace(algo, target_interval=min(algo.target_interval, period))
         config = replace(config, algo=algo)  # its horizon follows from the period
-    if hasattr(algo, "replay"):
+    if isinstance(algo, DQNConfig):
         ranks = config.distributed.size  # each has a part of it
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)

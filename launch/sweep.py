@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_rl.cli.arguments import parse, positionals, stdout
-from accel_rl.runners.build import plan
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, show_warning
@@ -91,7 +91,7 @@ def make_grid(experiment: str, o: Options) -> Grid:
         try:
             with warnings.catch_warnings(action="ignore"):  # who shares cores is for the slot to say
                 member.config.check()
-                plan(member.config, "cpu")
+                RankPlan.resolve(member.config, device="cpu")
         except ConfigError as e:
             raise ConfigError(f"run {member.name}: {e}") from e
     return grid

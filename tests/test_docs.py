@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import COMMANDS, main
-from accel_rl.config.settings import ALGORITHMS
+from accel_rl.config.registry import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -35,6 +35,10 @@ class A2CConfig(PolicyGradientConfig):
     rmsprop_alpha: float = 0.99
     """RMSProp's memory of squared gradients (Mnih et al. 2016: 0.99)."""
 
+    @property
+    def optimizer_name(self) -> str:
+        return self.optimizer
+
     def check(self) -> None:
         super().check()
         positive = "above 0"

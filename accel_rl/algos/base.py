@@ -20,6 +20,11 @@ from accel_rl.system.errors import ConfigError
 class AlgorithmConfig:
     """Settings of an algorithm. A field's default, unit and source stand beside it."""
 
+    @property
+    def optimizer_name(self) -> str:
+        """Of the update optimizer, where it can be chosen."""
+        return "adam"
+
     def check(self) -> None:
         """ConfigError, one line, for an impossible value."""
 

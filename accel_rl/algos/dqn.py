@@ -1,19 +1,16 @@
 """Deep Q-learning (Mnih et al. 2015; Stooke & Abbeel 2018, sections 3.2, 5.3 and 5.4)."""
 
-import copy
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.algos.base import Loss, require
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.replay_batch import ReplayBatch
-from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import chosen, double_q_target, huber
@@ -25,7 +22,7 @@ from accel_rl.system.counts import Count
 
 
 @dataclass(frozen=True)
-class DQNConfig(AlgorithmConfig):
+class DQNConfig(ReplayAlgorithmConfig):
     """Defaults: Mnih et al. 2015, as Stooke & Abbeel 2018 train it with many simulators.
 
     The paper's batches and step sizes: 32 at 2.5e-4, 512 at 7.5e-4, 1,024 at 15e-4.
@@ -78,6 +75,10 @@ class DQNConfig(AlgorithmConfig):
     network: Literal["a3c", "dqn", "nature"] = "dqn"
     """Convolutions for pictures: two (Mnih et al. 2016), three padded (Stooke & Abbeel), three (Mnih et al. 2015)."""
 
+    @property
+    def optimizer_name(self) -> str:
+        return self.optimizer
+
     def check(self) -> None:
         positive, share, zero = "above 0", "between 0 and 1", "0 or more"
         require(
@@ -101,38 +102,12 @@ class DQNConfig(AlgorithmConfig):
         )
         self.replay.check()
 
-    def check_sampling(self, T: int, B: int) -> None:
-        # the first update finds a batch; a ring holds a rollout, a stack of four and the n steps after it
-        rows = -(-self.replay.size // B)
-        require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
-        if rows < T + self.n_step + 8:
-            self.replay.too_small((T + self.n_step + 8) * B, f"{B} environments x {T} steps")
 
-    def check_memory(self, spec: EnvSpec, device: str) -> None:
-        self.replay.check_memory(spec, device)
-
-    def of_rank(self, ranks: int) -> "DQNConfig":
-        return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
-
-    def horizon(self, B: int) -> int:
-        """So long that a cycle has an update to do; at least 2, so that acting and stepping overlap."""
-        return max(2, round(self.batch_size / (self.intensity * B)))
-
-
-class DQN(Algorithm):
+class DQN(ReplayAlgorithm):
     """Learns the value of every action from a replay, against a target network."""
 
     Config = DQNConfig
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
-
-    agent: EpsilonGreedyAgent
-
-    def __init__(self, config: DQNConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
-        super().__init__(config, spec, T=T, B=B, device=device)
-        self.target = copy.deepcopy(self.agent.model).requires_grad_(False)
-        self.env_steps = 0  # sampled so far, by all ranks
-        self._due = 0.0  # transitions that training still owes the intensity
-        self.agent.epsilon = self.epsilon()
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
         return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=self.config.epsilon_evaluation)
@@ -147,18 +122,13 @@ class DQN(Algorithm):
             c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=c.optimizer_eps, device=str(self.device)
         )
 
-    def begin(self) -> None:
-        c = self.config
-        seed = int(torch.randint(2**62, ()))
-        returns = NStep(c.n_step, c.gamma, c.reward_clip)
-        self.replay = c.replay.build(self.spec, self.B, returns, str(self.device), seed)
-        self.replay.join(self.communicator)
+    def build_returns(self) -> NStep:
+        return NStep(self.config.n_step, self.config.gamma, self.config.reward_clip)
 
-    def share(self, other: "DQN") -> None:
-        """Instead of `begin`: learn from another's replay, and start where it starts."""
-        seed = int(torch.randint(2**62, ()))
-        self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
-        self.update_target()
+    def resample_noise(self) -> None:
+        if self.config.noisy:
+            self.agent.model.resample()
+            self.target.resample()
 
     @property
     def learning_rate(self) -> float:
@@ -169,13 +139,8 @@ class DQN(Algorithm):
     def max_grad_norm(self) -> float | None:  # type: ignore[override]
         return self.config.clip_grad_norm or None
 
-    @property
-    def learning(self) -> bool:
-        """Whether the random play before the first update is over."""
-        return self.env_steps >= self.config.replay.start and self.communicator.all_reduce_min(len(self.replay)) > 0
-
     def epsilon(self, ahead: int = 0) -> float | Tensor:
-        """So many env steps from here: one number, or with a spread one for each environment [B]."""
+        """Share of random actions `ahead` env steps from here: one number, or [B] with a spread."""
         c = self.config
         done = self.env_steps + ahead - c.replay.start
         if done < 0:
@@ -188,44 +153,6 @@ class DQN(Algorithm):
             return epsilon
         power = 1 + c.epsilon_spread * torch.arange(self.B, device=self.device) / max(self.B - 1, 1)
         return torch.full((self.B,), epsilon, device=self.device) ** power
-
-    def ingest(self, rollout: Rollout) -> None:
-        before, interval = self.env_steps, self.config.target_interval
-        self.owe(self.store(rollout))
-        if self.env_steps // interval > before // interval:
-            self.update_target()
-
-    def store(self, rollout: Rollout) -> int:
-        """Into the replay; the random play at the beginning, epsilon and beta move on. Returns the env steps that call
-        for updates."""
-        self.replay.append(rollout)
-        self.replay.anneal(self.progress)
-        passed, calling = self.communicator.count(int(rollout.valid.sum()))
-        self.env_steps += passed
-        self.agent.epsilon = self.epsilon()
-        return calling
-
-    def owe(self, env_steps: int) -> int:
-        """Env steps call for updates, at the training intensity; a negative number takes back. Returns how many of them
-        do: none during the random play at the beginning."""
-        if not self.learning:
-            return 0
-        self._due += env_steps * self.config.intensity
-        return env_steps
-
-    def behaviour(self) -> EpsilonGreedyAgent:
-        """An agent with parameters of its own, at first the target network's, that may play while this learns."""
-        agent = copy.copy(self.agent)
-        agent.model = copy.deepcopy(self.target)
-        return agent
-
-    def batches(self) -> Iterator[ReplayBatch]:
-        while self._due >= self.config.batch_size:
-            self._due -= self.config.batch_size
-            if self.config.noisy:
-                self.agent.model.resample()
-                self.target.resample()
-            yield self.replay.sample(self.config.batch_size // self.communicator.size)
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w huber(r + gamma q'(s', a*) - q(s, a))], Mnih et al. 2015, algorithm 1."""
@@ -242,28 +169,3 @@ class DQN(Algorithm):
         total = (batch.weight * losses).mean()
         metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}
         return Loss(total, {name: x.detach() for name, x in metrics.items()}, error.detach())
-
-    def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
-        if loss.error is not None:
-            self.replay.update(batch, loss.error)
-
-    @torch.no_grad()
-    def update_target(self) -> None:
-        for target, learned in zip(self.target.parameters(), self.agent.model.parameters(), strict=True):
-            target.copy_(learned)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            **super().state_dict(),
-            "target": parameters_to_vector(self.target.parameters()),
-            "env_steps": self.env_steps,
-            "due": self._due,
-            "replay": self.replay.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        super().load_state_dict(state)
-        vector_to_parameters(state["target"].to(self.device), self.target.parameters())
-        self.env_steps, self._due = state["env_steps"], state["due"]
-        self.replay.load_state_dict(state["replay"])
-        self.agent.epsilon = self.epsilon()

@@ -1,1 +1,1 @@
-""""""
+"""Checkpoints: atomic, verified when read, and without pickle."""

@@ -1,1 +1,1 @@
-""""""
+"""The commands of the console script, a file each; `main` finds them."""

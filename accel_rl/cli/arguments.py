@@ -10,13 +10,14 @@ from typing import Any, TypeVar, cast
 
 import tyro
 
+from accel_rl.cli.hints import hint
 from accel_rl.system.errors import ConfigError, nearest
 
 C = TypeVar("C")
 
 
 def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str]:
-    """Every flag of a nested dataclass -> its bare name: {'--sampler.reset': 'reset', '--seed': 'seed'}."""
+    """Map every flag of a nested dataclass to its bare name: {'--sampler.reset': 'reset', '--seed': 'seed'}."""
     found: dict[str, str] = {}
     hints = typing.get_type_hints(cls)
     for f in dataclasses.fields(cls):
@@ -31,8 +32,10 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 
 
 def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
-    """Flags written in full: `--game` becomes `--env.game` where only one group has such a name. ConfigError, with the
-    nearest names, for one that does not exist."""
+    """Write flags in full: `--game` becomes `--env.game` if only one group has such a name.
+
+    ConfigError for a flag that does not exist, with its name here if it is another library's, else the nearest names.
+    """
     by_name: dict[str, list[str]] = {}  # also of groups within groups: replay.size
     for flag in flags:
         parts = flag[2:].split(".")
@@ -63,13 +66,15 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
             done.append(full + equals + value)
         elif candidates:
             raise ConfigError(f"{flag} is ambiguous; allowed: {', '.join(candidates)}")
+        elif instead := hint(positive[2:], flags, by_name):
+            raise ConfigError(f"unknown option {flag}: {instead}")
         else:
             raise ConfigError(f"unknown option {flag}{nearest(flag, known) or '; see --help'}")
     return done
 
 
 def parse(cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None) -> C:
-    """An instance of the dataclass. ConfigError, one line, for anything that does not fit."""
+    """Parse arguments into the dataclass. ConfigError, one line, for anything that does not fit."""
     argv = complete(argv, flags_of(cls, default))
     errors = io.StringIO()
     try:
@@ -82,7 +87,7 @@ def parse(cls: type[C], argv: list[str], prog: str, description: str, default: C
 
 
 def _one_line(boxed: str) -> str:
-    """What tyro says in a drawn box, as one line."""
+    """Turn the message that tyro draws in a box into one line."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", boxed)
     lines = [line.strip("│╭╮╰╯─ \t") for line in text.splitlines()]
     kept = []
@@ -98,7 +103,7 @@ def _one_line(boxed: str) -> str:
 
 
 def positionals(argv: list[str], names: list[str], prog: str, many: bool = False) -> tuple[list[str], list[str]]:
-    """Split off the leading words that are no options. ConfigError if one is missing."""
+    """Split arguments into leading words and options. ConfigError if a word is missing."""
     n = 0
     while n < len(argv) and not argv[n].startswith("-") and (many or n < len(names)):
         n += 1

@@ -1,4 +1,4 @@
-"""What this machine offers, how a run would be placed on it, and what is wrong."""
+"""Report what this machine offers, where the processes of a run would be placed on it, and what is wrong."""
 
 import importlib.metadata
 import os
@@ -6,10 +6,18 @@ import platform
 import shutil
 import sys
 
+from accel_rl.cli.train import parse_train
+from accel_rl.config.train import TrainConfig
+from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.run_folder import versions
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 
+DEFAULT_RUN = ["ppo", "--game", "pong"]
+USAGE = """usage: accel-rl doctor [ALGORITHM [options]]
+
+Report what this machine offers, where the processes of a run would be placed, and what is wrong (exit code 1).
+ALGORITHM and options are those of accel-rl train; without them the run is: ppo --game pong."""
 EXTRAS = {"tensorboard": "tensorboard", "video": "imageio-ffmpeg", "report": "rliable", "slurm": "submitit"}
 
 
@@ -35,8 +43,8 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def report() -> tuple[list[str], list[str]]:
-    """(what there is, what is wrong), a line each."""
+def report(config: TrainConfig) -> tuple[list[str], list[str]]:
+    """(facts, problems), a line each; the facts include the plan of a run."""
     lines: list[str] = []
     wrong: list[str] = []
 
@@ -52,12 +60,8 @@ def report() -> tuple[list[str], list[str]]:
     if not hasattr(os, "sched_setaffinity"):
         wrong.append("processes cannot be pinned to cores here: expect uneven speed")
     _gpu(say, wrong)
-    placement = hardware.plan(device="cuda" if hardware.gpu_count() else "cpu")
-    say(
-        "placement",
-        f"{placement.workers} workers on cores {list(placement.worker_cores)}, the server on "
-        f"{list(placement.server_cores)} with {placement.torch_threads} torch threads",
-    )
+    for i, line in enumerate(RunPlan.resolve(config).lines()):
+        say("" if i else "plan", line if i else f"{config.algorithm} on {config.env.game or config.env.id}: {line}")
     _memory(say, wrong)
     count, missing = _roms()
     say("ROMs", f"{count - len(missing)} of {count} games")
@@ -125,12 +129,15 @@ def _memory(say, wrong: list[str]) -> None:
 
 
 def main(argv: list[str]) -> int:
-    if argv and argv[0] not in ("-h", "--help"):
-        raise ConfigError(f"accel-rl doctor takes no arguments; got {argv[0]!r}")
-    if argv:
-        print("usage: accel-rl doctor\n\nWhat this machine offers, a run's placement, and what is wrong (exit code 1).")
+    """The exit code: 1 if something is wrong. ConfigError for settings of a run that are impossible."""
+    if argv and argv[0] in ("-h", "--help"):
+        print(USAGE)
         return 0
-    lines, wrong = report()
+    if argv and argv[0].startswith("-"):
+        raise ConfigError(f"accel-rl doctor: the algorithm is missing before {argv[0]}")
+    config = parse_train(argv or DEFAULT_RUN, "accel-rl doctor", "Plan a run.")
+    config.check()
+    lines, wrong = report(config)
     print("\n".join(lines))
     for line in wrong:
         print(f"wrong: {line}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """The console script: accel-rl train | resume | evaluate | watch | plot | report | doctor | games."""
 
 import errno
+import importlib
 import os
 import sys
 import warnings
@@ -47,9 +48,8 @@ def dispatch(argv: list[str]) -> int:
         return 0
     if argv[0] not in COMMANDS:
         raise ConfigError(f"unknown command {argv[0]!r}; allowed: {', '.join(COMMANDS)}{nearest(argv[0], COMMANDS)}")
-    from accel_rl.cli import commands
-
-    return int(getattr(commands, argv[0])(argv[1:]))
+    command = importlib.import_module(f"accel_rl.cli.{argv[0]}")  # alone: other commands' imports take time
+    return int(command.main(argv[1:]))
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The ranks that learn in step, as one of them sees the others: torch's default process group."""
+"""Collective operations of synchronous ranks, over torch's default process group."""
 
 import time
 import traceback
@@ -9,11 +9,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from accel_rl.distributed.communicator import CountedSteps
 from accel_rl.distributed.process_group import leave
 from accel_rl.distributed.process_watch import Watch
 from accel_rl.system.errors import RunError
 
-SETTLE_S = 3.0  # all whom a failure leaves have noticed it
+SETTLE_S = 3.0  # until every rank that is left has noticed a failure
 
 
 class Collective:
@@ -21,10 +22,10 @@ class Collective:
     tensors of its device. RunError if a rank has ended or does not answer within the group's timeout."""
 
     def __init__(self, store: Any) -> None:
-        """store: what the ranks have met through."""
+        """store: through which the process group was formed."""
         self.rank, self.size, self.store = dist.get_rank(), dist.get_world_size(), store
-        self.watch = Watch({})  # of the others' processes, as far as they can be seen from here
-        self._works: list[Any] = []  # in the background; who holds one holds the group's connections open
+        self.watch = Watch({})  # of the other ranks' processes that are visible on this machine
+        self._works: list[Any] = []  # in the background; each keeps the group's connections open
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.SUM)
@@ -32,9 +33,9 @@ class Collective:
     def all_reduce_max(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.MAX)
 
-    def count(self, env_steps: int) -> tuple[int, int]:
+    def count(self, env_steps: int) -> CountedSteps:
         total = int(self.all_reduce_sum(torch.tensor(env_steps)))
-        return total, total
+        return CountedSteps(total, total)
 
     def all_reduce_min(self, n: int) -> int:
         return -int(self.all_reduce_max(torch.tensor(-n)))
@@ -47,7 +48,7 @@ class Collective:
         return found
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
-        """sum_ in the background; the result is there when what is returned has been called."""
+        """Start a sum over the ranks in the background, in place; call what is returned to wait for it."""
         with _Named(self, f"{x.numel()} numbers"):
             self._works.append(dist.all_reduce(x, async_op=True))
 
@@ -63,8 +64,10 @@ class Collective:
         return x
 
     def failed(self, what: str, why: str) -> RunError:
-        """What could not be exchanged, and what that means: whoever else is well says so in the store, too; the rest is
-        named."""
+        """Return the error of a failed operation, naming the ranks that are gone or hang.
+
+        Every rank that is well says so in the store; the others are named.
+        """
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
     def _missing(self) -> str:
@@ -73,7 +76,7 @@ class Collective:
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")
-            leave()  # those who wait for this rank, and not for the one that is gone, then know as well
+            leave()  # ranks that wait for this one, not for the one that is gone, then notice as well
             while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
                 others = [r for r in others if not self.store.check([f"well/{r}"])]
                 time.sleep(0.02)
@@ -83,7 +86,7 @@ class Collective:
 
 
 class _Named:
-    """A collective's failure in one line."""
+    """Turns the failure of an operation into one line."""
 
     def __init__(self, group: Collective, what: str):
         self.group, self.what = group, what
@@ -92,5 +95,5 @@ class _Named:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, RuntimeError) and not isinstance(error, RunError):
-            traceback.clear_frames(trace)  # they keep the group's connections open
+            traceback.clear_frames(trace)  # frames keep the group's connections open
             raise self.group.failed(self.what, " ".join(str(error).split())[:200]) from error

@@ -1,37 +1,45 @@
-"""Those who learn one set of parameters together, as one of them sees the others. Here: nobody else."""
+"""How the ranks that learn one set of parameters add up numbers. Here: for a single process."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
 
+class CountedSteps(NamedTuple):
+    """Env steps that were taken since the last count."""
+
+    of_run: int
+    """By all ranks, in env steps: schedules (exploration, target copies, learning rates) advance by it."""
+    of_batch: int
+    """By the ranks that share each batch, in env steps: they call for updates at the training intensity."""
+
+
 class Communicator(Protocol):
-    """What an algorithm asks of the other ranks. `size` ranks share each batch; what is asked of one is asked of all,
-    in the same order."""
+    """Collective operations of the `size` ranks that share each batch. All of them call each operation, in the same
+    order."""
 
     size: int
 
-    def count(self, env_steps: int) -> tuple[int, int]:
-        """So many were taken here -> (by all ranks since the last time, for every schedule's clock; how many of them
-        this batch's owners learn from)."""
+    def count(self, env_steps: int) -> CountedSteps:
+        """Add the env steps that this rank took since its last call; returns what all ranks took."""
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
-        """x [...] summed over the ranks that share a batch, in place."""
+        """Sum of x [...] over the ranks that share a batch, in place."""
 
     def all_reduce_max(self, x: Tensor) -> Tensor:
-        """The largest x [...] of the ranks that share a batch, in place."""
+        """Maximum of x [...] over the ranks that share a batch, in place."""
 
     def all_reduce_min(self, n: int) -> int:
-        """The smallest of the ranks' n."""
+        """Minimum of n over the ranks that share a batch."""
 
 
 class SingleProcess:
-    """One learner: every question is its own answer."""
+    """A learner by itself: every result is its own argument."""
 
     size = 1
 
-    def count(self, env_steps: int) -> tuple[int, int]:
-        return env_steps, env_steps
+    def count(self, env_steps: int) -> CountedSteps:
+        return CountedSteps(env_steps, env_steps)
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
         return x

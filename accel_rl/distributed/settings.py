@@ -6,6 +6,7 @@ from typing import Literal
 from accel_rl.system import hardware
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.placement import gpu_of_rank
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class DistributedConfig:
     def device(self, rank: int, ranks: int, other: str) -> str:
         """Of one of the machine's ranks; `other` where no GPUs are named."""
         gpus = self.gpu_list
-        return f"cuda:{gpus[hardware.gpu_of_rank(rank, ranks, len(gpus))]}" if gpus else other
+        return f"cuda:{gpus[gpu_of_rank(rank, ranks, len(gpus))]}" if gpus else other
 
     def check(self) -> None:
         for name in ("ranks", "chunks", "local_updates", "pull_steps"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from typing import Any
 
 from accel_rl.data.spec import EnvSpec
@@ -74,8 +75,8 @@ class EnvConfig:
         return replace(self, backend="emulator" if self.game in ATARI_57 and _emulator_is_built() else "ale")
 
     def check(self) -> None:
-        """Raise ConfigError, one line, if no environment can be made of this; makes one to check."""
-        make_env(self, seed=0, training=True).close()
+        """Raise ConfigError, one line, if no environment can be made of this."""
+        make_spec(self, training=True)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -153,13 +154,19 @@ def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None
 
 
 def make_spec(config: EnvConfig, training: bool, reset: str = "immediate") -> EnvSpec:
-    """What the environment looks like. Its protocol names a mode of reset that can change episodes. ConfigError."""
-    env = make_env(config, seed=0, training=training, cached=reset == "cached")
-    env.close()
+    """Return the spec of an environment. Its protocol names a mode of reset that can change episodes. ConfigError."""
+    spec = _inspected(config.resolved(), training, reset == "cached")
     if reset not in ("swap", "cached"):
-        return env.spec
+        return spec
     label = {"reset": reset, "reset_exact": unclean_reset(config.game, reset) is None}
-    return replace(env.spec, protocol=env.spec.protocol | label)
+    return replace(spec, protocol=spec.protocol | label)
+
+
+@lru_cache(maxsize=256)  # settings are checked, planned and built from in one process: it makes one environment for all
+def _inspected(config: EnvConfig, training: bool, cached: bool) -> EnvSpec:
+    env = make_env(config, seed=0, training=training, cached=cached)
+    env.close()
+    return env.spec
 
 
 def make_batch(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from accel_rl.algos.dqn import DQN
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.schedule import named, with_names
@@ -51,7 +51,8 @@ class Concurrent:
         """period: C, env steps, a multiple of T x B. threads, cores: of torch in the trainer's thread, and where it
         runs. most_skipped: updates in a row that were not finite, after which the trainer stops."""
         self.sampler, self.learners, self.most_skipped = sampler, with_names(learner, secondary), most_skipped
-        self.algo: DQN = learner.algo  # type: ignore[assignment]
+        self.algos = [_with_replay(x) for _, x in self.learners]
+        self.algo = self.algos[0]
         self.each = sampler.T * sampler.B
         assert period % self.each == 0
         self.period = period
@@ -99,7 +100,7 @@ class Concurrent:
 
     def _begin(self, remaining: int) -> None:
         self._rollouts = -(-min(self.period, max(remaining, 1)) // self.each)
-        self._owed = [learner.algo.owe(self._rollouts * self.each) for _, learner in self.learners]  # type: ignore
+        self._owed = [algo.owe(self._rollouts * self.each) for algo in self.algos]
 
     def _sample(self, training: Future[None]) -> None:
         staged = sum(int(r.valid.sum()) for r in self._staged)
@@ -130,11 +131,11 @@ class Concurrent:
         if self._stream is not None:
             torch.cuda.default_stream().wait_stream(self._stream)
         before = self.algo.env_steps
-        for (_, learner), owed in zip(self.learners, self._owed, strict=True):
-            taken = sum(learner.algo.store(rollout) for rollout in self._staged)  # type: ignore[attr-defined]
+        for algo, owed in zip(self.algos, self._owed, strict=True):
+            taken = sum(algo.store(rollout) for rollout in self._staged)
             if owed > taken:  # skipped cells (--sampler.reset wait) call for no update: the next period has fewer
-                learner.algo.owe(taken - owed)  # type: ignore[attr-defined]
-            learner.algo.update_target()  # type: ignore[attr-defined]
+                algo.owe(taken - owed)
+            algo.update_target()
         self._show()
         metrics = [named(prefix, found) for prefix, found in self._found]
         self._rollouts, self._staged, self._found = 0, [], []
@@ -174,6 +175,11 @@ class Concurrent:
     def close(self) -> None:
         self._pause.set()
         self.thread.shutdown()
+
+
+def _with_replay(learner: Learner) -> ReplayAlgorithm:
+    assert isinstance(learner.algo, ReplayAlgorithm)
+    return learner.algo
 
 
 def _failed(training: Future[None]) -> bool:

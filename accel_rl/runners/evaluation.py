@@ -1,26 +1,16 @@
-"""Scores on separate environments, without favouring short episodes."""
+"""The result of an evaluation, and which episodes count in it, without favouring short ones."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from accel_rl.agents.base import Agent
-from accel_rl.config.settings import TrainConfig
-from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.runners.build import build_sampler, groups_of
 from accel_rl.samplers.episodes import Episode
-from accel_rl.samplers.grouping import Grouping, most_workers
-from accel_rl.system.hardware import Placement
-
-CHUNK = 16  # steps between looks at who is done
-STEPS_EACH = 500  # a small budget is not spread over more environments than this gives
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Raw scores of whole episodes, and the rules they were played by."""
+    """Raw scores and lengths (env steps) of whole episodes, and the protocol that they were played by."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -77,48 +67,3 @@ class Quota:
             else:
                 self.idle[e.b] = self._played[e.b] >= self._episodes[e.b]
         return counted
-
-
-def evaluation_env(config: TrainConfig) -> EnvConfig:
-    """The environment as it is evaluated; --evaluation.max-episode-steps caps the protocol's own limit."""
-    if not config.env.game:
-        return config.env
-    limit = min(config.env.rules().for_evaluation().max_episode_steps, config.evaluation.max_episode_steps)
-    return replace(config.env, max_evaluation_steps=limit)
-
-
-def evaluate(
-    agent: Agent,
-    config: TrainConfig,
-    placement: Placement,
-    *,
-    steps: int,
-    seed: int,
-    stop: Callable[[], bool] = lambda: False,
-    progress: Callable[[int], None] = lambda n: None,
-) -> Evaluation | None:
-    """Play evaluation episodes with an agent on environments of their own. None if `stop()` came true on the way.
-
-    A pure function of parameters, settings and seed.
-    """
-    e = config.evaluation
-    env = evaluation_env(config)
-    spec = make_spec(env, training=False)
-    B = min(e.parallel, e.episodes or max(1, steps // STEPS_EACH))
-    groups = groups_of(config, placement)
-    groups = groups if B % groups == 0 else 1
-    grouping = Grouping(B, groups, most_workers(B, groups, placement.workers))
-    sampler = build_sampler(env, spec, config, placement, grouping, T=CHUNK, seed=seed, training=False)
-    quota = Quota(B, steps, e.episodes)
-    counted: list[Episode] = []
-    try:
-        while not quota.idle.all():
-            if stop():
-                return None
-            sampler.idle = quota.idle
-            sampler.collect(agent)
-            counted += quota.count(sampler.finished)
-            progress(sum(x.length for x in counted))
-    finally:
-        sampler.close()
-    return Evaluation(tuple(x.score for x in counted), tuple(x.length for x in counted), spec.protocol)

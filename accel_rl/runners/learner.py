@@ -7,7 +7,8 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
-from accel_rl.config.settings import TrainConfig, find_algorithm
+from accel_rl.config.registry import find_algorithm
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.kernels.activation_cache import reading
 from accel_rl.models.precision import autocast_for
@@ -18,13 +19,13 @@ from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 class Learner:
     """One network and all that changes it. --log.norms: it reports what Stooke & Abbeel 2018 show in appendix C."""
 
-    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, group: RankContext = SINGLE_RANK):
+    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, context: RankContext = SINGLE_RANK):
         torch.manual_seed(seed)
         cls: type[Algorithm] = find_algorithm(config.algorithm)
         self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
         self.flat = FlatParameters(self.algo.agent.model)
-        self.algo.communicator = group.communicator
-        self.gradient_sync = group.gradient_sync(self.flat, self.algo)
+        self.algo.communicator = context.communicator
+        self.gradient_sync = context.gradient_sync(self.flat, self.algo)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
 
     def update(self, batch: Any) -> dict[str, Tensor]:
@@ -75,3 +76,8 @@ class Learner:
         got, want = len(state["gradient_sync"]["parameters"]), len(self.flat.data)
         if got != want:
             raise ValueError(f"the checkpoint has {got} parameters, the network {want}")
+
+
+def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
+    """The agent of a checkpoint, for evaluation and videos."""
+    return Learner(config, spec, device, seed=0).load_agent(state["learner"])

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError
 from accel_rl.version import __version__
 

@@ -44,14 +44,14 @@ class Lockstep:
     pending = False
 
     def __init__(
-        self, sampler: Sampler, learner: Learner, secondary: Learner | None = None, group: RankContext = SINGLE_RANK
+        self, sampler: Sampler, learner: Learner, secondary: Learner | None = None, context: RankContext = SINGLE_RANK
     ):
-        self.sampler, self.learners, self.group = sampler, with_names(learner, secondary), group
+        self.sampler, self.learners, self.context = sampler, with_names(learner, secondary), context
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[dict[str, Tensor]]]:
         """One rollout and its updates."""
         first = self.learners[0][1]
-        rollout = self.sampler.collect(self.group.agent(first.algo.agent, first.gradient_sync))
+        rollout = self.sampler.collect(self.context.agent(first.algo.agent, first.gradient_sync))
         metrics = []
         for prefix, learner in self.learners:
             learner.algo.ingest(rollout)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from accel_rl.agents.base import Agent
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout

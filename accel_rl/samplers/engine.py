@@ -39,4 +39,7 @@ class Engine(Protocol):
 
     def set_state(self, states: list[bytes]) -> None: ...
 
+    def reseed(self, seed: int) -> None:
+        """Rebuild all environments from another seed, as a new engine would; they are fresh, and join again."""
+
     def close(self) -> None: ...

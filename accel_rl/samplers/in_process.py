@@ -7,6 +7,7 @@ import numpy as np
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_batch
+from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
 
@@ -32,13 +33,15 @@ class InProcessEngine:
         self.buffers = [
             RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, spec.stack) for _ in range(BUFFERS)
         ]
-        self._steppers: list[GroupStepper] = []
         self._joined = False
-        for g in range(grouping.groups):
+
+        def build(seed: int, g: int) -> SequentialEnv:
             b = grouping.group(g)
             seeds = [env_seed(seed, first_index + i) for i in range(b.start, b.stop)]
-            batch = make_batch(env, seeds, training, reset, decorrelation_steps)
-            self._steppers.append(GroupStepper(batch, self.buffers, b))
+            return make_batch(env, seeds, training, reset, decorrelation_steps)
+
+        self._build = build
+        self._steppers = [GroupStepper(build(seed, g), self.buffers, grouping.group(g)) for g in range(grouping.groups)]
 
     def start(self, restore: bool = False) -> None:
         for stepper in self._steppers if not restore else ():
@@ -72,6 +75,11 @@ class InProcessEngine:
     def set_state(self, states: list[bytes]) -> None:
         for g, stepper in enumerate(self._steppers):
             stepper.set_state(states[self.grouping.group(g)])
+
+    def reseed(self, seed: int) -> None:
+        for g, stepper in enumerate(self._steppers):
+            stepper.replace(lambda g=g: self._build(seed, g))  # type: ignore[misc]
+        self._joined = False
 
     def close(self) -> None:
         for stepper in self._steppers:

@@ -65,7 +65,8 @@ class Sampler:
             [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision,
             cache_activations, capture, note,
         )  # fmt: skip
-        self.episodes = EpisodeTracker(self.B, window, partial_starts)
+        self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
+        self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # in the last rollout
         self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
         self.phase = Phase.IDLE
@@ -288,6 +289,18 @@ class Sampler:
             self.server.state = state["memory"].to(self.server.device)
         self.episodes.load_state_dict(state["episodes"])
         self.engine.join()
+
+    def reseed(self, seed: int) -> None:
+        """Begin anew from another seed: what follows is what a new sampler with that seed gives, bit for bit."""
+        self._require_idle()
+        self.start()
+        self.engine.reseed(seed)
+        for arrays in self.engine.buffers:
+            arrays.fill_sentinels()
+        self.episodes, self.finished, self.idle = self._new_tracker(), [], None
+        self.server.state = None
+        self._uniform.manual_seed(seed)
+        self._buffer, self._awaits_initial = 0, False
 
     def close(self) -> None:
         if self._threads is not None:

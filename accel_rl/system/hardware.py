@@ -1,4 +1,4 @@
-"""What this process may use, and who runs where: allowed cores, cgroup limits, GPUs -> Placement.
+"""What this process may use: allowed cores, cgroup limits, memory and GPUs.
 
 Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both.
 """
@@ -7,7 +7,6 @@ import contextlib
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.system.errors import ConfigError
@@ -108,69 +107,9 @@ def available_device(device: str, flag: str) -> str:
     return device
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Who runs where, for one rank. A worker a core; both groups on each worker."""
-
-    worker_cores: tuple[int | None, ...]  # one entry a worker; None: not pinned
-    server_cores: tuple[int, ...]  # where the action server and the learner run
-    torch_threads: int  # of one operation while learning
-    device: str
-    act_threads: int = 1  # while acting: half of the cores where they are shared with workers, who do twice the work
-    learner_cores: tuple[int, ...] = ()  # of a trainer that runs beside the sampler; else it runs on server_cores
-
-    @property
-    def workers(self) -> int:
-        return len(self.worker_cores)
-
-
-def plan(
-    workers: int | None = None,
-    cores: Sequence[int] | None = None,
-    device: str = "cpu",
-    torch_threads: int | None = None,
-    concurrent: bool = False,
-) -> Placement:
-    """A worker per allowed core; with a GPU the first core is kept for the process that drives it.
-
-    `concurrent`: half of the cores learn while the others step and act (with a GPU: two cores drive it).
-
-    `workers` and `cores` None: as many as the affinity mask and the cgroup's quota grant. More workers than cores share
-    them (a warning). Raises ConfigError for a core that is not allowed.
-    """
-    usable = usable_cores(cores)
-    if workers is not None and workers < 1:
-        raise ConfigError(f"--sampler.workers {workers}: at least 1 is needed")
-    on_gpu = device.startswith("cuda")
-    learning: list[int] = []
-    if concurrent and len(usable) > 1 + on_gpu:
-        half = 1 if on_gpu else len(usable) // 2
-        usable, learning = usable[:-half], usable[-half:]
-    if on_gpu and len(usable) > 1:
-        server, stepping = usable[:1], usable[1:]
-    else:
-        server, stepping = usable, usable
-    n = workers if workers is not None else len(stepping)
-    if n > len(stepping):
-        say_once(f"{n} workers share {len(stepping)} cores: more workers than cores only costs time")
-    threads = torch_threads if torch_threads is not None else len(learning or server)
-    if threads < 1:
-        raise ConfigError(f"--torch-threads {threads}: at least 1 is needed")
-    pinned = hasattr(os, "sched_setaffinity")
-    return Placement(
-        worker_cores=tuple(stepping[i % len(stepping)] if pinned else None for i in range(n)),
-        server_cores=tuple(server),
-        torch_threads=threads,
-        device=device,
-        # beside a trainer: its number, since the libraries that multiply have one for all threads of a process
-        act_threads=1 if on_gpu else threads if concurrent else max(1, threads // 2),
-        learner_cores=tuple(learning) if pinned else (),
-    )
-
-
 def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
-    """Those that were asked for, or as many as the affinity mask and the cgroup's quota grant. ConfigError for one that
-    is not allowed."""
+    """The requested cores, or as many as the affinity mask and the cgroup's quota grant. ConfigError for a core that is
+    not allowed."""
     allowed = allowed_cores()
     if cores is not None:
         outside = sorted(set(cores) - set(allowed))
@@ -181,24 +120,6 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
     if quota is not None and quota < len(allowed):
         return allowed[: max(1, int(quota + 0.5))]
     return allowed
-
-
-def gpu_of_rank(rank: int, ranks: int, gpus: int) -> int:
-    """Index of a rank's GPU. More ranks than GPUs share them evenly, neighbours one: 0 0 1 1 for 4 on 2."""
-    return rank * gpus // max(ranks, gpus)
-
-
-def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -> tuple[int, ...]:
-    """A rank's even share, neighbouring cores; where there are more ranks than cores they take turns. With `gpus`, of
-    its GPU's even share of the cores, which are listed GPU by GPU."""
-    n = len(cores)
-    if 0 < gpus < ranks:
-        gpu = gpu_of_rank(rank, ranks, gpus)
-        sharing = [r for r in range(ranks) if gpu_of_rank(r, ranks, gpus) == gpu]
-        return share_of_cores(share_of_cores(cores, gpus, gpu), len(sharing), sharing.index(rank))
-    if ranks > n:
-        return (cores[rank % n],)
-    return tuple(cores[rank * n // ranks : (rank + 1) * n // ranks])
 
 
 def pin(cores: Sequence[int]) -> list[int]:

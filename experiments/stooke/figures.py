@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from experiments.stooke.policy_gradients import a2c_scaling, a3c, appo, ppo_scaling
 from experiments.stooke.q_learning import optimizers, secondary_learner
 from experiments.stooke.settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning

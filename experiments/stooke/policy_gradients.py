@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from experiments.stooke.settings import TEST_GAMES, policy_gradient, together
 from launch.grid import Level, levels
 

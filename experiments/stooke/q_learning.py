@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from accel_rl.config.settings import SecondaryConfig, TrainConfig
+from accel_rl.config.secondary import SecondaryConfig
+from accel_rl.config.train import TrainConfig
 from experiments.stooke.settings import Q_LEARNING_GAMES, TEST_GAMES, q_learning, step_size, together
 from launch.grid import Level, levels
 

@@ -4,7 +4,7 @@ where the text is silent."""
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.games import ATARI_49, ATARI_57
 
 STEPS = 50_000_000

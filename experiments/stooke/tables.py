@@ -4,7 +4,7 @@ paper's layout. The paper does not name the game of Tables 2 and 3; Breakout is 
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from experiments.sampling_only import LEARNERS, SIMULATORS, sampling_only
 from experiments.stooke.figures import variant
 from experiments.stooke.policy_gradients import a2c_ranks, a3c, appo, ppo_ranks

@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from accel_rl.cli.arguments import complete, flags_of, parse, positionals
-from accel_rl.config.settings import (
-    CheckpointConfig,
-    LogConfig,
-    SamplerConfig,
-    TrainConfig,
-    default_config,
-    find_algorithm,
-)
+from accel_rl.config.checkpoint import CheckpointConfig
+from accel_rl.config.log import LogConfig
+from accel_rl.config.registry import find_algorithm
+from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.system.counts import parse_count
 from accel_rl.system.errors import ConfigError
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import torch
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed import all_reduce
 from accel_rl.distributed.all_reduce import digest
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import SINGLE_RANK
-from accel_rl.runners.ranks.synchronous import SyncContext, met
+from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
 from tests.algos.made_up import act_over
 from tests.replays.made_up import Simulators, spec
 
@@ -122,7 +122,7 @@ def main() -> None:
     config = default_config("a2c")
     config = replace(config, distributed=replace(config.distributed, hash_interval=10, timeout_s=60.0))
     store = dist.FileStore(path, size)
-    with met(config, store, rank, size, size):
+    with join_ranks(config, "cpu", store, rank, size, size):
         torch.save(learn(lambda name: SyncContext(store, 60.0, 10, shared.get(name))), out)
 
 

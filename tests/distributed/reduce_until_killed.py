@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import torch
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.distributed.process_group import dist
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.ranks.synchronous import met
+from accel_rl.runners.ranks.sync_context import join_ranks
 from accel_rl.system.errors import RunError
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     rank, size, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     config = default_config("a2c")
     config = replace(config, distributed=replace(config.distributed, timeout_s=60.0))
-    with met(config, dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
+    with join_ranks(config, "cpu", dist.FileStore(path, size), rank, size, size, *map(int, sys.argv[4:])) as group:
         model, x = torch.nn.Linear(100_000, 1), torch.ones(1, 100_000)
         gradient_sync = group.gradient_sync(FlatParameters(model), Plain())
         for i in range(10**9):

@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.distributed.all_reduce import AllReduce
 from accel_rl.distributed.process_group import backend, file_store, process_group
 from accel_rl.optim.adam import Adam

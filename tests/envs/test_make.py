@@ -8,6 +8,7 @@ from dataclasses import fields
 import pytest
 
 from accel_rl.data.spec import EnvSpec
+from accel_rl.envs import make
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.envs.protocols import OVERRIDES, PROTOCOLS, resolve
 from accel_rl.system.errors import ConfigError
@@ -115,3 +116,16 @@ def test_workers_stay_light() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split("\n")[:2] == ["[]", "[]"] and run.stderr == ""
+
+
+def test_settings_are_inspected_once_in_a_process(monkeypatch):
+    """Checking a run, planning it and building it need one environment, not one each."""
+    made = []
+    real = make.make_env
+    monkeypatch.setattr(make, "make_env", lambda *a, **k: made.append(a) or real(*a, **k))
+    make._inspected.cache_clear()
+    config = make.EnvConfig(game="pong")
+    config.check()
+    specs = [make.make_spec(c, training=True) for c in (config, config.resolved())]
+    assert len(made) == 1 and specs[0] is specs[1]
+    assert make.make_spec(config, training=False) is not specs[0] and len(made) == 2

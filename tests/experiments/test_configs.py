@@ -7,7 +7,7 @@ import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from experiments import cpu, cule, daley, sampling, sampling_only, stooke
 from launch.grid import find_grid
 from launch.settings import scaled

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from tests.golden.runs import RANKS, RUNS, UPDATES
@@ -39,7 +40,7 @@ def measure(name: str) -> Curves:
 
 def _of_trainer(config: TrainConfig, folder: Path) -> Curves:
     config.check()
-    trainer = Trainer(config, RunFolder.create(folder, config))
+    trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(folder, config))
     found: Curves = {name: [] for name in NAMES}
     try:
         env_steps = 0

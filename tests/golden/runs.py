@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium
 
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 
 UPDATES = 24  # of each run; rounding errors grow with every update
 

@@ -82,7 +82,7 @@ def test_a_killed_rank_stops_a_synchronous_run_and_is_named(tmp_path):
 
 def test_a_rank_that_hangs_is_named(tmp_path):
     folder = tmp_path / "run"
-    process = start("train", "a2c", *LONG, "--ranks", 2, "--timeout-s", 3, "--run-dir", folder)
+    process = start("train", "a2c", *LONG, "--ranks", 2, "--distributed.timeout-s", 3, "--run-dir", folder)
     wait_for(lambda: progressed(folder, 2), 60)
     children = descendants(process.pid)
     os.kill(ranks_of(process.pid)[1].pid, signal.SIGSTOP)
@@ -213,7 +213,7 @@ def test_two_torchrun_agents_train(tmp_path, update):
 def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victim, update):
     """A rank of the second agent, the second agent, or the first, which hosts the store; all see one memory."""
     before = set(os.listdir("/dev/shm"))
-    agents = two_agents(tmp_path / "run", *LONG, "--update", update, "--timeout-s", 20)
+    agents = two_agents(tmp_path / "run", *LONG, "--update", update, "--distributed.timeout-s", 20)
     try:
         wait_for(lambda: progressed(tmp_path / "run", 2), 120)
         children = descendants(*(a.pid for a in agents))

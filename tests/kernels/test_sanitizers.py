@@ -1,7 +1,7 @@
 """Sanitizers on the compiled kernels (drive.cpp): memory, undefined behaviour, and races between threads.
 
-The AMX kernels are not driven: valgrind and the sanitizers know their tile registers no better than we do, and CI has no
-such CPU. tests/kernels/test_conv_bf16_amx.py compares them with torch's results where there is one.
+The AMX kernels are not driven: few machines have such a CPU. Where there is one, test_conv_bf16_amx.py compares them
+with torch's results.
 """
 
 import shutil

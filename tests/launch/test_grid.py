@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.system.errors import ConfigError
 from experiments import daley, stooke
 from launch.grid import Grid, Level, find_grid, grid, overridden
@@ -32,7 +32,7 @@ def test_a_run_asks_for_a_gpu_a_rank_and_a_core_a_worker():
     def needs(**group_and_workers):
         workers = group_and_workers.pop("workers", None)
         sampler = replace(PPO.sampler, workers=workers)
-        return needs_of(replace(PPO, distributed=replace(PPO.group, **group_and_workers), sampler=sampler))
+        return needs_of(replace(PPO, distributed=replace(PPO.distributed, **group_and_workers), sampler=sampler))
 
     assert needs() == Needs(1, 1) and needs(workers=8) == Needs(1, 8)
     assert needs(ranks=32, update="async") == Needs(32, 32) and needs(ranks=2, workers=3) == Needs(2, 6)

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.settings import default_config
-from accel_rl.runners.ranks import sync_launcher as ranks_of
+from accel_rl.config.train import default_config
+from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.hardware import share_of_cores
+from accel_rl.system.placement import share_of_cores
 from launch.machine import Machine, Node, load, numbers, ranges, read
 from launch.slots import describe, plan, unused
 
@@ -55,7 +55,7 @@ def test_32_ranks_on_8_gpus_are_4_each_on_the_cores_of_their_gpu(monkeypatch):
     base = default_config("a2c")
     group = replace(base.distributed, ranks=32, update="async", gpus="0,1,2,3,4,5,6,7")
     config = replace(base, distributed=group, sampler=replace(base.sampler, cores=slot.cores))
-    ranks = [ranks_of.config_of(config, r) for r in range(32)]
+    ranks = [rank_config(config, r) for r in range(32)]
     assert [r.device for r in ranks] == [f"cuda:{i // 4}" for i in range(32)]
     for i, rank in enumerate(ranks):
         assert rank.sampler.cores and set(rank.sampler.cores) <= by_gpu[i // 4]

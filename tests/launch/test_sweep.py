@@ -260,7 +260,7 @@ def test_a_dry_run_prints_the_plan_alone(tmp_path, monkeypatch, capsys):
 def test_a_run_with_several_gpus_has_a_rank_on_each():
     config = grids.cartpole()
     assert on_gpus(config, 0) == on_gpus(config, 1) == config
-    two = on_gpus(config, 2).group
+    two = on_gpus(config, 2).distributed
     assert (two.ranks, two.gpus) == (2, "0,1")
     four = replace(config, distributed=replace(config.distributed, ranks=4))
     assert on_gpus(four, 2).distributed.gpus == "0,1" and on_gpus(four, 0).distributed.gpus == ""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.config.settings import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.metrics.plot import Curve, draw, gather, read_column
 from accel_rl.system.errors import ConfigError
 from tests.report.dummies import dummy

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.metrics.wandb import WandbSink, wandb_sink
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +99,7 @@ def test_an_end_that_fails_is_not_fatal():
 SCRIPT = """
 from dataclasses import replace
 from pathlib import Path
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.metrics.wandb import wandb_sink
 for n in (5, 10):  # the second time as after a resume
     (sink,) = wandb_sink(replace(default_config("a2c"), wandb="offline"), Path("run"), print)

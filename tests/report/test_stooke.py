@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.report import families
 from accel_rl.report.papers import STOOKE_GPUS, papers, stooke_hours
 from accel_rl.report.runs import flat, read_runs

@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.settings import SecondaryConfig, TrainConfig, default_config
+from accel_rl.config.secondary import SecondaryConfig
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError, RunError
@@ -49,7 +51,7 @@ def trainer(tmp_path):
     def build(*args, secondary=0, **kwargs):
         c = replace(config(*args, **kwargs), secondary=SecondaryConfig(batch=secondary))
         c.check()
-        built.append(Trainer(c, RunFolder.create(tmp_path / str(len(built)), c)))
+        built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
         return built[-1]
 
     built = []
@@ -161,7 +163,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
     folder, seen = RunFolder.create(tmp_path / "run", c), []
 
     def play(state, stop_at):
-        t = Trainer(c, folder, state)
+        t = Trainer(c, RankPlan.resolve(c), folder, state)
         collect = t.sampler.collect
 
         def noted(agent):
@@ -176,7 +178,7 @@ def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
 
     t, first = play(None, stop_at=3 * C // (T * B) + 1)  # one rollout into the fourth period
     assert first.exit_code == 130 and t.schedule.pending and first.env_steps == 3 * C == len(seen) * T * B - T * B
-    t, second = play(t.checkpoints.load_latest()[1], stop_at=-1)
+    t, second = play(t.saver.checkpoints.load_latest()[1], stop_at=-1)
     ring, (frames, actions) = t.learner.algo.replay.ring, (torch.cat(x) for x in zip(*seen, strict=True))
     assert second.exit_code == 0 and second.env_steps == 6 * C and len(seen) == 6 * C // (T * B)
     assert ring.cursor == 6 * C // B and len(list(folder.path.glob("evaluations/*"))) == 3

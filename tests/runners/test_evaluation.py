@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_rl.config.settings import EvaluationConfig, default_config
+from accel_rl.config.evaluation import EvaluationConfig
+from accel_rl.config.train import default_config
 from accel_rl.envs.make import make_spec
-from accel_rl.runners.evaluation import CHUNK, Evaluation, Quota, evaluation_env
+from accel_rl.runners.evaluation import Evaluation, Quota
+from accel_rl.runners.evaluator import CHUNK, evaluation_env
 from accel_rl.samplers.episodes import Episode
 
 

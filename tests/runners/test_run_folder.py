@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.runners.run_folder import RunFolder, versions
 from accel_rl.system.errors import ConfigError
 

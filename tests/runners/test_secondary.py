@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.settings import SecondaryConfig, TrainConfig, default_config
+from accel_rl.config.secondary import SecondaryConfig
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError
@@ -32,7 +34,7 @@ def trainer(tmp_path):
     def build(**secondary):
         c = config(**secondary)
         c.check()
-        built.append(Trainer(c, RunFolder.create(tmp_path / str(len(built)), c)))
+        built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
         return built[-1]
 
     built = []
@@ -72,8 +74,7 @@ def test_it_is_saved_and_goes_on(trainer):
     one, other = trainer(batch=32), trainer(batch=32)
     cycles(one, 20)
     one.at.env_steps = 320
-    one._csv = type("Csv", (), {"rows": 0})()
-    other._restore(one.state_dict())
+    other.saver.restore(one.saver.state_dict())
     for t in (one, other):
         cycles(t, 10)
     assert torch.equal(one.secondary.flat.data, other.secondary.flat.data)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.make import make_spec
 from accel_rl.models.actor_critic import ActorCritic

@@ -1,4 +1,4 @@
-"""How a run's trainer stands to the trainers of other ranks. Here: there are none."""
+"""What a rank's trainer needs of the other ranks. Here: for a run of one rank."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,34 +23,37 @@ class RankContext(Protocol):
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync: ...
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        """What samples."""
+        """Return the agent that samples."""
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """The parts are built and a state, if there was one, is loaded; returns when sampling may begin."""
+        """Called when the parts are built and the state, if any, is loaded; returns when sampling may begin."""
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        """The run's env steps, after `taken` more on this rank, which now has these episodes and updates."""
+        """Return the run's env steps (of all ranks), after this rank took `taken` more.
+
+        env_steps: of the run before. episodes, updates: of this rank so far.
+        """
 
     def stops(self, asked: bool) -> bool:
-        """Whether the run ends here, this rank having been asked to or not."""
+        """Whether the run ends now. asked: whether this rank was asked to stop."""
 
     def agreed(self, done: bool) -> bool:
-        """Whether the leader did what it alone does; others wait for its answer where they have to."""
+        """Return rank 0's `done`: whether it completed what it alone does, such as an evaluation."""
 
     def beat(self) -> None:
-        """The leader is still at it."""
+        """Tell waiting ranks that rank 0 is still working."""
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        """(score, length) of the window's episodes, number of episodes and of updates, of all ranks together, as
-        they were when the clock was read."""
+        """Return (score, length) of the recent episodes, the number of episodes, and of updates, of all ranks together
+        as they were at the last call of `clock`."""
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Around the writing of this rank's part of a checkpoint, the leader's last."""
+        """Context in which this rank writes its part of a checkpoint; rank 0 writes last."""
 
 
 class SingleRank:
-    """One rank."""
+    """A run of one rank."""
 
     rank, size = 0, 1
     communicator: Communicator = SINGLE_PROCESS

@@ -1,4 +1,4 @@
-"""The process of one rank: `python -m accel_rl.runners.ranks.rank SETUP`, as runners/ranks.py starts it."""
+"""The process of one rank: `python -m accel_rl.runners.ranks.rank SETUP`, as `rank_process.launch` starts it."""
 
 import json
 import os
@@ -14,32 +14,32 @@ from accel_rl.system.process import before_torch, die_with_parent
 
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
-    """What the rank says at its end."""
+    """Run one rank; returns its result as plain JSON."""
     from accel_rl.checkpoints.checkpoint import Checkpoints, load
-    from accel_rl.config.settings import TrainConfig
+    from accel_rl.config.train import TrainConfig
     from accel_rl.distributed.process_group import file_store
-    from accel_rl.runners.ranks import sync_launcher as ranks
-    from accel_rl.runners.ranks.rank_process import told
-    from accel_rl.runners.ranks.synchronous import met
+    from accel_rl.runners.plan import RankPlan
+    from accel_rl.runners.ranks.sync_context import join_ranks
+    from accel_rl.runners.ranks.sync_launcher import folder_of
     from accel_rl.runners.run_folder import RunFolder
     from accel_rl.runners.trainer import Trainer
 
-    config, rank = TrainConfig.from_dict(setup["config"]), setup["rank"]
-    config = ranks.config_of(config, rank)
-    folder = ranks.folder_of(RunFolder(Path(setup["run"])), rank)
+    config, plan, rank = TrainConfig.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"]), setup["rank"]
+    folder = folder_of(RunFolder(Path(setup["run"])), rank)
     if config.distributed.update == "async":
-        from accel_rl.runners.ranks.asynchronous import AsyncContext
+        from accel_rl.runners.ranks.async_context import AsyncContext
 
-        free = AsyncContext.join(setup, config)
-        state = free.state(Checkpoints(folder.path / "checkpoints"))
-        return told(Trainer(config, folder, state, free).run())
+        context = AsyncContext.inherit(setup, config)
+        state = context.state(Checkpoints(folder.path / "checkpoints"))
+        return Trainer(config, plan, folder, state, context).run().to_dict()
     state = None
     if setup["env_steps"] is not None:
         state = load(Checkpoints(folder.path / "checkpoints").path(setup["env_steps"]))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one machine: nothing listens outside it
     size = setup["size"]
-    with met(config, file_store(setup["store"], size), rank, size, size, setup["gradients"]) as group:
-        return told(Trainer(config, folder, state, group).run())
+    store = file_store(setup["store"], size)
+    with join_ranks(config, plan.device, store, rank, size, size, setup["gradients"]) as sync:
+        return Trainer(config, plan, folder, state, sync).run().to_dict()
 
 
 def main() -> None:
@@ -48,26 +48,26 @@ def main() -> None:
     sys.path[:] = setup["sys_path"]
     before_torch()
     if setup["rank"]:
-        warnings.simplefilter("ignore")  # rank 0 says it
+        warnings.simplefilter("ignore")  # rank 0 shows it
     else:
         warnings.showwarning = show_warning  # type: ignore[assignment]
-    with StopRequest():  # a Ctrl-C reaches this process too, at any time; whoever started it asks it to stop as well
-        _answer(setup)
+    with StopRequest():  # Ctrl-C reaches this process as well as the launcher, which also asks it to stop
+        _reply(setup)
 
 
-def _answer(setup: dict[str, Any]) -> None:
+def _reply(setup: dict[str, Any]) -> None:
     code = 0
     try:
-        words = run(setup)
+        reply = run(setup)
     except KeyboardInterrupt:
-        code, words = 130, {}
+        code, reply = 130, {}
     except (ConfigError, RunError) as e:
         kind = type(e).__name__
-        code, words = (2 if kind == "ConfigError" else 1), {"error": " ".join(str(e).split()), "kind": kind}
+        code, reply = (2 if kind == "ConfigError" else 1), {"error": " ".join(str(e).split()), "kind": kind}
     except BaseException as e:
         traceback.print_exc()
-        code, words = 1, {"error": " ".join(f"{type(e).__name__}: {e}".split())}
-    os.write(setup["answer"], json.dumps(words).encode())
+        code, reply = 1, {"error": " ".join(f"{type(e).__name__}: {e}".split())}
+    os.write(setup["reply_fd"], json.dumps(reply).encode())
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)  # threads of a process group that lost a member may never end

@@ -1,4 +1,4 @@
-"""The process of a rank as the one that started it sees it: launched, listened to, waited for."""
+"""The processes of ranks: launch them, read their replies, wait for them."""
 
 import contextlib
 import json
@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from accel_rl.runners.evaluation import Evaluation
+from accel_rl.config.train import TrainConfig
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.result import Result
 from accel_rl.runners.signals import StopRequest
-from accel_rl.runners.trainer import Result
 from accel_rl.system.errors import ConfigError, RunError
 
 LOOK_S = 0.02
@@ -20,60 +22,66 @@ STOP_S = 120.0  # to end a cycle, and to write a checkpoint
 
 
 class RankLost(RuntimeError):
-    """A rank was killed: nothing is wrong with the run itself."""
+    """A rank was killed, which says nothing about the run itself."""
 
 
 @dataclass(slots=True)
 class Rank:
-    """The process of a rank, and where it says how it ended."""
+    """The process of a rank."""
 
     index: int
     process: subprocess.Popen
-    answer: int  # file descriptor
-    heard: bytes = b""
-    missed: bool = True  # its end, where it is not a good one, is to be dealt with
+    reply_fd: int  # pipe on which the process writes its result or error
+    received: bytes = b""
+    failure_matters: bool = True  # False: an exit code other than 0 is ignored
 
     def code(self) -> int | None:
+        """The exit code, negative for a signal; None while the process runs."""
         code = self.process.poll()
-        return code if self.missed or code is None else 0
+        return code if self.failure_matters or code is None else 0
 
     def listen(self) -> None:
+        """Read what there is of the reply, without waiting."""
         with contextlib.suppress(BlockingIOError):
-            while block := os.read(self.answer, 65536):
-                self.heard += block
+            while block := os.read(self.reply_fd, 65536):
+                self.received += block
 
-    def said(self) -> dict[str, Any]:
-        """Its last words, {} if it had none."""
+    def reply(self) -> dict[str, Any]:
+        """What the process wrote at its end; {} if it wrote nothing."""
         self.listen()
         try:
-            return json.loads(self.heard)
+            return json.loads(self.received)
         except ValueError:
             return {}
 
-    def how(self) -> str:
-        """Its end in one line."""
-        code, words = self.code(), self.said()
+    def ending(self) -> str:
+        """Describe in one line how the process ended."""
+        code, reply = self.code(), self.reply()
         if code is not None and code < 0:
             return f"rank {self.index} (pid {self.process.pid}) was killed by {signal.Signals(-code).name}"
-        if "error" in words:
-            return f"rank {self.index}: {words['error']}"
+        if "error" in reply:
+            return f"rank {self.index}: {reply['error']}"
         return f"rank {self.index} (pid {self.process.pid}) exited with code {code}"
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self.answer)
+        os.close(self.reply_fd)
 
 
-def launch(index: int, setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank:
-    """A fresh interpreter for rank `index`: nothing is forked, nothing outlives this process."""
+def setup_of(config: TrainConfig, plan: RankPlan) -> dict[str, Any]:
+    """What the process of a rank is given of a run: its own settings and plan."""
+    return {"rank": plan.rank, "config": asdict(rank_config(config, plan.rank)), "plan": plan.to_dict()}
+
+
+def launch(setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank:
+    """Start a fresh interpreter for rank setup["rank"]: nothing is forked, nothing outlives this process."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     setup = {
         **setup,
-        "rank": index,
-        "answer": write,
+        "reply_fd": write,
         "parent_pid": os.getpid(),
         "sys_path": [p or os.getcwd() for p in sys.path],
     }
@@ -85,35 +93,24 @@ def launch(index: int, setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank
         )
     finally:
         os.close(write)
-    return Rank(index, process, read)
-
-
-def result_of(words: dict[str, Any]) -> Result:
-    """What rank 0 says at the end."""
-    e = words["evaluation"]
-    evaluation = Evaluation(tuple(e["scores"]), tuple(e["lengths"]), e["protocol"]) if e else None
-    return Result(words["env_steps"], words["score"], evaluation, words["exit_code"], words["wall_s"])
-
-
-def told(result: Result) -> dict[str, Any]:
-    """The inverse."""
-    fields = {name: getattr(result, name) for name in ("env_steps", "score", "exit_code", "wall_s")}
-    return {**fields, "evaluation": None if result.evaluation is None else result.evaluation.to_dict()}
+    return Rank(setup["rank"], process, read)
 
 
 def raise_for(rank: Rank) -> None:
-    """The error that a rank ended with, as this process's own."""
-    words = rank.said()
-    if words.get("kind") == "ConfigError":
-        raise ConfigError(words["error"])
+    """Raise the error that a rank ended with."""
+    reply = rank.reply()
+    if reply.get("kind") == "ConfigError":
+        raise ConfigError(reply["error"])
     if (rank.code() or 0) < 0:
-        raise RankLost(rank.how())
-    raise RunError(rank.how())
+        raise RankLost(rank.ending())
+    raise RunError(rank.ending())
 
 
 def finish(ranks: list[Rank], stop: StopRequest, fail: Any) -> Result:
-    """Wait for all ranks, pass on what was asked of this process; `fail(rank)` for one that ended otherwise than well.
-    RunError where one does not stop."""
+    """Wait for all ranks and return rank 0's result; pass a stop request on to them.
+
+    fail: called with each rank whose exit code is not 0. RunError if a rank does not stop within STOP_S.
+    """
     deadline = None
     while any(r.code() is None for r in ranks):
         for r in ranks:
@@ -132,5 +129,5 @@ def finish(ranks: list[Rank], stop: StopRequest, fail: Any) -> Result:
     for r in ranks:
         if r.code():
             fail(r)
-    result = result_of(ranks[0].said())
+    result = Result.from_dict(ranks[0].reply())
     return replace(result, exit_code=stop.exit_code) if stop else result

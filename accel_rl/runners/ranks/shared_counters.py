@@ -1,4 +1,4 @@
-"""What free-running ranks tell each other: counters in shared memory, each written by one rank alone."""
+"""Counters of asynchronous ranks in shared memory, each written by one rank alone."""
 
 from typing import NamedTuple
 
@@ -12,13 +12,15 @@ _STEPS, _EPISODES, _UPDATES = range(3)
 
 
 def share(window: int, ranks: int) -> int:
-    """Of how many of each rank's last episodes an online score is the mean, to be that of about `window` in all: those
-    of `window` a rank would reach as many times further back as there are ranks."""
+    """Return how many recent episodes of each rank an online score averages over, to have about `window` in all.
+
+    With `window` of each, the score would reach back as many times further as there are ranks.
+    """
     return -(-window // ranks)
 
 
 class Totals(NamedTuple):
-    """Of all ranks, at one moment."""
+    """Sums over all ranks, at one moment."""
 
     env_steps: int
     episodes: int
@@ -26,7 +28,7 @@ class Totals(NamedTuple):
 
 
 class SharedCounters:
-    """Of `ranks` ranks, with their last `window` episodes."""
+    """Env steps, episodes and updates of each rank, with its recent episodes."""
 
     def __init__(self, memory: SharedArrays):
         self._memory = memory
@@ -36,7 +38,7 @@ class SharedCounters:
     @staticmethod
     def layout(ranks: int, window: int) -> Layout:
         return {
-            "run": ("int64", (2,)),  # whether rank 0 has begun; the env steps at which it did
+            "run": ("int64", (2,)),  # whether rank 0 has begun; env steps at which it did
             "counts": ("int64", (ranks, _LINE)),
             "recent": ("float64", (ranks, share(window, ranks), 2)),
             "written": ("int64", (ranks, _LINE)),  # episodes of a rank in `recent`, so far
@@ -55,7 +57,7 @@ class SharedCounters:
         return self._memory.fd
 
     def begin(self, env_steps: int) -> None:
-        """Rank 0: the central parameters are there, and the run stands at env_steps."""
+        """Called by rank 0 when the central parameters are there. env_steps: of the run."""
         self._run[1] = env_steps
         self._run[0] = 1
 
@@ -64,20 +66,20 @@ class SharedCounters:
         return bool(self._run[0])
 
     def env_steps(self) -> int:
-        """Of all ranks, since the run's first."""
+        """Of all ranks, since the beginning of the run."""
         return self.totals().env_steps
 
     def totals(self) -> Totals:
-        """One reading, whatever the others count meanwhile: a row's env steps and its updates belong together."""
+        """Read all counters once, so that a row's env steps and updates are of the same moment."""
         sums = self._counts.copy().sum(axis=0)
         return Totals(int(self._run[1] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
-        """Env steps that a rank has taken, over all its processes."""
+        """Env steps of a rank, over all its processes."""
         return int(self._counts[rank, _STEPS])
 
     def add(self, rank: int, env_steps: int, updates: int, episodes: EpisodeTracker) -> None:
-        """A rank has finished a cycle."""
+        """Add a finished cycle of a rank. env_steps: of the cycle. updates, episodes: of the rank's process so far."""
         counts = self._counts[rank]
         new = min(episodes.count - int(counts[_EPISODES]), len(episodes.recent))
         window, at = self._recent.shape[1], int(self._written[rank, 0])

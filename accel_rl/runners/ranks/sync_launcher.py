@@ -1,51 +1,25 @@
-"""One process a rank: started, watched, ended together or replaced (Stooke & Abbeel 2018, sections 4.2 and 4.3)."""
+"""Run several ranks, a process each: synchronous ones are started and ended together (Stooke & Abbeel 2018, section
+4.2)."""
 
 import os
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, replace
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
+from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks.async_launcher import AsyncLauncher
-from accel_rl.runners.ranks.rank_process import LOOK_S, Rank, RankLost, finish, launch, raise_for
+from accel_rl.runners.ranks.rank_process import LOOK_S, Rank, RankLost, finish, launch, raise_for, setup_of
+from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
-from accel_rl.runners.trainer import Result
-from accel_rl.system import hardware
 from accel_rl.system.errors import RunError
 
-SETTLE_S = 0.5  # who notices that another rank died may end before the dead one is found
-
-
-def config_of(config: TrainConfig, rank: int, local_rank: int | None = None, local_ranks: int = 0) -> TrainConfig:
-    """What one rank runs: its environments, its device, its share of the cores (of those of its machine), its part of
-    the replay."""
-    g = config.distributed
-    if not g.several:
-        return replace(config, device=g.device(0, 1, config.device))
-    local, size = rank if local_rank is None else local_rank, local_ranks or g.size
-    cores = config.sampler.cores
-    if size > 1:
-        cores = hardware.share_of_cores(hardware.usable_cores(cores), size, local, len(g.gpu_list))
-    return replace(
-        config,
-        sampler=replace(config.sampler, envs=config.rank_envs, horizon=config.T, cores=cores),
-        algo=config.algo.of_rank(g.size),
-        device=g.device(local, size, config.device),
-        wandb="disabled" if rank else config.wandb,
-        log=replace(config.log, tensorboard=config.log.tensorboard and not rank),
-    )
-
-
-def configs(config: TrainConfig) -> Iterator[TrainConfig]:
-    """Of every rank."""
-    return (config_of(config, r) for r in range(config.distributed.size))
+SETTLE_S = 0.5  # a rank that notices another one's death may end before that one is found dead
 
 
 def folder_of(run: RunFolder, rank: int) -> RunFolder:
-    """Where a rank keeps its own part of the checkpoints; rank 0: in the run's folder itself."""
+    """Return the folder of a rank's part of the checkpoints; for rank 0 the run's folder itself."""
     if rank == 0:
         return run
     folder = RunFolder(run.path / "ranks" / str(rank))
@@ -53,15 +27,15 @@ def folder_of(run: RunFolder, rank: int) -> RunFolder:
     return folder
 
 
-def train(config: TrainConfig, run: RunFolder, env_steps: int | None) -> Result:
-    """The run from its checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
+def train(config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
+    """Train from the checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
     if config.distributed.update == "async":
-        return AsyncLauncher(config, run, env_steps).train()
+        return AsyncLauncher(config, plan, run, env_steps).train()
     restarts = 0
     while True:
-        with SyncLauncher(config, run, env_steps) as group:
+        with SyncLauncher(config, plan, run, env_steps) as launcher:
             try:
-                return group.train()
+                return launcher.train()
             except RankLost as lost:
                 if restarts >= config.distributed.max_restarts:
                     raise RunError(str(lost)) from lost
@@ -75,19 +49,19 @@ def train(config: TrainConfig, run: RunFolder, env_steps: int | None) -> Result:
 
 
 class SyncLauncher:
-    """Ranks that cannot go on without each other: they meet through a file without a name, and where one is lost all
+    """The rank processes of a synchronous run. They find each other through an anonymous file; if one is lost, all
     end."""
 
-    def __init__(self, config: TrainConfig, run: RunFolder, env_steps: int | None):
-        self.config, self.run = config, run
+    def __init__(self, config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None):
+        self.config, self.plan, self.run = config, plan, run
         self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps, "size": config.distributed.size}
         self._ranks: list[Rank] = []
 
     def __enter__(self) -> "SyncLauncher":
         fds = tuple(os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC) for name in ("store", "gradients"))
         try:
-            setup = {**self._setup, "config": asdict(self.config), "store": fds[0], "gradients": fds[1]}
-            self._ranks = [launch(r, setup, fds) for r in range(self.config.distributed.size)]
+            setup = {**self._setup, "store": fds[0], "gradients": fds[1]}
+            self._ranks = [launch({**setup, **setup_of(self.config, plan)}, fds) for plan in self.plan.ranks]
         finally:
             for fd in fds:
                 os.close(fd)
@@ -106,7 +80,7 @@ class SyncLauncher:
             return finish(self._ranks, stop, self._fail)
 
     def _fail(self, rank: Rank) -> None:
-        """Within SETTLE_S the others end too; one that was killed is the cause, whoever noticed first."""
+        """Raise for a rank that was killed, if there is one; `rank` may only have noticed it first."""
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline and not any((r.code() or 0) < 0 for r in self._ranks):
             time.sleep(LOOK_S)

@@ -1,10 +1,10 @@
-"""Ranks that torchrun (or anything that sets its environment variables) has started, on one machine or several.
+"""Ranks started by torchrun, or by anything that sets its environment variables, on one machine or several.
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
-Where a rank dies, its agent ends its others, asynchronous ones, too: SIGTERM, which lets these save, and SIGKILL 30
-seconds later; the ranks of other agents see it, save if they are asynchronous, and end. With torchrun's --max-restarts
-every agent then starts its ranks anew, and they go on from their checkpoints.
+If a rank dies, its agent ends its other ranks, asynchronous ones too: SIGTERM, on which these save, and SIGKILL 30
+seconds later. The ranks of other agents notice, save if they are asynchronous, and end. With torchrun's
+--max-restarts every agent then starts its ranks again, and they go on from their checkpoints.
 """
 
 import contextlib
@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.process_group import environment_store, part
-from accel_rl.runners.ranks import sync_launcher as ranks
-from accel_rl.runners.ranks.asynchronous import AsyncContext
-from accel_rl.runners.ranks.synchronous import SyncContext, met
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.ranks.async_context import AsyncContext
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
+from accel_rl.runners.ranks.sync_launcher import folder_of
+from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Result, Trainer
+from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.process import die_with_parent
 
@@ -29,8 +32,8 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Of this process among the ranks."""
+class RankInfo:
+    """Rank and number of ranks of this process, in the run and on this machine."""
 
     rank: int
     size: int
@@ -39,7 +42,7 @@ class Place:
     max_restarts: int
 
     def fit(self, config: TrainConfig) -> TrainConfig:
-        """The configuration with this many ranks. ConfigError for one that wants others."""
+        """Return the settings with this number of ranks. ConfigError if they name another number."""
         g = config.distributed
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
@@ -47,24 +50,37 @@ class Place:
             raise ConfigError("--run-dir: needed with torchrun --max-restarts, so that a restart finds the run")
         return replace(config, distributed=replace(g, ranks=self.size))
 
+    def config(self, config: TrainConfig) -> TrainConfig:
+        """This rank's own settings."""
+        return rank_config(config, self.rank, self.local_rank, self.local_size)
 
-def place() -> Place | None:
-    """None where this process was not started so. ConfigError for numbers that are none."""
+    def plan(self, config: TrainConfig) -> RankPlan:
+        """Plan this rank. ConfigError."""
+        return RankPlan.resolve(self.config(config), self.rank, self.size)
+
+
+def rank_info() -> RankInfo | None:
+    """Read the environment variables; None if they are not set. ConfigError for values that are not numbers."""
     if not all(name in os.environ for name in _NEEDED):
         return None
     e = os.environ
     try:
         rank, size = int(e["RANK"]), int(e["WORLD_SIZE"])
         local, locals_ = int(e.get("LOCAL_RANK", rank)), int(e.get("LOCAL_WORLD_SIZE", size))
-        return Place(rank, size, local, locals_, int(e.get("TORCHELASTIC_MAX_RESTARTS", 0)))
+        return RankInfo(rank, size, local, locals_, int(e.get("TORCHELASTIC_MAX_RESTARTS", 0)))
     except ValueError as error:
         raise ConfigError(f"RANK, WORLD_SIZE, LOCAL_RANK ... in the environment: {error}") from error
 
 
-def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
-    """This rank's part of the run; a run that is there already is gone on with. Only rank 0 has a result."""
-    die_with_parent(os.getppid())  # an agent that is killed leaves nothing behind
-    store, rank, size = environment_store()
+def train(
+    info: RankInfo, config: TrainConfig, plan: RankPlan, path: Path | None
+) -> tuple[TrainConfig, RunFolder, Result | None]:
+    """Run this rank's part of a run, or go on with a run that exists. Only rank 0 returns a result.
+
+    plan: of `config`. If the run exists, its own settings count, and are planned anew if they differ.
+    """
+    die_with_parent(os.getppid())  # if the agent is killed, its ranks end too
+    given, (store, rank, size) = config, environment_store()
     if rank == 0:
         path = (path or RunFolder.default_path(config)).absolute()
         store.set("path", str(path))
@@ -75,38 +91,39 @@ def train(place: Place, config: TrainConfig, path: Path | None) -> tuple[TrainCo
     else:
         steps = int(store.get("steps").decode())
         run, config = RunFolder.open(path)
-    of_rank = ranks.config_of(config, rank, place.local_rank, place.local_size)
-    folder = ranks.folder_of(run, rank)
+    of_rank, folder = info.config(config), folder_of(run, rank)
+    if replace(given.resolved(), run_dir=config.run_dir) != config:
+        plan = info.plan(config)
     checkpoints = Checkpoints(folder.path / "checkpoints")
     if config.distributed.update == "async":
-        free = AsyncContext.meet(store, rank, of_rank, steps if steps >= 0 else None)
-        result = Trainer(of_rank, folder, free.state(checkpoints), free).run()
-        if free.lost:
-            gone = ", ".join(map(str, free.lost))
+        context = AsyncContext.connect(store, rank, of_rank, steps if steps >= 0 else None)
+        result = Trainer(of_rank, plan, folder, context.state(checkpoints), context).run()
+        if context.lost:
+            gone = ", ".join(map(str, context.lost))
             raise RunError(f"rank {rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
         return config, run, result if rank == 0 else None
     state = load(checkpoints.path(steps)) if steps >= 0 else None
-    with met(of_rank, store, rank, size, place.local_size) as group:
-        group.shared = _gradients(store, group)
-        result = Trainer(of_rank, folder, state, group).run()
+    with join_ranks(of_rank, plan.device, store, rank, size, info.local_size) as sync:
+        sync.shared = _gradients(store, sync)
+        result = Trainer(of_rank, plan, folder, state, sync).run()
     part(store, rank, size, config.distributed.timeout_s)
     return config, run, result if rank == 0 else None
 
 
-def _gradients(store: Any, group: SyncContext) -> int | None:
-    """A file for the gradients where all ranks, of however many agents, are one machine's; else None."""
+def _gradients(store: Any, context: SyncContext) -> int | None:
+    """Share a memory for gradients, if all ranks are on one machine; returns its file descriptor, else None."""
     fd = None
-    if group.rank == 0:
+    if context.rank == 0:
         fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
         store.set("gradients", address(fd))
     else:
-        with contextlib.suppress(RunError):  # another machine's: over the network, then
+        with contextlib.suppress(RunError):  # on another machine: gradients go over the network
             fd = open_at(store.get("gradients").decode())
-    return fd if group.communicator.all_reduce_min(int(fd is not None)) else None
+    return fd if context.communicator.all_reduce_min(int(fd is not None)) else None
 
 
 def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, int]:
-    """The run folder, new or gone on with -> (folder, configuration, env steps of its checkpoint or -1)."""
+    """Create or open the run folder; returns it, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
         config = replace(config.resolved(), run_dir=str(path))
         return RunFolder.create(path, config), config, -1

@@ -30,11 +30,16 @@ class Control:
         except OSError as e:
             raise Disconnected from e
 
-    def receive(self) -> tuple[Any, bytes]:
-        """Wait for a message -> (WorkerSetup, Request or Reply, blob). Raises Disconnected."""
+    def receive(self, timeout_s: float | None = None) -> tuple[Any, bytes]:
+        """Wait for a message -> (WorkerSetup, Request or Reply, blob). Raises Disconnected, also after a timeout_s."""
+        if timeout_s is not None:
+            self.sock.settimeout(timeout_s)
         n, m = struct.unpack("<QQ", self._exactly(16))
         name, fields = json.loads(self._exactly(n))
-        return MESSAGES[name](**fields), self._exactly(m)
+        message = MESSAGES[name](**fields), self._exactly(m)
+        if timeout_s is not None:
+            self.sock.settimeout(None)
+        return message
 
     def _exactly(self, n: int) -> bytes:
         parts, left = [], n

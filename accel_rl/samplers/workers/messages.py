@@ -41,11 +41,13 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """From the main process: get_state, set_state, late_resets or close."""
+    """From the main process: get_state, set_state, late_resets, reseed or close."""
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
     """set_state: by group, the bytes of each environment's state in the blob."""
+    seeds: tuple[tuple[int, ...], ...] = ()
+    """reseed: by group, one for each environment."""
 
 
 @dataclass(frozen=True, slots=True)

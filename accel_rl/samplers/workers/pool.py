@@ -102,7 +102,7 @@ class WorkerPool:
         return worker
 
     def _setup(self, w: int, start: bool, event: EventFd, answers_to: EventFd) -> WorkerSetup:
-        c, generation = self.config, self._history[w].generation
+        c = self.config
         slices = [self.grouping.part(w, g) for g in self.grouping.groups_of(w)]
         return WorkerSetup(
             worker=w,
@@ -118,9 +118,7 @@ class WorkerPool:
             start=start,
             groups=list(self.grouping.groups_of(w)),
             slices=[(b.start, b.stop) for b in slices],
-            seeds=[
-                [env_seed(self._seed, c.first_index + i, generation) for i in range(b.start, b.stop)] for b in slices
-            ],
+            seeds=self._seeds(w),
             stack=self._spec.stack,
             rollout_layout=self._layout,
             rollout_fd=self._memory.fd,
@@ -130,8 +128,11 @@ class WorkerPool:
             server_event=answers_to.fds,
         )
 
-    def _env_seed(self, b: int, generation: int) -> int:
-        return env_seed(self._seed, self.config.first_index + b, generation)
+    def _seeds(self, w: int) -> list[list[int]]:
+        """By group, of a worker's environments."""
+        first, generation = self.config.first_index, self._history[w].generation
+        slices = [self.grouping.part(w, g) for g in self.grouping.groups_of(w)]
+        return [[env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices]
 
     def _until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
         patience = Patience(timeout_s)
@@ -285,6 +286,30 @@ class WorkerPool:
             self._worker(w).tell(Request("set_state", sizes), self.config.timeout_s, blob)
         for w in range(self.grouping.workers):
             self._worker(w).answer("set_state", self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S)
+
+    def reseed(self, seed: int) -> None:
+        """Rebuild all environments from another seed, in the processes that there are, as a new pool would.
+
+        A worker that is lost, before or meanwhile, is replaced by one with the same new environments (if strict,
+        RunError).
+        """
+        self.check()
+        self._until_ready()
+        self._seed, self._history = seed, [_History() for _ in self._workers]
+        for w in range(self.grouping.workers):
+            with contextlib.suppress(Disconnected):  # noticed below
+                self._worker(w).control.send(Request("reseed", seeds=tuple(map(tuple, self._seeds(w)))))
+        for w in range(self.grouping.workers):
+            worker = self._worker(w)
+            worker.has_joined = False
+            try:
+                reply, _ = worker.control.receive(START_TIMEOUT_S)
+            except Disconnected:
+                self._history[w].generation = -1  # its replacement is of generation 0, like the others
+                self._on_death(w)
+                continue
+            worker.check(reply)
+        self._until_ready()
 
     def env_seconds(self) -> list[float]:
         """Per worker, how long its environments have been stepping since it started."""

@@ -1,5 +1,7 @@
 """Carries out the requests for one group's environments, in a worker process or in the main one."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays
@@ -46,6 +48,12 @@ class GroupStepper:
             self._is_fresh = False
         else:
             self.env.reset_waiting(self._initial[-1 - step_index])
+
+    def replace(self, build: Callable[[], BatchEnv]) -> None:
+        """Close the environments, build others like them, and begin their first episodes."""
+        self.env.close()
+        self.env = build()
+        self.start()
 
     def set_state(self, states: list[bytes]) -> None:
         """Continue from a checkpoint; the caller restores the current observation, too."""

@@ -14,6 +14,7 @@ import traceback
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
+from accel_rl.envs.base import BatchEnv
 from accel_rl.samplers.workers.channel import WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
@@ -45,7 +46,7 @@ def run(control: Control) -> None:
     while True:
         asked = channel.next()
         if asked is None:
-            if not _reply(control, list(steppers.values())):
+            if not _reply(control, list(steppers.values()), setup):
                 return
             continue
         group, step_index = asked
@@ -57,19 +58,21 @@ def run(control: Control) -> None:
 
 def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
     """By group."""
-    from accel_rl.envs.make import EnvConfig, make_batch
-
     memory = SharedArrays.attach(setup.rollout_layout, setup.rollout_fd)
     buffers = [RolloutArrays.of(memory.arrays, setup.stack, prefix=f"{i}/") for i in range(BUFFERS)]
-    config = EnvConfig(**setup.env)
     steppers = {}
     for group, (start, stop), seeds in zip(setup.groups, setup.slices, setup.seeds, strict=True):
-        env = make_batch(config, seeds, setup.training, setup.reset, setup.decorrelation_steps)
-        steppers[group] = GroupStepper(env, buffers, slice(start, stop))
+        steppers[group] = GroupStepper(_batch(setup, seeds), buffers, slice(start, stop))
     return steppers
 
 
-def _reply(control: Control, steppers: list[GroupStepper]) -> bool:
+def _batch(setup: WorkerSetup, seeds: list[int]) -> BatchEnv:
+    from accel_rl.envs.make import EnvConfig, make_batch
+
+    return make_batch(EnvConfig(**setup.env), seeds, setup.training, setup.reset, setup.decorrelation_steps)
+
+
+def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
     """Answer one request; False if it was to close."""
     request, blob = control.receive()
     assert isinstance(request, Request)
@@ -88,6 +91,10 @@ def _reply(control: Control, steppers: list[GroupStepper]) -> bool:
         control.send(Reply(is_ready=True))
     elif request.kind == "late_resets":
         control.send(Reply(late_resets=sum(stepper.env.late_resets for stepper in steppers)))
+    elif request.kind == "reseed":
+        for stepper, seeds in zip(steppers, request.seeds, strict=True):
+            stepper.replace(lambda seeds=seeds: _batch(setup, list(seeds)))  # type: ignore[misc]
+        control.send(Reply(is_ready=True))
     elif request.kind == "close":
         for stepper in steppers:
             stepper.env.close()

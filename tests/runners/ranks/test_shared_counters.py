@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from accel_rl.config.settings import default_config
-from accel_rl.runners.ranks.asynchronous import AsyncContext, Clock
+from accel_rl.config.train import default_config
+from accel_rl.runners.ranks.async_context import AsyncContext, Clock
 from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
 
@@ -15,53 +15,53 @@ def tracker(*scores):
 
 
 def test_counts_are_of_all_ranks():
-    board = SharedCounters.create(2, window=3)
-    assert not board.begun
-    board.begin(1_000)
-    board.add(0, 40, 1, tracker(1.0))
-    board.add(1, 60, 2, tracker(5.0, 6.0, 7.0, 8.0))
-    board.add(0, 40, 2, tracker(1.0, 2.0))
-    assert board.begun and board.env_steps() == 1_140 and board.of_rank(0) == 80
-    assert sorted(s for s, _ in board.recent()) == [1.0, 2.0, 7.0, 8.0]  # 2 of each: about 3
-    assert board.totals() == (1_140, 6, 4)
-    board.close()
+    counters = SharedCounters.create(2, window=3)
+    assert not counters.begun
+    counters.begin(1_000)
+    counters.add(0, 40, 1, tracker(1.0))
+    counters.add(1, 60, 2, tracker(5.0, 6.0, 7.0, 8.0))
+    counters.add(0, 40, 2, tracker(1.0, 2.0))
+    assert counters.begun and counters.env_steps() == 1_140 and counters.of_rank(0) == 80
+    assert sorted(s for s, _ in counters.recent()) == [1.0, 2.0, 7.0, 8.0]  # 2 of each: about 3
+    assert counters.totals() == (1_140, 6, 4)
+    counters.close()
 
 
 def test_a_rank_that_was_replaced_goes_on_counting():
-    board = SharedCounters.create(1, window=3)
-    board.add(0, 40, 5, tracker(1.0, 2.0))
-    board.add(0, 40, 3, tracker(1.0, 9.0, 8.0))  # a new process, from an older checkpoint, with other episodes
-    assert board.of_rank(0) == 80
-    assert {s for s, _ in board.recent()} == {1.0, 2.0, 8.0}
-    board.close()
+    counters = SharedCounters.create(1, window=3)
+    counters.add(0, 40, 5, tracker(1.0, 2.0))
+    counters.add(0, 40, 3, tracker(1.0, 9.0, 8.0))  # a new process, from an older checkpoint, with other episodes
+    assert counters.of_rank(0) == 80
+    assert {s for s, _ in counters.recent()} == {1.0, 2.0, 8.0}
+    counters.close()
 
 
 def test_a_row_is_of_one_reading():
     """Whatever other ranks count between the clock and the row."""
-    board = SharedCounters.create(2, window=3)
-    board.begin(0)
-    config = replace(default_config("a2c").group, ranks=2, update="async")
-    rank = AsyncContext(0, config, board, -1, None)
+    counters = SharedCounters.create(2, window=3)
+    counters.begin(0)
+    config = replace(default_config("a2c").distributed, ranks=2, update="async")
+    rank = AsyncContext(0, config, counters, -1, None)
     assert rank.clock(0, 40, tracker(1.0), 1) == 40
-    board.add(1, 60, 2, tracker(5.0, 6.0))
+    counters.add(1, 60, 2, tracker(5.0, 6.0))
     assert rank.report(tracker(), 0)[1:] == (1, 1)
     assert rank.clock(40, 40, tracker(1.0), 2) == 140 and rank.report(tracker(), 0)[1:] == (3, 4)
-    board.close()
+    counters.close()
 
 
 def test_the_clock_of_schedules_is_that_of_all_ranks():
-    """Each rank counts its own steps before they are on the board; updates are called for by its own alone."""
-    board = SharedCounters.create(2, window=3)
-    board.begin(0)
-    a, b = Clock(board, 0), Clock(board, 1)
+    """Each rank counts its own steps before they are shared; updates are called for by its own alone."""
+    counters = SharedCounters.create(2, window=3)
+    counters.begin(0)
+    a, b = Clock(counters, 0), Clock(counters, 1)
     for clock in (a, b):
         clock.begin(0)
     assert a.count(40) == (40, 40)
-    board.add(0, 40, 1, tracker())
+    counters.add(0, 40, 1, tracker())
     assert b.count(30) == (70, 30)
-    board.add(1, 30, 1, tracker())
+    counters.add(1, 30, 1, tracker())
     assert a.count(40) == (70, 40)
-    late = Clock(board, 1)  # replaced: its algorithm had counted to 10
+    late = Clock(counters, 1)  # replaced: its algorithm had counted to 10
     late.begin(10)
     assert late.count(5) == (40 + 30 + 5 - 10, 5)
-    board.close()
+    counters.close()

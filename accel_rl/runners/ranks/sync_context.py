@@ -1,4 +1,4 @@
-"""Ranks in step with each other: all begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
+"""Synchronous ranks: all begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,14 +8,13 @@ from typing import Any
 import torch
 
 from accel_rl.algos.base import Algorithm
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.all_reduce import AllReduce
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedReduce
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.build import resolve_device
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system import hardware
@@ -26,8 +25,11 @@ LOOK_S = 1.0
 
 
 class SyncContext:
-    """One of the ranks of torch's default process group. store: what the group has met through, for waits that last
-    longer than a collective may. shared: a file for gradients, where all ranks are this machine's."""
+    """The `RankContext` of a rank in torch's default process group.
+
+    store: through which the group was formed; waits that may last longer than a collective go through it. shared: file
+    descriptor of a shared memory for gradients, if all ranks are on this machine.
+    """
 
     def __init__(self, store: Any, timeout_s: float, hash_interval: int, shared: int | None = None):
         self.communicator = Collective(store)
@@ -46,7 +48,7 @@ class SyncContext:
         return agent
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """RunError where ranks do not begin alike."""
+        """Check that all ranks begin with the same parameters and env steps. RunError."""
         assert isinstance(gradient_sync, AllReduce)
         gradient_sync.check()
         steps = self.communicator.gather(env_steps)
@@ -54,7 +56,7 @@ class SyncContext:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        return env_steps + self.communicator.count(taken)[0]
+        return env_steps + self.communicator.count(taken).of_run
 
     def stops(self, asked: bool) -> bool:
         return bool(self.communicator.all_reduce_max(torch.tensor(int(asked))))
@@ -83,7 +85,7 @@ class SyncContext:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """The leader's part comes last: where it is there, all are."""
+        """Rank 0 writes last: if its part is there, all parts are."""
         self._turns += 1
         part, whole = f"part/{self._turns}/", f"whole/{self._turns}"
         if self.rank:
@@ -96,8 +98,8 @@ class SyncContext:
         yield
         self._store.set(whole, "1")
 
-    def _await(self, key: str, whom: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
-        """The value of a key, once it is there. RunError where nothing stirs for timeout_s."""
+    def _await(self, key: str, awaited: str, timeout_s: float, beats: Callable[[], int] = lambda: 0) -> str:
+        """Wait for a key of the store and return its value. RunError after timeout_s without a change of `beats`."""
         waited, looked, last = 0.0, time.monotonic(), -1
         while True:
             try:
@@ -107,21 +109,32 @@ class SyncContext:
             except RuntimeError as e:  # the store is gone
                 raise RunError(f"rank {self.rank}: the ranks' store is gone ({' '.join(str(e).split())[:200]})") from e
             at = time.monotonic()
-            waited, looked = waited + min(at - looked, LOOK_S), at  # while this process was stopped it did not wait
+            waited, looked = (
+                waited + min(at - looked, LOOK_S),
+                at,
+            )  # time while stopped does not count
             if now != last:
                 waited, last = 0.0, now
             if waited > timeout_s:
-                raise RunError(f"rank {self.rank}: no answer from {whom} within {timeout_s:g} s")
+                raise RunError(f"rank {self.rank}: no answer from {awaited} within {timeout_s:g} s")
             time.sleep(0.01)
 
 
 @contextmanager
-def met(
-    config: TrainConfig, store: Any, rank: int, size: int, local_ranks: int, shared: int | None = None
+def join_ranks(
+    config: TrainConfig,
+    device: str,
+    store: Any,
+    rank: int,
+    size: int,
+    local_ranks: int,
+    shared: int | None = None,
 ) -> Iterator[SyncContext]:
-    """This rank among the others, all of whom have come. RunError."""
+    """Form the process group and yield this rank's context. RunError.
+
+    device: of this rank. local_ranks: number of ranks on this machine. shared: see `SyncContext`.
+    """
     g = config.distributed
-    device = resolve_device(config.device)
     name = backend(device, len(set(g.gpu_list)) or hardware.gpu_count(), local_ranks)
     with process_group(store, rank, size, name, device, g.timeout_s):
         yield SyncContext(store, g.timeout_s, g.hash_interval, shared)

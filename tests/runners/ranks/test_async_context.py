@@ -5,17 +5,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.settings import default_config
+from accel_rl.config.train import default_config
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.process_group import file_store
 from accel_rl.envs.make import make_spec
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.build import build_sampler, plan
+from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
-from accel_rl.runners.ranks.asynchronous import AsyncContext
+from accel_rl.runners.ranks.async_context import AsyncContext
 from accel_rl.runners.ranks.context import SingleRank
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -102,8 +103,8 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     if algorithm == "impala":
         config = replace(config, algo=replace(config.algo, window=1, batches=1))
     spec, fd = make_spec(config.env, training=True), os.memfd_create("central")
-    placement, grouping = plan(config, "cpu")
-    sampler = build_sampler(config.env, spec, config, placement, grouping, T=config.T, seed=0, training=True)
+    plan = RankPlan.resolve(config, device="cpu")
+    sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
     mine, other = (Learner(config, spec, "cpu", 0, Free(rank, fd)) for rank in (0, 1))
     mine.algo.ingest(sampler.collect(mine.algo.agent))
     batch = next(iter(mine.algo.batches()))
@@ -138,8 +139,8 @@ def test_a_push_counts_as_a_pull(two):
     assert shows.seen[3:] == [here] * 4
 
 
-def test_ranks_meet_through_a_store():
-    """Both see one board; a third, which does not come, is named."""
+def test_ranks_connect_through_a_store():
+    """Both see the same counters; a third, which does not come, is named."""
     base = default_config("a2c")
     fd = os.memfd_create("store")
     stores = [file_store(fd, 2) for _ in range(2)]
@@ -148,14 +149,14 @@ def test_ranks_meet_through_a_store():
         return replace(base, distributed=replace(base.distributed, ranks=ranks, update="async", timeout_s=0.5))
 
     found = {}
-    other = threading.Thread(target=lambda: found.update(other=AsyncContext.meet(stores[1], 1, config(2), None)))
+    other = threading.Thread(target=lambda: found.update(other=AsyncContext.connect(stores[1], 1, config(2), None)))
     other.start()
-    mine = AsyncContext.meet(stores[0], 0, config(2), None)
+    mine = AsyncContext.connect(stores[0], 0, config(2), None)
     other.join()
-    mine._board.begin(1_000)
-    assert found["other"]._board.env_steps() == 1_000
-    with pytest.raises(RunError, match=r"rank 2 has not come within 0\.5 s"):
-        AsyncContext.meet(stores[0], 0, config(3), None)
+    mine._counters.begin(1_000)
+    assert found["other"]._counters.env_steps() == 1_000
+    with pytest.raises(RunError, match=r"rank 2 has not joined within 0\.5 s"):
+        AsyncContext.connect(stores[0], 0, config(3), None)
     os.close(fd)
 
 
@@ -164,9 +165,9 @@ def test_ranks_of_two_machines_are_told_so(monkeypatch):
     base, fd = default_config("a2c"), os.memfd_create("store")
     config = replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
     stores = [file_store(fd, 2) for _ in range(2)]
-    stores[1].set("board", f"/proc/{os.getpid()}/fd/0 1 another-boot")
+    stores[1].set("counters", f"/proc/{os.getpid()}/fd/0 1 another-boot")
     with pytest.raises(ConfigError, match=r"rank 1 does not see rank 0's .*another machine's.*--nnodes 1"):
-        AsyncContext.meet(stores[1], 1, config, None)
+        AsyncContext.connect(stores[1], 1, config, None)
     with pytest.raises(ConfigError, match="rank 1 does not see rank 0's"):
-        AsyncContext.meet(stores[0], 0, config, None)
+        AsyncContext.connect(stores[0], 0, config, None)
     os.close(fd)

@@ -1,4 +1,4 @@
-"""Ranks that run free: each samples and learns at its own pace, on central parameters (Stooke & Abbeel 2018, section
+"""Asynchronous ranks: each samples and learns at its own pace, on central parameters (Stooke & Abbeel 2018, section
 4.3)."""
 
 import os
@@ -10,10 +10,10 @@ from typing import Any
 
 from accel_rl.algos.base import Algorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.config.settings import TrainConfig
+from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.central import Central
-from accel_rl.distributed.communicator import SingleProcess
+from accel_rl.distributed.communicator import CountedSteps, SingleProcess
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
@@ -29,68 +29,73 @@ START_S = 600.0  # until rank 0 has read a checkpoint with a large replay
 
 
 class Clock(SingleProcess):
-    """A learner by itself, whose schedules follow the env steps of all ranks."""
+    """The communicator of a rank that shares no batch: its schedules follow the env steps of all ranks."""
 
-    def __init__(self, board: SharedCounters, rank: int):
-        self._board, self._rank = board, rank
+    def __init__(self, counters: SharedCounters, rank: int):
+        self._counters, self._rank = counters, rank
         self._own = self._shown = 0
 
     def begin(self, env_steps: int) -> None:
-        """The algorithm's own count stands at env_steps."""
-        self._own, self._shown = self._board.of_rank(self._rank), env_steps
+        """Start counting. env_steps: what the algorithm itself has counted so far."""
+        self._own, self._shown = self._counters.of_rank(self._rank), env_steps
 
-    def count(self, env_steps: int) -> tuple[int, int]:
+    def count(self, env_steps: int) -> CountedSteps:
         self._own += env_steps
-        now = self._board.env_steps() - self._board.of_rank(self._rank) + self._own
+        now = self._counters.env_steps() - self._counters.of_rank(self._rank) + self._own
         passed, self._shown = now - self._shown, now
-        return passed, env_steps
+        return CountedSteps(passed, env_steps)
 
 
 class AsyncContext:
-    """One of several ranks that share a board and central parameters."""
+    """The `RankContext` of a rank that shares counters and central parameters with others."""
 
     def __init__(
         self,
         rank: int,
         config: DistributedConfig,
-        board: SharedCounters,
+        counters: SharedCounters,
         central_fd: int,
         env_steps: int | None,
         watch: Watch | None = None,
         until: int = 0,
     ):
-        """env_steps: of the run's checkpoint that all go on from; None: a new run. watch: of the others, where nobody
-        replaces those who are lost before `until` env steps of all."""
+        """env_steps: of the checkpoint that all ranks go on from; None for a new run.
+        watch: the other ranks' processes, if no launcher replaces one that is lost before `until` env steps.
+        """
         self.rank, self.size, self._config = rank, config.size, config
         self._watch, self._until, self.lost = watch, until, list[int]()
-        self._board, self._fd, self._from = board, central_fd, env_steps
-        self._totals = board.totals()
-        self.communicator = Clock(board, rank)
-        self._pulls: PullingAgent | None = None
+        self._counters, self._fd, self._from = counters, central_fd, env_steps
+        self._totals = counters.totals()
+        self.communicator = Clock(counters, rank)
+        self._pulling: PullingAgent | None = None
 
     @classmethod
-    def join(cls, setup: dict[str, Any], config: TrainConfig) -> "AsyncContext":
-        board = SharedCounters.attach(config.distributed.size, config.log.window, setup["board"])
-        return cls(setup["rank"], config.distributed, board, setup["central"], setup["env_steps"])
+    def inherit(cls, setup: dict[str, Any], config: TrainConfig) -> "AsyncContext":
+        """The context of a rank that a launcher started, whose process inherits the shared memory."""
+        counters = SharedCounters.attach(config.distributed.size, config.log.window, setup["counters"])
+        return cls(setup["rank"], config.distributed, counters, setup["central"], setup["env_steps"])
 
     @classmethod
-    def meet(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "AsyncContext":
-        """Where nobody has handed out the shared memory: rank 0 makes it, says in `store` where it is, and goes on when
-        all have it. It has no name, so that nothing of it is left, whoever dies; where a rank does, the others see it.
-        RunError; ConfigError where not all ranks are one machine's."""
-        g, files = config.distributed, ("board", "central")
+    def connect(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "AsyncContext":
+        """The context of a rank without a launcher: rank 0 creates the shared memory, the others open it.
+
+        The memory is an anonymous memfd whose path rank 0 publishes in the store; the kernel frees it when the last
+        process exits. Returns once all ranks have it; each then watches the others. RunError after timeout_s;
+        ConfigError if the ranks are not all on one machine.
+        """
+        g, files = config.distributed, ("counters", "central")
         if rank == 0:
-            board = SharedCounters.create(g.size, config.log.window)
+            counters = SharedCounters.create(g.size, config.log.window)
             central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
-            for name, fd in zip(files, (board.fd, central), strict=True):
+            for name, fd in zip(files, (counters.fd, central), strict=True):
                 store.set(name, address(fd))
         else:
             try:
                 fds = [open_at(store.get(name).decode()) for name in files]
             except RunError as e:
                 store.set(f"joined/{rank}", f"0 {e}")
-                raise cls._apart(rank, str(e)) from e
-            board, central = SharedCounters.attach(g.size, config.log.window, fds[0]), fds[1]
+                raise cls._not_one_machine(rank, str(e)) from e
+            counters, central = SharedCounters.attach(g.size, config.log.window, fds[0]), fds[1]
         store.set(f"joined/{rank}", str(os.getpid()))
         pids = {}
         for r in range(g.size):
@@ -98,25 +103,25 @@ class AsyncContext:
                 store.wait([f"joined/{r}"], timedelta(seconds=g.timeout_s))
             except RuntimeError as e:
                 why = " ".join(str(e).split())[:200]
-                raise RunError(f"rank {r} has not come within {g.timeout_s:g} s: {why}") from e
+                raise RunError(f"rank {r} has not joined within {g.timeout_s:g} s: {why}") from e
             pid, _, why = store.get(f"joined/{r}").decode().partition(" ")
             if why:
-                raise cls._apart(r, why)
+                raise cls._not_one_machine(r, why)
             pids[r] = int(pid)
         watch = Watch({r: pid for r, pid in pids.items() if r != rank})
-        return cls(rank, g, board, central, env_steps, watch, config.env_steps)
+        return cls(rank, g, counters, central, env_steps, watch, config.env_steps)
 
     @staticmethod
-    def _apart(rank: int, why: str) -> ConfigError:
+    def _not_one_machine(rank: int, why: str) -> ConfigError:
         return ConfigError(
             f"--update async: its ranks share one machine's memory, and rank {rank} does not see rank 0's ({why}); "
             "--nnodes 1, or --update all-reduce"
         )
 
     def state(self, checkpoints: Checkpoints) -> dict[str, Any] | None:
-        """What this rank goes on from: its own newest state, which need not be of the same moment as others'."""
+        """Load this rank's newest state, which need not be of the same moment as other ranks'; None: it begins."""
         steps = checkpoints.steps()
-        if not self._board.begun and self.rank == 0:
+        if not self._counters.begun and self.rank == 0:
             return None if self._from is None else load(checkpoints.path(self._from))
         return load(checkpoints.path(steps[-1])) if steps else None
 
@@ -127,11 +132,11 @@ class AsyncContext:
         return LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, c.chunks, self.rank)
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Rank 0 makes its parameters the central ones, the first time; all others take what is there. RunError."""
+        """Rank 0 publishes its parameters as the central ones when the run begins; otherwise take those. RunError."""
         assert isinstance(gradient_sync, LockedChunks)
-        first = self.rank == 0 and not self._board.begun
+        first = self.rank == 0 and not self._counters.begun
         deadline = time.monotonic() + START_S
-        while not (first or self._board.begun):
+        while not (first or self._counters.begun):
             if time.monotonic() > deadline:
                 raise RunError(f"rank {self.rank}: rank 0 has not begun within {START_S:g} s")
             if self._watch and 0 in self._watch.gone():
@@ -142,36 +147,36 @@ class AsyncContext:
         )
         gradient_sync.warmup_updates = self._config.warmup_updates if not env_steps else 0
         if first:
-            self._board.begin(env_steps)
+            self._counters.begin(env_steps)
         self.communicator.begin(env_steps)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         assert isinstance(gradient_sync, LockedChunks)
-        if self._pulls is None or self._pulls.agent is not agent:
-            self._pulls = PullingAgent(agent, gradient_sync, self._config.pull_steps)
-        self._pulls.begin()
-        return self._pulls
+        if self._pulling is None or self._pulling.wrapped is not agent:
+            self._pulling = PullingAgent(agent, gradient_sync, self._config.pull_steps)
+        self._pulling.begin()
+        return self._pulling
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        self._board.add(self.rank, taken, updates, episodes)
-        self._totals = self._board.totals()
+        self._counters.add(self.rank, taken, updates, episodes)
+        self._totals = self._counters.totals()
         return self._totals.env_steps
 
     def stops(self, asked: bool) -> bool:
-        if self._watch and not asked and self._board.env_steps() < self._until:
+        if self._watch and not asked and self._counters.env_steps() < self._until:
             self.lost = self._watch.gone()
         return asked or bool(self.lost)
 
     def agreed(self, done: bool) -> bool:
-        return done or self.rank > 0  # nobody waits for an evaluation
+        return done or self.rank > 0  # other ranks do not wait for rank 0's evaluation
 
     def beat(self) -> None:
         pass
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        return self._board.recent(), self._totals.episodes, self._totals.updates
+        return self._counters.recent(), self._totals.episodes, self._totals.updates
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Parameters are central, all else is the rank's own: no moment has to be the same."""
+        """Ranks need not save at the same moment: parameters are central, all else is the rank's own."""
         yield

@@ -1,0 +1,158 @@
+"""What algorithms that learn from a replay against a target network have in common: all but their equations."""
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.data.replay_batch import ReplayBatch
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.replays.config import ReplayConfig
+from accel_rl.replays.replay import Replay
+from accel_rl.replays.returns import NStep
+
+
+@dataclass(frozen=True)
+class ReplayAlgorithmConfig(AlgorithmConfig):
+    """What the replay and the target network need. Defaults and sources stand beside each algorithm's own settings."""
+
+    replay: ReplayConfig
+    batch_size: int
+    intensity: float
+    learning_rate: float
+    n_step: int
+    target_interval: int
+
+    def check_sampling(self, T: int, B: int) -> None:
+        # the first update finds a batch; a ring holds a rollout, a stack of four and the n steps after it
+        rows = -(-self.replay.size // B)
+        require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
+        if rows < T + self.n_step + 8:
+            self.replay.too_small((T + self.n_step + 8) * B, f"{B} environments x {T} steps")
+
+    def check_memory(self, spec: EnvSpec, device: str) -> None:
+        self.replay.check_memory(spec, device)
+
+    def of_rank(self, ranks: int) -> "ReplayAlgorithmConfig":
+        return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
+
+    def horizon(self, B: int) -> int:
+        """So long that a cycle has an update to do; at least 2, so that acting and stepping overlap."""
+        return max(2, round(self.batch_size / (self.intensity * B)))
+
+
+class ReplayAlgorithm(Algorithm):
+    """Stores rollouts in a replay and yields batches of it; its agent acts epsilon-greedily.
+
+    Training intensity sets the number of updates: each env step adds `intensity` transitions to those that are due, and
+    a batch takes `batch_size` of them. The target network is copied from the learned one every `target_interval` env
+    steps; in the concurrent schedule whoever calls `store` also calls `update_target`.
+    """
+
+    agent: EpsilonGreedyAgent
+    replay: Replay
+
+    def __init__(self, config: ReplayAlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+        super().__init__(config, spec, T=T, B=B, device=device)
+        self.target = copy.deepcopy(self.agent.model).requires_grad_(False)
+        self.env_steps = 0  # sampled so far, by all ranks
+        self._due = 0.0  # transitions that training still owes the intensity
+        self.agent.epsilon = self.epsilon()
+
+    @abstractmethod
+    def epsilon(self, ahead: int = 0) -> float | Tensor:
+        """Share of random actions `ahead` env steps from here: one number, or one for each environment [B]."""
+
+    @abstractmethod
+    def build_returns(self) -> NStep:
+        """The sums of rewards that the replay returns."""
+
+    def resample_noise(self) -> None:
+        """Draw new noise of the networks before a batch."""
+
+    def begin(self) -> None:
+        seed = int(torch.randint(2**62, ()))
+        self.replay = self.config.replay.build(self.spec, self.B, self.build_returns(), str(self.device), seed)
+        self.replay.join(self.communicator)
+
+    def share(self, other: "ReplayAlgorithm") -> None:
+        """Learn from another algorithm's replay, starting where that starts. Replaces `begin`."""
+        seed = int(torch.randint(2**62, ()))
+        self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
+        self.update_target()
+
+    @property
+    def learning(self) -> bool:
+        """Whether the random play before the first update is over."""
+        return self.env_steps >= self.config.replay.start and self.communicator.all_reduce_min(len(self.replay)) > 0
+
+    def ingest(self, rollout: Rollout) -> None:
+        before, interval = self.env_steps, self.config.target_interval
+        self.owe(self.store(rollout))
+        if self.env_steps // interval > before // interval:
+            self.update_target()
+
+    def store(self, rollout: Rollout) -> int:
+        """Append a rollout to the replay and advance the schedules; returns the env steps that call for updates."""
+        self.replay.append(rollout)
+        self.replay.anneal(self.progress)
+        steps = self.communicator.count(int(rollout.valid.sum()))
+        self.env_steps += steps.of_run
+        self.agent.epsilon = self.epsilon()
+        return steps.of_batch
+
+    def owe(self, env_steps: int) -> int:
+        """Make the updates due that env steps call for, a negative number of them takes updates back.
+
+        Returns the env steps that counted: 0 during the random play at the beginning.
+        """
+        if not self.learning:
+            return 0
+        self._due += env_steps * self.config.intensity
+        return env_steps
+
+    def behaviour(self) -> EpsilonGreedyAgent:
+        """Return an agent with a copy of the target network, which may act while this algorithm learns."""
+        agent = copy.copy(self.agent)
+        agent.model = copy.deepcopy(self.target)
+        return agent
+
+    def batches(self) -> Iterator[ReplayBatch]:
+        while self._due >= self.config.batch_size:
+            self._due -= self.config.batch_size
+            self.resample_noise()
+            yield self.replay.sample(self.config.batch_size // self.communicator.size)
+
+    def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
+        if loss.error is not None:
+            self.replay.update(batch, loss.error)
+
+    @torch.no_grad()
+    def update_target(self) -> None:
+        """Copy the learned network to the target network."""
+        for target, learned in zip(self.target.parameters(), self.agent.model.parameters(), strict=True):
+            target.copy_(learned)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            **super().state_dict(),
+            "target": parameters_to_vector(self.target.parameters()),
+            "env_steps": self.env_steps,
+            "due": self._due,
+            "replay": self.replay.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        vector_to_parameters(state["target"].to(self.device), self.target.parameters())
+        self.env_steps, self._due = state["env_steps"], state["due"]
+        self.replay.load_state_dict(state["replay"])
+        self.agent.epsilon = self.epsilon()

@@ -1,0 +1,99 @@
+"""Flags that users of CleanRL and Stable-Baselines3 type, and what they are called here."""
+
+from collections.abc import Collection, Mapping
+
+REPLAY, ROLLOUT = "transitions of one update", "samples of one update; a rollout has --envs x --horizon"
+INTENSITY = "how often each transition is used on average: batch size / env steps between updates"
+ONE_BATCH = "each rollout of --envs x --horizon samples is one batch, used once"
+RUN = "accel-rl train always shows progress"
+
+# What is typed -> (flag, meaning) of the settings that correspond to it; the first one that the algorithm has is named.
+# Without a flag the meaning is the whole answer.
+HINTS: dict[str, tuple[tuple[str, str], ...]] = {
+    "lr": (("--algo.learning-rate", ""),),
+    "anneal-lr": (("--algo.learning-rate-schedule", "constant or linear"),),
+    "n-steps": (
+        ("--algo.n-step", "rewards that a target sums"),
+        ("--sampler.horizon", "steps of each environment in a rollout"),
+    ),
+    "num-steps": (("--sampler.horizon", "steps of each environment in a rollout"),),
+    "num-envs": (("--sampler.envs", ""),),
+    "n-envs": (("--sampler.envs", ""),),
+    "total-timesteps": (("--env-steps", "of all environments together; 4 emulated frames each in Atari"),),
+    "timesteps": (("--env-steps", "of all environments together; 4 emulated frames each in Atari"),),
+    "batch-size": (("--algo.batch-size", REPLAY), ("--algo.minibatch", ROLLOUT), ("", ONE_BATCH)),
+    "minibatch-size": (("--algo.minibatch", ROLLOUT), ("--algo.batch-size", REPLAY), ("", ONE_BATCH)),
+    "num-minibatches": (
+        ("--algo.minibatch", "samples of a minibatch, not their number: envs x horizon / minibatches"),
+        ("--algo.batch-size", REPLAY),
+        ("", ONE_BATCH),
+    ),
+    "n-epochs": (("--algo.epochs", ""), ("--algo.intensity", INTENSITY), ("", ONE_BATCH)),
+    "update-epochs": (("--algo.epochs", ""), ("--algo.intensity", INTENSITY), ("", ONE_BATCH)),
+    "ent-coef": (("--algo.entropy-coefficient", ""), ("--algo.epsilon-final", "share of random actions in the end")),
+    "vf-coef": (("--algo.value-coefficient", ""),),
+    "clip-range": (("--algo.clip", ""),),
+    "clip-coef": (("--algo.clip", ""),),
+    "clip-range-vf": (("--algo.value-clip", ""),),
+    "clip-vloss": (("--algo.value-clip", ""),),
+    "norm-adv": (("--algo.normalize-advantage", ""),),
+    "normalize-advantage": (("--algo.normalize-advantage", ""),),
+    "gae-lambda": (("--algo.gae-lambda", ""), ("--algo.n-step", "rewards that a target sums")),
+    "target-kl": (("--algo.target-kl", ""),),
+    "max-grad-norm": (("--algo.clip-grad-norm", "largest L2 norm of the gradient; 0: any"),),
+    "buffer-size": (("--algo.replay.size", "transitions of all environments together"),),
+    "learning-starts": (("--algo.replay.start", "env steps of random play before the first update"),),
+    "target-network-frequency": (("--algo.target-interval", "env steps between copies"),),
+    "target-update-interval": (("--algo.target-interval", "env steps between copies"),),
+    "tau": (("--algo.target-interval", "env steps between copies; there is no soft update"),),
+    "train-frequency": (("--algo.intensity", INTENSITY),),
+    "train-freq": (("--algo.intensity", INTENSITY),),
+    "gradient-steps": (("--algo.intensity", INTENSITY), ("--algo.epochs", "")),
+    "exploration-fraction": (("--algo.epsilon-steps", "env steps of the descent: fraction x --env-steps"),),
+    "exploration-initial-eps": (("--algo.epsilon", ""),),
+    "start-e": (("--algo.epsilon", ""),),
+    "exploration-final-eps": (("--algo.epsilon-final", ""),),
+    "end-e": (("--algo.epsilon-final", ""),),
+    "rms-prop-eps": (("--algo.optimizer-eps", ""),),
+    "use-rms-prop": (("--algo.optimizer", "such as rmsprop or adam"),),
+    "policy": (("--algo.network", "a3c, dqn or nature"),),
+    "policy-kwargs": (("--algo.network", "a3c, dqn or nature"),),
+    "env-id": (("", "--game pong for Atari, --env CartPole-v1 for Gymnasium"),),
+    "frame-stack": (("--env.stack", ""),),
+    "track": (("--wandb", "online, offline or disabled"),),
+    "wandb-project-name": (("--wandb-project", ""),),
+    "wandb-entity": (("", "set the environment variable WANDB_ENTITY"),),
+    "tensorboard-log": (("--log.tensorboard", "events go into the run folder"),),
+    "exp-name": (("--run-dir", "folder of the run"),),
+    "save-model": (("--checkpoint.interval", "env steps; the end of a run is always saved"),),
+    "capture-video": (("", "accel-rl watch RUN makes a video"),),
+    "eval-freq": (("--evaluation.interval", "env steps"),),
+    "n-eval-episodes": (("--evaluation.episodes", ""),),
+    "stats-window-size": (("--log.window", "episodes that the online score averages over"),),
+    "torch-deterministic": (("", "runs with the same --seed are equal bit for bit on a CPU"),),
+    "cuda": (("--device", "auto, cpu, cuda or cuda:N"),),
+    "verbose": (("", RUN),),
+    "progress-bar": (("", RUN),),
+}
+
+
+def hint(name: str, flags: Collection[str], by_name: Mapping[str, list[str]]) -> str:
+    """Return what to type instead of a foreign flag, in the words of the chosen algorithm; "" if it is not known.
+
+    name: without dashes. flags: all that the command has. by_name: flags by each way of writing them without a group.
+    """
+    if name not in HINTS or "--sampler.envs" not in flags:
+        return ""
+    for flag, meaning in HINTS[name]:
+        if not flag:
+            return meaning
+        if flag in flags:
+            short = _shortest(flag, by_name)
+            return f"use {short} ({meaning})" if meaning else f"use {short}"
+    return "this algorithm has no such setting"
+
+
+def _shortest(flag: str, by_name: Mapping[str, list[str]]) -> str:
+    """The flag without its first group, if nothing else is called that."""
+    _, _, bare = flag[2:].partition(".")
+    return f"--{bare}" if by_name.get(bare) == [flag] else flag

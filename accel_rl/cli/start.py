@@ -1,0 +1,70 @@
+"""Check a run, start it, and report how it ended."""
+
+from accel_rl.cli.arguments import stdout
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
+from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.metrics.tensorboard import check_tensorboard
+from accel_rl.runners.plan import RankPlan, RunPlan
+from accel_rl.runners.ranks import sync_launcher
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
+
+
+def check(config: TrainConfig) -> None:
+    """Raise ConfigError for settings that are impossible. Placement is checked by the plan."""
+    config.check()
+    if config.log.tensorboard:
+        check_tensorboard()
+
+
+def check_memory(config: TrainConfig, plan: RankPlan) -> None:
+    """Raise ConfigError if the learner's memory does not fit on its device."""
+    config.algo.check_memory(make_spec(config.env, training=True), plan.device)
+
+
+def start(config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict | None) -> int:
+    """Run to the end from a checkpoint's state, or from the beginning (None); returns the exit code."""
+    if config.distributed.several:
+        stdout(
+            f"{config.algorithm} on {config.env.game or config.env.id}: {config.env_steps:,} env steps on "
+            f"{config.distributed.size} ranks, {config.distributed.update} -> {run.path}"
+        )
+        return reported(config, run, sync_launcher.train(config, plan, run, state["env_steps"] if state else None))
+    config = rank_config(config, 0)
+    trainer = Trainer(config, plan.ranks[0], run, state)
+    grouping = plan.ranks[0].sampler.grouping
+    stdout(
+        f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
+        f"{grouping.B} environments in {grouping.groups} groups on {grouping.workers} workers -> {run.path}"
+    )
+    return reported(config, run, trainer.run())
+
+
+def reported(config: TrainConfig, run: RunFolder, result: Result | None) -> int:
+    """Report how the run ended; returns the exit code. result: None if another rank reports."""
+    if result is None:
+        return 0
+    _report(config, run, result)
+    return result.exit_code
+
+
+def _report(config: TrainConfig, run: RunFolder, result: Result) -> None:
+    """Print what was done, and what to do next."""
+    state = "stopped" if result.exit_code else "finished"
+    stdout(
+        f"{state} at {result.env_steps:,} env steps after {human_time(result.wall_s)} "
+        f"({result.env_steps / max(result.wall_s, 1e-9):,.0f} steps/s); online score {human_score(result.score)} over "
+        f"the last {config.log.window} episodes"
+    )
+    if result.evaluation:
+        e = result.evaluation
+        stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {len(e.scores)} episodes")
+    stdout("next:")
+    stdout(f"  accel-rl plot {run.path}      the learning curve as a picture")
+    if config.env.game:
+        stdout(f"  accel-rl watch {run.path}     a video of the agent")
+    more = "" if result.exit_code else f" --env-steps {2 * config.env_steps}"
+    stdout(f"  accel-rl resume {run.path}{more}    go on training")

@@ -1,0 +1,54 @@
+"""accel-rl train ALGORITHM [options]"""
+
+import dataclasses
+from pathlib import Path
+
+from accel_rl.cli.arguments import parse, positionals
+from accel_rl.cli.start import check, check_memory, reported, start
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.runners.plan import RunPlan
+from accel_rl.runners.ranks import torchrun
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError
+
+
+def main(argv: list[str]) -> int:
+    """accel-rl train ALGORITHM [options]"""
+    config = parse_train(argv, "accel-rl train", "Train an agent.")
+    return launch(config, Path(config.run_dir).expanduser() if config.run_dir else None)
+
+
+def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
+    """The settings that `ALGORITHM [options]` gives. ConfigError."""
+    words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], prog)
+    algorithm = words[0] if words else "a2c"
+    # --env CartPole-v1 reads better than --env.id; games have --game.
+    options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
+    config = parse(
+        TrainConfig,
+        options,
+        f"{prog} {algorithm}",
+        f"{does} Options of a group can be written without the group if the name is unique: --game pong, --envs 32, "
+        "--learning-rate 1e-3.",
+        default_config(algorithm),
+    )
+    if not config.env.game and not config.env.id:
+        raise ConfigError("which environment? --game pong for Atari, --env CartPole-v1 for Gymnasium")
+    return config
+
+
+def launch(config: TrainConfig, path: Path | None = None) -> int:
+    """Begin a run in a new folder and see it through; returns the exit code. ConfigError, RunError."""
+    if (info := torchrun.rank_info()) is not None:
+        config = info.fit(config)
+        check(config)
+        mine = info.plan(config)
+        check_memory(config, mine)
+        return reported(*torchrun.train(info, config, mine, path))
+    path = path or RunFolder.default_path(config)
+    RunFolder.check_new(path)
+    check(config)
+    config = dataclasses.replace(config.resolved(), run_dir=str(path))
+    plan = RunPlan.resolve(config)
+    check_memory(config, plan.ranks[0])
+    return start(config, plan, RunFolder.create(path, config), None)

@@ -1,0 +1,40 @@
+"""The agent of a run, read from one of its checkpoints."""
+
+from pathlib import Path
+
+from accel_rl.agents.base import Agent
+from accel_rl.checkpoints import checkpoint
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.cli.start import check
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
+from accel_rl.runners.learner import load_agent
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.process import tune_torch
+
+
+def read_state(run: RunFolder, chosen: str = "") -> dict | None:
+    """Read a checkpoint folder, or the run's newest checkpoint; None if there is none."""
+    if chosen:
+        return checkpoint.load(Path(chosen).expanduser())
+    latest = Checkpoints(run.path / "checkpoints").load_latest()
+    return latest[1] if latest else None
+
+
+def trained_agent(
+    run: RunFolder, config: TrainConfig, chosen: str, greedy: bool
+) -> tuple[TrainConfig, dict, Agent, RankPlan]:
+    """Return a run's settings, its checkpoint, the agent that this holds as it is evaluated, and where it runs.
+
+    chosen: a checkpoint folder; "" for the newest. ConfigError if there is no checkpoint.
+    """
+    check(config)
+    state = read_state(run, chosen)
+    if state is None:
+        raise ConfigError(f"{run.path} has no checkpoint yet")
+    plan = RankPlan.resolve(config)
+    tune_torch(plan.placement.torch_threads)
+    agent = load_agent(config, state, make_spec(config.env, training=True), plan.device)
+    return config, state, agent.evaluating(greedy), plan

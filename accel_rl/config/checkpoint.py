@@ -1,0 +1,22 @@
+"""Settings of checkpoints."""
+
+from dataclasses import dataclass
+
+from accel_rl.system.counts import Count, OptionalCount
+from accel_rl.system.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """Everything needed to go on bit for bit, written atomically and verified when read."""
+
+    interval: OptionalCount = None
+    """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0: only at the end."""
+    keep: Count = 3
+    """How many of the newest are kept."""
+
+    def check(self) -> None:
+        if self.interval is not None and self.interval < 0:
+            raise ConfigError(f"--checkpoint.interval {self.interval}: must be 0 or more")
+        if self.keep < 1:
+            raise ConfigError(f"--checkpoint.keep {self.keep}: must be at least 1")

@@ -1,0 +1,34 @@
+"""Settings of evaluations."""
+
+from dataclasses import dataclass
+
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Scores on separate environments, without life-loss ends. Every episode that is begun is finished and counted, so
+    short episodes are not favoured."""
+
+    interval: Count = 1_000_000
+    """Env steps of training between evaluations; the end of the run always is (section 5.3: 1 M). 0: never."""
+    steps: Count = 125_000
+    """Env steps of one evaluation; no episode is begun after (section 5.3: 125,000). Short runs take an eighth of what
+    they trained since the last."""
+    episodes: Count = 0
+    """Play exactly this many episodes instead (0: by steps)."""
+    max_episode_steps: Count = 27_000
+    """Longest evaluation episode in env steps (section 5.3: 27,000); the protocol may say less."""
+    parallel: Count = 16
+    """Environments that play side by side."""
+    greedy: bool = False
+    """Act greedily instead of sampling from the policy."""
+
+    def check(self) -> None:
+        for name in ("interval", "steps", "episodes"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"--evaluation.{name} {getattr(self, name)}: must be 0 or more")
+        for name in ("max_episode_steps", "parallel"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"--evaluation.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")

@@ -1,0 +1,27 @@
+"""Settings of a second learner."""
+
+from dataclasses import dataclass
+
+from accel_rl.algos.base import AlgorithmConfig
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class SecondaryConfig:
+    """A second learner that never plays: it starts from the first one's parameters and learns from its replay, at the
+    same rate of data (Stooke & Abbeel, section 5.4.2). Q-learning alone."""
+
+    batch: Count = 0
+    """Transitions of one of its updates; 0: there is no second learner."""
+    rate: float = 0.0
+    """Its step size; 0: the first one's."""
+
+    def check(self, algo: AlgorithmConfig) -> None:
+        if self.batch < 0:
+            raise ConfigError(f"--secondary.batch {self.batch}: must be 0 or more")
+        if not 0 <= self.rate < float("inf"):
+            raise ConfigError(f"--secondary.rate {self.rate}: must be 0 or more")
+        if self.batch and not isinstance(algo, ReplayAlgorithmConfig):
+            raise ConfigError(f"--secondary.batch {self.batch}: only dqn, c51 and rainbow have a replay to share")

@@ -1,0 +1,194 @@
+"""The settings of a run: one frozen dataclass, the same in Python, on the command line and in config.json."""
+
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, get_type_hints
+
+import tyro
+
+from accel_rl.algos.base import AlgorithmConfig
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.checkpoint import CheckpointConfig
+from accel_rl.config.evaluation import EvaluationConfig
+from accel_rl.config.log import LogConfig
+from accel_rl.config.registry import find, find_algorithm
+from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.secondary import SecondaryConfig
+from accel_rl.distributed.settings import DistributedConfig
+from accel_rl.envs.make import UNNAMED, EnvConfig
+from accel_rl.models.precision import Precision
+from accel_rl.optim.factory import is_adam
+from accel_rl.system.counts import Count, OptionalCount
+from accel_rl.system.errors import ConfigError, nearest
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run."""
+
+    algorithm: tyro.conf.Suppress[str] = "a2c"
+    env: EnvConfig = field(default_factory=EnvConfig)
+    algo: AlgorithmConfig = field(default_factory=AlgorithmConfig)
+    sampler: SamplerConfig = field(default_factory=SamplerConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+    secondary: SecondaryConfig = field(default_factory=SecondaryConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
+    env_steps: Count = 1_500_000
+    """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
+    seed: Count = 0
+    """Everything random in the run follows from it."""
+    run_dir: str = ""
+    """Folder of the run, created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
+    schedule: Literal["lockstep", "concurrent"] = "lockstep"
+    """Sample and learn in turns, or at the same time: the target network plays while the replay, which does not change
+    meanwhile, is learned from; they meet every --algo.target-interval env steps (Daley & Amato 2021). Q-learning
+    alone."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    precision: Precision = "float32"
+    """Of products in the network while it learns and plays to learn. bfloat16: faster where the CPU (AMX, AVX512-BF16)
+    or the GPU has it, and no longer the papers' numbers; parameters, sums, heads, losses and evaluations stay
+    float32."""
+    torch_threads: OptionalCount = None
+    """Threads of one torch operation. Default: one per usable core on a CPU, one beside a GPU."""
+    max_skipped_updates: Count = 20
+    """So many updates in a row whose loss or gradient is not finite (each is skipped and counted) end the run."""
+    strict: bool = False
+    """A worker that dies ends the run (exit code 1) instead of being replaced."""
+    wandb: Literal["disabled", "offline", "online"] = "disabled"
+    """Weights & Biases. Never fatal: a service that does not answer is reported once and left out."""
+    wandb_project: str = "accel_rl"
+    """Project that the run is filed under."""
+
+    def check(self) -> None:
+        """ConfigError, one line, for anything impossible that can be known before a process starts."""
+        if self.env_steps < 1:
+            raise ConfigError(f"--env-steps {self.env_steps}: must be at least 1")
+        if self.seed < 0:
+            raise ConfigError(f"--seed {self.seed}: must be 0 or more")
+        if self.max_skipped_updates < 1:
+            raise ConfigError(f"--max-skipped-updates {self.max_skipped_updates}: must be at least 1")
+        if self.torch_threads is not None and self.torch_threads < 1:
+            raise ConfigError(f"--torch-threads {self.torch_threads}: must be at least 1")
+        for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo):
+            part.check()
+        self.secondary.check(self.algo)
+        self._check_schedule()
+        self._check_group()
+        self.algo.of_rank(self.distributed.size).check_sampling(self.T, self.rank_envs)
+        self.env.check()
+        if self.sampler.reset == "cached" and not self.env.game:
+            raise ConfigError(
+                f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
+            )
+
+    def _check_schedule(self) -> None:
+        if self.schedule == "lockstep":
+            return
+        if not isinstance(self.algo, ReplayAlgorithmConfig):
+            raise ConfigError(
+                f"--schedule {self.schedule}: only dqn, c51 and rainbow have a replay and a target network"
+            )
+        each = self.T * self.sampler.envs
+        if self.period % each:
+            raise ConfigError(
+                f"--algo.target-interval {self.period}: must divide by {self.sampler.envs} environments x {self.T} "
+                f"steps with --schedule concurrent; use {max(1, round(self.period / each)) * each}"
+            )
+
+    def _check_group(self) -> None:
+        g, ranks = self.distributed, self.distributed.size
+        g.check()
+        if not g.several:
+            return
+        if self.schedule != "lockstep" or self.secondary.batch:
+            what = "--secondary.batch" if self.secondary.batch else f"--schedule {self.schedule}"
+            raise ConfigError(f"{what} is for one rank; got --ranks {ranks} --update {g.update}")
+        if g.local_updates > 1 and not is_adam(optimizer := self.algo.optimizer_name):
+            raise ConfigError(
+                f"--distributed.local-updates {g.local_updates}: needs --algo.optimizer adam, not {optimizer}"
+            )
+        if g.update == "async":
+            return
+        shared = {"--envs": self.sampler.envs}
+        if isinstance(self.algo, ReplayAlgorithmConfig):
+            shared["--batch-size"] = self.algo.batch_size
+        for flag, n in shared.items():
+            if n % ranks:
+                raise ConfigError(f"{flag} {n}: must divide by {ranks} ranks; use {-(-n // ranks) * ranks}")
+
+    @property
+    def rank_envs(self) -> int:
+        """B of one rank."""
+        return self.sampler.envs // (self.distributed.size if self.distributed.update == "all-reduce" else 1)
+
+    @property
+    def period(self) -> int:
+        """Env steps between two meetings of sampling and learning, in the concurrent schedule."""
+        assert isinstance(self.algo, ReplayAlgorithmConfig)
+        return self.algo.target_interval
+
+    @property
+    def T(self) -> int:
+        """The horizon, resolved. Where learning does not wait for it, as long as divides the period, up to 32."""
+        if self.sampler.horizon:
+            return self.sampler.horizon
+        B = self.sampler.envs
+        if self.schedule == "concurrent":
+            return next((T for T in range(32, 0, -1) if self.period % (T * B) == 0), 1)
+        return self.algo.horizon(B)
+
+    def resolved(self) -> "TrainConfig":
+        """As a run is begun: with the horizon and the backend that the defaults stand for. ConfigError."""
+        return replace(self, sampler=replace(self.sampler, horizon=self.T), env=self.env.resolved())
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "TrainConfig":
+        """From config.json. ConfigError for a field that does not exist."""
+        d = dict(d)
+        algo = find_algorithm(d.get("algorithm", "a2c")).Config
+        d["algo"] = _build(algo, d.get("algo", {}), "algo.")
+        if d.get("env", {}).get("game"):
+            d["env"] = {**UNNAMED, **d["env"]}
+        return _build(cls, d)
+
+    def checkpoint_interval(self) -> int:
+        """Env steps, resolved; 0: at the end alone."""
+        if self.checkpoint.interval is not None:
+            return self.checkpoint.interval
+        return min(max(self.env_steps // 20, 5_000), 100_000)
+
+    def log_interval(self) -> int:
+        """Env steps, resolved."""
+        return self.log.interval or min(max(self.env_steps // 100, 1_000), 50_000)
+
+
+def default_config(name: str) -> TrainConfig:
+    """The defaults of an algorithm (its paper's environments and horizon), or what the function `module:function`
+    returns (an experiment). ConfigError."""
+    found = find(name)
+    if not isinstance(found, type) and callable(found):
+        config = found()
+        if not isinstance(config, TrainConfig):
+            raise ConfigError(f"experiment {name!r}: it returns {type(config).__name__}, not a TrainConfig")
+        return config
+    cls = find_algorithm(name)
+    sampler = SamplerConfig(envs=cls.sampling["envs"], horizon=cls.sampling["horizon"])
+    return TrainConfig(algorithm=name, algo=cls.Config(), sampler=sampler)
+
+
+def _build(cls: Any, values: dict[str, Any], prefix: str = "") -> Any:
+    names = [f.name for f in fields(cls)]
+    hints = get_type_hints(cls)
+    built = {}
+    for key, value in values.items():
+        if key not in names:
+            raise ConfigError(f"unknown field {prefix}{key}" + nearest(key, names))
+        if isinstance(value, dict) and is_dataclass(hints[key]):
+            value = _build(hints[key], value, f"{prefix}{key}.")
+        built[key] = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+    return cls(**built)

@@ -1,0 +1,83 @@
+"""Plays evaluation episodes with an agent on environments of their own."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from accel_rl.agents.base import Agent
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.runners.build import build_sampler
+from accel_rl.runners.evaluation import Evaluation, Quota
+from accel_rl.runners.plan import RankPlan
+from accel_rl.samplers.episodes import Episode
+from accel_rl.samplers.sampler import Sampler
+
+CHUNK = 16  # steps between two checks of which environments are done
+MIN_STEPS_PER_ENV = 500  # a small budget is not spread over more environments than this gives
+
+
+def evaluation_env(config: TrainConfig) -> EnvConfig:
+    """Return the environment as it is evaluated: --evaluation.max-episode-steps caps the protocol's own limit."""
+    if not config.env.game:
+        return config.env
+    limit = min(config.env.rules().for_evaluation().max_episode_steps, config.evaluation.max_episode_steps)
+    return replace(config.env, max_evaluation_steps=limit)
+
+
+class Evaluator:
+    """Evaluates agents of one run. The worker processes live from the first evaluation to `close`."""
+
+    def __init__(self, config: TrainConfig, plan: RankPlan):
+        self.config, self.plan, self.env = config, plan, evaluation_env(config)
+        self._sampler: Sampler | None = None
+
+    def evaluate(
+        self,
+        agent: Agent,
+        *,
+        steps: int,
+        seed: int,
+        stop: Callable[[], bool] = lambda: False,
+        progress: Callable[[int], None] = lambda env_steps: None,
+    ) -> Evaluation | None:
+        """Play one evaluation, a pure function of parameters, settings and seed. None if `stop()` became true.
+
+        steps: env steps after which no episode is begun, unless the settings name a number of episodes.
+        """
+        e = self.config.evaluation
+        B = min(e.parallel, e.episodes or max(1, steps // MIN_STEPS_PER_ENV))
+        try:
+            return self._play(agent, self._fresh_sampler(B, seed), Quota(B, steps, e.episodes), stop, progress)
+        except BaseException:
+            self.close()  # a rollout may be in flight
+            raise
+
+    def _fresh_sampler(self, B: int, seed: int) -> Sampler:
+        """Return the sampler as a new one would be: the last one begins anew, if it has as many environments."""
+        if self._sampler is not None and self._sampler.B == B:
+            self._sampler.reseed(seed)
+            return self._sampler
+        self.close()
+        spec = make_spec(self.env, training=False)
+        plan = self.plan.evaluation(B, CHUNK)
+        self._sampler = build_sampler(plan, self.env, spec, self.config, seed=seed, training=False)
+        return self._sampler
+
+    def _play(
+        self, agent: Agent, sampler: Sampler, quota: Quota, stop: Callable[[], bool], progress: Callable[[int], None]
+    ) -> Evaluation | None:
+        counted: list[Episode] = []
+        while not quota.idle.all():
+            if stop():
+                return None
+            sampler.idle = quota.idle
+            sampler.collect(agent)
+            counted += quota.count(sampler.finished)
+            progress(sum(x.length for x in counted))
+        return Evaluation(tuple(x.score for x in counted), tuple(x.length for x in counted), sampler.spec.protocol)
+
+    def close(self) -> None:
+        """End the worker processes."""
+        if self._sampler is not None:
+            self._sampler.close()
+            self._sampler = None

@@ -1,0 +1,209 @@
+"""Where a run's processes and threads run, and which environments each of them steps: resolved once, then handed down.
+
+Nothing else decides placement. `RunPlan` holds a `RankPlan` for each rank, and that a `SamplerPlan` for its training
+environments; evaluations derive another one from it.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import EnvConfig
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.samplers.grouping import Grouping, most_workers
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.placement import Placement, place_processes
+
+# The fewest environments of a group with an inference thread of its own. Each thread reads the network's weights
+# itself; even so, two threads sampled 1.2 to 1.5 times as fast as one server at 4, 8 and 16 environments each.
+MIN_ENVS_PER_THREAD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerPlan:
+    """One sampler: its environments, its worker processes, and where inference for them runs."""
+
+    T: int  # steps of each environment in a rollout
+    grouping: Grouping
+    device: str
+    in_process: bool  # environments are stepped in this process, without workers
+    worker_cores: tuple[int | None, ...]  # one entry for each worker process; None: not pinned
+    shares_cores: bool  # inference runs on the workers' cores
+    act_threads: int  # of one operation of inference
+    act_cores: tuple[int, ...] = ()  # of the thread that infers; empty: it stays where it is
+    inference_cores: tuple[tuple[int, ...], ...] = ()  # of each group's inference thread; empty: one server for all
+
+    @property
+    def threaded_inference(self) -> bool:
+        """Whether each group, which then has dedicated workers, has an inference thread of its own."""
+        return bool(self.inference_cores)
+
+
+@dataclass(frozen=True, slots=True)
+class RankPlan:
+    """One rank: its device, cores and threads, and its training sampler."""
+
+    rank: int
+    size: int  # number of ranks
+    placement: Placement
+    groups: int  # groups of environments that every worker steps a part of
+    sampler: SamplerPlan  # of training
+
+    @property
+    def device(self) -> str:
+        return self.placement.device
+
+    @classmethod
+    def resolve(cls, config: TrainConfig, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
+        """Plan one rank. config: the rank's own settings. device: instead of --device.
+
+        ConfigError where a device or a core is not available, or the environments do not divide.
+        """
+        s, device = config.sampler, device or resolve_device(config.device)
+        placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
+        if _emulator_on_cpu(config.env, device):  # workers wait for actions, so inference takes every core
+            placement = replace(placement, act_threads=placement.torch_threads)
+        groups = s.groups or (1 if _emulator_on_cpu(config.env, device) else 2)
+        if s.workers is None:
+            placement = _fit_workers(config, placement, 1 if s.inference_per_worker else groups)
+        return cls(rank, size, placement, groups, _training_sampler(config, placement, groups))
+
+    def evaluation(self, B: int, T: int) -> SamplerPlan:
+        """Plan a sampler of B evaluation environments: every worker steps a part of each group."""
+        groups = self.groups if B % self.groups == 0 else 1
+        grouping = Grouping(B, groups, most_workers(B, groups, self.placement.workers))
+        return _one_server(self.placement, grouping, T, self.sampler.in_process)
+
+    def lines(self) -> list[str]:
+        """Describe the plan, a fact a line."""
+        p, s = self.placement, self.sampler
+        groups = f"{s.grouping.groups} group{'s' * (s.grouping.groups != 1)}"
+        if s.in_process:
+            workers = "environments are stepped in the learner's process"
+        else:
+            workers = f"{p.workers} worker{'s' * (p.workers != 1)} on cores {_listed(s.worker_cores)}"
+        workers += ", each dedicated to one group" if s.grouping.dedicated_workers and s.grouping.groups > 1 else ""
+        inference = "one thread per group" if s.threaded_inference else "one server"
+        learner = (
+            f"on cores {_listed(p.learner_cores)}, beside sampling"
+            if p.learner_cores
+            else f"on cores {_listed(p.server_cores)}"
+        )
+        return [
+            f"rank {self.rank} of {self.size} on {self.device}",
+            f"B = {s.grouping.B} environments in {groups}, T = {s.T} steps",
+            workers,
+            f"inference: {inference} on cores {_listed(p.server_cores)}, {_threads(s.act_threads)} an operation",
+            f"learner: {learner}, {_threads(p.torch_threads)} an operation",
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON, for the process of the rank."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "RankPlan":
+        """The inverse of `to_dict`."""
+        s, p = d["sampler"], d["placement"]
+        cores = {name: tuple(s[name]) for name in ("worker_cores", "act_cores")}
+        threads = tuple(tuple(cores) for cores in s["inference_cores"])
+        sampler = SamplerPlan(**{**s, **cores, "grouping": Grouping(**s["grouping"]), "inference_cores": threads})
+        lists = {name: tuple(p[name]) for name in ("worker_cores", "server_cores", "learner_cores")}
+        return cls(**{**d, "placement": Placement(**{**p, **lists}), "sampler": sampler})
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """All ranks of a run on this machine, in order."""
+
+    ranks: tuple[RankPlan, ...]
+
+    @classmethod
+    def resolve(cls, config: TrainConfig) -> "RunPlan":
+        """Plan every rank of a run. ConfigError where one is impossible."""
+        size = config.distributed.size
+        return cls(tuple(RankPlan.resolve(rank_config(config, r), r, size) for r in range(size)))
+
+    def lines(self) -> list[str]:
+        """Describe the plan, a fact a line."""
+        return [line for rank in self.ranks for line in rank.lines()]
+
+
+def resolve_device(device: str) -> str:
+    """Return the device, or for `auto` cuda if there is a GPU. ConfigError for a device that is not there."""
+    if device == "auto":
+        return "cuda:0" if hardware.gpu_count() else "cpu"
+    return hardware.available_device(device, "--device")
+
+
+def default_workers(device: str) -> int:
+    """Return the number of workers of a run that does not name it."""
+    return place_processes(device=resolve_device(device)).workers
+
+
+def _emulator_on_cpu(env: EnvConfig, device: str) -> bool:
+    """Whether emulation is so fast that workers wait for inference, on the cores that both use."""
+    return device == "cpu" and bool(env.game) and env.resolved().backend == "emulator"
+
+
+def _fit_workers(config: TrainConfig, placement: Placement, groups: int) -> Placement:
+    """Use as many workers as the environments divide by. groups: that each worker steps a part of."""
+    B = config.sampler.envs
+    if B % groups:
+        raise ConfigError(f"B={B} must divide by {groups} groups; use {-(-B // groups) * groups}")
+    fitting = most_workers(B, groups, placement.workers)
+    if fitting < placement.workers:
+        hardware.say_once(
+            f"{B} environments in {groups} groups keep {fitting} of {placement.workers} cores busy; "
+            f"a multiple of {groups * placement.workers} (--sampler.envs) would use all"
+        )
+    return replace(placement, worker_cores=placement.worker_cores[:fitting])
+
+
+def _training_sampler(config: TrainConfig, placement: Placement, groups: int) -> SamplerPlan:
+    s, workers = config.sampler, placement.workers
+    in_process = s.engine == "in-process"
+    if s.inference_per_worker:  # groups are inferred for in order of arrival, by one server
+        return _one_server(placement, Grouping(s.envs, workers, workers, dedicated_workers=True), config.T, in_process)
+    # Threads do not run beside a concurrent learner: BLAS has one number of threads for all threads of a process.
+    threadable = placement.device == "cpu" and bool(config.env.game) and config.schedule != "concurrent"
+    dedicated = threadable and s.envs % workers == 0
+    if dedicated and s.groups is None and workers % 2 == 0 and s.envs >= 2 * MIN_ENVS_PER_THREAD:
+        groups = 2
+    grouping = Grouping(s.envs, groups, workers, dedicated_workers=dedicated and groups > 1 and workers % groups == 0)
+    plan = _one_server(placement, grouping, config.T, in_process)
+    if not grouping.dedicated_workers or not plan.shares_cores or in_process:
+        return plan
+    of_groups = [[plan.worker_cores[w] for w in grouping.workers_of(g)] for g in range(groups)]
+    return replace(
+        plan,
+        act_threads=max(1, placement.torch_threads // groups),
+        act_cores=(),
+        inference_cores=tuple(tuple(c for c in cores if c is not None) for cores in of_groups),
+    )
+
+
+def _one_server(placement: Placement, grouping: Grouping, T: int, in_process: bool) -> SamplerPlan:
+    """One thread infers for all groups."""
+    cores = placement.worker_cores[: grouping.workers]
+    shared = bool(set(placement.server_cores) & set(placement.worker_cores))
+    settles = shared and placement.act_threads == 1 and len(placement.server_cores) > 1
+    return SamplerPlan(
+        T=T,
+        grouping=grouping,
+        device=placement.device,
+        in_process=in_process,
+        worker_cores=cores,
+        shares_cores=shared,
+        act_threads=placement.act_threads,
+        act_cores=placement.server_cores if settles and None not in cores and not in_process else (),
+    )
+
+
+def _listed(cores: tuple[int | None, ...]) -> str:
+    return " ".join("unpinned" if c is None else str(c) for c in cores)
+
+
+def _threads(n: int) -> str:
+    return f"{n} thread{'s' * (n != 1)}"

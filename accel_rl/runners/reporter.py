@@ -1,0 +1,123 @@
+"""What a run reports: rows for its sinks, a progress display, evaluations and events."""
+
+import time
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.metrics.progress import ProgressDisplay, Silent
+from accel_rl.metrics.recorder import Recorder, episode_metrics
+from accel_rl.metrics.sinks import CsvSink, Row, Sink
+from accel_rl.metrics.tensorboard import tensorboard_sink
+from accel_rl.metrics.wandb import wandb_sink
+from accel_rl.runners.counters import Counters
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.ranks.context import RankContext
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.samplers.episodes import EpisodeTracker
+
+
+class Reporter:
+    """Rows, progress and events of one rank. Only rank 0 shows progress."""
+
+    def __init__(self, config: TrainConfig, run: RunFolder, context: RankContext):
+        self.config, self.run_folder, self.context = config, run, context
+        self.recorder = Recorder()
+        self._progress: ProgressDisplay | None = None
+        self._sinks: list[Sink] = []
+        self._csv: CsvSink | None = None
+        self._wall_before = 0.0  # seconds of the run before this process went on with it
+        self._began = self._row_at = time.monotonic()
+
+    def open(self, env_steps: int, rows: int) -> None:
+        """Open the sinks at env_steps. rows: of metrics.csv that count; later ones are about to happen again."""
+        self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
+        self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
+        self._sinks.append(self._csv)
+        self._sinks += tensorboard_sink(self.config, self.run_folder.path, env_steps)
+        self._sinks += wandb_sink(self.config, self.run_folder.path, self.event)
+        name = self.config.env.game or self.config.env.id
+        display = ProgressDisplay if self.context.rank == 0 else Silent
+        self._progress = display(self.config.env_steps, env_steps, f"{self.config.algorithm} {name}")
+
+    def begin(self, env_steps: int) -> None:
+        """Start the clock: sampling begins now."""
+        self._began = self._row_at = time.monotonic()
+        self.resume(env_steps)
+
+    @property
+    def rows(self) -> int:
+        """Rows of metrics.csv so far."""
+        return self._csv.rows if self._csv is not None else 0
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds since the run began, without those between two processes of it."""
+        return self._wall_before + time.monotonic() - self._began
+
+    def progress(self, env_steps: int, episodes: EpisodeTracker) -> None:
+        """Show env steps and online score. Cheap to call after every rollout."""
+        assert self._progress is not None
+        self._progress.update(env_steps, episode_metrics(list(episodes.recent))["score"])
+
+    def pause(self, what: str) -> None:
+        """Show that something other than training goes on, which does not count in steps/s."""
+        assert self._progress is not None
+        self._progress.pause(what)
+
+    def resume(self, env_steps: int) -> None:
+        """Training goes on."""
+        assert self._progress is not None
+        self._progress.resume(env_steps)
+
+    def event(self, line: str) -> None:
+        """Note something unusual in events.log, and show it."""
+        self.run_folder.event(line)
+        if self._progress is not None:
+            self._progress.say(line)
+        else:
+            print(line, flush=True)
+
+    def evaluated(self, env_steps: int, evaluations: list[Evaluation]) -> None:
+        """Show evaluations: the learner's, then the secondary learner's."""
+        assert self._progress is not None
+        for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
+            self._progress.say(
+                f"evaluation {whose}at {env_steps:,} env steps: score {evaluation.mean:.2f} +- {evaluation.std:.2f} "
+                f"over {len(evaluation.scores)} episodes"
+            )
+
+    def row(self, at: Counters, learner: Learner, episodes: EpisodeTracker, evaluations: list[Evaluation]) -> None:
+        """Write what happened since the last row to every sink, and an evaluation to a file of its own."""
+        evaluation = evaluations[0] if evaluations else None
+        now, wall = time.monotonic(), self.wall_s
+        recent, episodes_of_all, updates = self.context.report(episodes, learner.updates)
+        row: Row = {
+            "env_steps": at.env_steps,
+            "updates": updates,
+            "episodes": episodes_of_all,
+            **episode_metrics(recent),
+            **self.recorder.means(),
+            "learning_rate": learner.algo.learning_rate,
+            "skipped_updates": learner.gradient_sync.skipped,
+            "eval_score": evaluation.mean if evaluation else float("nan"),
+            "eval_score_std": evaluation.std if evaluation else float("nan"),
+            "eval_episodes": len(evaluation.scores) if evaluation else "",
+            "eval_steps": sum(evaluation.lengths) if evaluation else "",
+            "wall_s": round(wall, 3),
+            "steps_per_s": round((at.env_steps - at.logged_at) / max(now - self._row_at, 1e-9), 1),
+        }
+        row |= {name: round(s, 3) for name, s in learner.gradient_sync.times.items()}
+        if len(evaluations) > 1:
+            row["secondary/eval_score"] = evaluations[1].mean
+        self._row_at = now
+        for sink in self._sinks:
+            sink.write(row)
+        if evaluation:
+            file = f"evaluations/{at.env_steps:012d}.json"
+            self.run_folder.write_json(file, {"env_steps": at.env_steps, **evaluation.to_dict()})
+
+    def close(self) -> None:
+        for sink in self._sinks:
+            sink.close()
+        if self._progress is not None:
+            self._progress.close()

@@ -1,0 +1,78 @@
+"""Checkpoints of one rank: everything that it needs to go on bit for bit."""
+
+from typing import Any
+
+import torch
+
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.train import TrainConfig
+from accel_rl.runners.counters import Counters
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.ranks.context import RankContext
+from accel_rl.runners.reporter import Reporter
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.schedule import Schedule
+from accel_rl.samplers.sampler import Sampler
+
+
+class Saver:
+    """Gathers the state of a rank's parts, writes it, and puts it back."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        run: RunFolder,
+        context: RankContext,
+        at: Counters,
+        learner: Learner,
+        secondary: Learner | None,
+        sampler: Sampler,
+        schedule: Schedule,
+        reporter: Reporter,
+    ):
+        self.config, self.context, self.at = config, context, at
+        self.learner, self.secondary, self.sampler = learner, secondary, sampler
+        self.schedule, self.reporter = schedule, reporter
+        # One more of every other rank: rank 0 writes last, and its checkpoint is the one that counts.
+        self.checkpoints = Checkpoints(run.path / "checkpoints", config.checkpoint.keep + bool(context.rank))
+
+    def save(self) -> None:
+        """Write a checkpoint of this moment."""
+        self.at.saved_at = self.at.env_steps
+        with self.context.saving():
+            self.checkpoints.save(self.at.env_steps, self.state_dict())
+
+    @property
+    def last(self) -> int | None:
+        """Env steps of the newest checkpoint; None: there is none."""
+        steps = self.checkpoints.steps()
+        return steps[-1] if steps else None
+
+    def state_dict(self) -> dict[str, Any]:
+        at = self.at
+        return {
+            "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
+            "env_steps": at.env_steps,
+            "evaluated_at": at.evaluated_at,
+            "logged_at": at.logged_at,
+            "rows": self.reporter.rows,
+            "recorder": self.reporter.recorder.state_dict(),
+            "learner": self.learner.state_dict(),
+            "secondary": self.secondary.state_dict() if self.secondary is not None else None,
+            "sampler": self.sampler.state_dict(),
+            "schedule": self.schedule.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Put a state back into the parts."""
+        at = self.at
+        at.env_steps = at.saved_at = state["env_steps"]
+        at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
+        self.reporter.recorder.load_state_dict(state["recorder"])
+        self.learner.load_state_dict(state["learner"])
+        if self.secondary is not None:
+            self.secondary.load_state_dict(state["secondary"])
+        self.sampler.load_state_dict(state["sampler"])
+        self.schedule.load_state_dict(state.get("schedule"))
+        torch.set_rng_state(state["torch_rng"])
