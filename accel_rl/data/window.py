@@ -57,7 +57,10 @@ class RolloutWindow:
         assert self.ready
         S, pieces, tail = self._stack, list(self._pieces), self._tail
         recent = pieces[-(self.N // self.T) :]
-        join = lambda name: torch.cat([p[name][:, b] for p in recent])  # noqa: E731
+
+        def join(name: str) -> Tensor:
+            return torch.cat([p[name][:, b] for p in recent])
+
         rows = [p["frames"][:, b] for p in pieces]
         if "before" in pieces[0]:
             rows.insert(0, pieces[0]["before"][:, b])

@@ -8,7 +8,7 @@ state = emulator.save()                       # bytes; the same actions from her
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,9 +17,35 @@ from accel_rl.emulator.games import cartridge, games, modes, settings, steps
 from accel_rl.system.errors import ConfigError
 
 
+class EmulatorCore(Protocol):
+    """The compiled class Emulator (emulator.h), as Python uses it."""
+
+    @property
+    def over(self) -> bool: ...
+    @property
+    def lives(self) -> int: ...
+    @property
+    def frames(self) -> int: ...
+    @property
+    def episode_frames(self) -> int: ...
+    def load(self) -> None: ...
+    def reset(self) -> None: ...
+    def act(self, action: int) -> int: ...
+    def save(self) -> bytes: ...
+    def restore(self, state: bytes) -> None: ...
+    def ram(self) -> np.ndarray: ...
+    def set_ram(self, address: int, value: int) -> None: ...
+    def screen(self) -> np.ndarray: ...
+    def mapped(self, palette: np.ndarray, channels: int) -> np.ndarray: ...
+    def trace(self, action: int) -> list[tuple[int, ...]]: ...
+    def set_steps(self, steps: list[tuple[Any, ...]]) -> None: ...
+    def set_difficulty(self, difficulty: int) -> None: ...
+    def set_fast(self, fast: bool) -> None: ...
+
+
 @functools.cache
 def core() -> Any:
-    """The C++ extension. ConfigError where it is not built."""
+    """Import the C++ extension. Raises ConfigError if it is not built."""
     try:
         from accel_rl.emulator import _core
     except ImportError as error:
@@ -30,7 +56,7 @@ def core() -> Any:
 
 
 def rom_path(game: str) -> Path:
-    """ale-py's own ROM file of a game."""
+    """Path of ale-py's ROM file of a game."""
     import ale_py.roms
 
     path = Path(ale_py.roms.__file__).parent / f"{game}.bin"
@@ -40,7 +66,7 @@ def rom_path(game: str) -> Path:
 
 
 class AtariEmulator:
-    """fast: by the fast build, frame for frame the same as the plain core.
+    """One game. fast: run the fast core, whose frames equal those of the plain core.
 
     Raises ConfigError where the game is unknown or the core is not built, ValueError for a bad ROM or state."""
 
@@ -63,8 +89,8 @@ class AtariEmulator:
         if not 0 <= sticky <= 1:
             raise ConfigError(f"sticky probability {sticky}; allowed is 0 to 1")
         rom = rom_path(game).read_bytes() if rom is None else rom
-        self._emulator = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
-        # As the reference has it: loaded with the defaults, then set, then reset.
+        self._emulator: EmulatorCore = core().Emulator(rom, cartridge(game), self.settings, seed, sticky, fast)
+        # the order of ale-py: load with the defaults, set, reset
         if mode is not None:
             self._emulator.set_steps(steps(game, mode))
         if difficulty is not None:
@@ -77,7 +103,7 @@ class AtariEmulator:
         return list(games()[self.game]["actions"])
 
     def act(self, action: int) -> int:
-        """One frame; the reward."""
+        """Run one frame; returns the reward."""
         return self._emulator.act(action)
 
     def reset(self) -> None:
@@ -122,9 +148,9 @@ class AtariEmulator:
         return self._emulator.save()
 
     def restore(self, state: bytes) -> None:
-        """Raises ValueError naming what is wrong with the bytes; the emulator then stays as it was."""
+        """Restore a state. Raises ValueError, which names the defect, and then leaves the emulator unchanged."""
         self._emulator.restore(state)
 
     def trace(self, action: int) -> list[tuple[int, ...]]:
-        """One frame, as its instructions: (cycle, line, cycle in line, pc, three bytes there, a, x, y, sp)."""
+        """Run one frame; returns its instructions: (cycle, line, cycle in line, pc, three bytes there, a, x, y, sp)."""
         return self._emulator.trace(action)

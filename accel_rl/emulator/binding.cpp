@@ -125,7 +125,8 @@ py::array_t<u8> screen(Emulator& e) {
 void check_pixels(const Emulator& e, const py::array_t<u8>& out, int channels) {
     const py::ssize_t wanted = py::ssize_t(e.height()) * WIDTH * channels;
     if (out.size() != wanted || !(out.flags() & py::array::c_style))
-        throw std::invalid_argument("the array holds " + std::to_string(out.size()) + " bytes; the picture has " + std::to_string(wanted));
+        throw std::invalid_argument("the array holds " + std::to_string(out.size()) + " bytes; the picture has " +
+                                    std::to_string(wanted));
 }
 
 // Maps the picture's colours by a table of 256 entries of `channels` bytes.
@@ -162,8 +163,8 @@ py::list trace(Emulator& e, u32 action) {
     return out;
 }
 
-std::unique_ptr<AtariEnvCore> make_env_core(const py::bytes& rom, int kind, const py::dict& game, u32 frame_skip, u32 max_steps, bool life_loss,
-                                  double repeat, int observation, const Bytes& luminance) {
+std::unique_ptr<AtariEnvCore> make_env_core(const py::bytes& rom, int kind, const py::dict& game, u32 frame_skip, u32 max_steps,
+                                            bool life_loss, double repeat, int observation, const Bytes& luminance) {
     const std::string bytes = rom;
     const Game g = game_of(game);
     check_game(kind, g);
@@ -185,19 +186,22 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
 
 // Steps each environment. An action below 0 skips its environment: reward 0, no flags, a frame of zeros.
 // draws [n, frame_skip] float64: numbers for sticky actions, or None. The other arrays are those of data.Step.
-void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions, const std::optional<Doubles>& draws,
-                 Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated, Flags& ended) {
+void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions,
+                    const std::optional<Doubles>& draws, Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated,
+                    Flags& ended) {
     AtariEnvCore* env_cores[256];
     const size_t n = list.size();
     if (n < 1 || n > 256) throw std::invalid_argument("1 to 256 environments step together");
     for (size_t i = 0; i < n; i++) env_cores[i] = py::cast<AtariEnvCore*>(list[i]);
     const size_t size = env_cores[0]->observation_bytes();
-    if (size_t(actions.size()) != n || size_t(frames.size()) != n * size || size_t(reward.size()) != n || size_t(terminated.size()) != n ||
-        size_t(truncated.size()) != n || size_t(ended.size()) != n || (draws && size_t(draws->size()) != n * env_cores[0]->frame_skip()))
+    if (size_t(actions.size()) != n || size_t(frames.size()) != n * size || size_t(reward.size()) != n ||
+        size_t(terminated.size()) != n || size_t(truncated.size()) != n || size_t(ended.size()) != n ||
+        (draws && size_t(draws->size()) != n * env_cores[0]->frame_skip()))
         throw std::invalid_argument("an array has the wrong size");
     const i32* const action = actions.data();
     for (size_t i = 0; i < n; i++)
-        if (action[i] >= i32(ACTIONS)) throw std::invalid_argument("action " + std::to_string(action[i]) + "; allowed are 0 to 17");
+        if (action[i] >= i32(ACTIONS))
+            throw std::invalid_argument("action " + std::to_string(action[i]) + "; allowed are 0 to 17");
     const double* const drawn = draws ? draws->data() : nullptr;
     u8* const to = frames.mutable_data();
     float* const r = reward.mutable_data();
@@ -205,7 +209,8 @@ void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_st
     py::gil_scoped_release release;
     for (size_t i = 0; i < n; i++) {
         Outcome o{0, false, false, false};
-        if (action[i] >= 0) o = env_cores[i]->step(u32(action[i]), drawn ? drawn + i * env_cores[i]->frame_skip() : nullptr, to + i * size);
+        if (action[i] >= 0)
+            o = env_cores[i]->step(u32(action[i]), drawn ? drawn + i * env_cores[i]->frame_skip() : nullptr, to + i * size);
         else std::memset(to + i * size, 0, size);
         r[i] = o.reward, term[i] = o.terminated, trunc[i] = o.truncated, end[i] = o.ended;
     }
@@ -223,15 +228,17 @@ PYBIND11_MODULE(_core, m) {
         .def("reset", &Emulator::reset, free_gil)
         .def("load", &Emulator::load, free_gil)
         .def("set_difficulty", &Emulator::set_difficulty)
-        .def("set_steps", [](Emulator& e, const py::list& steps) {
-            Game g{};
-            set_steps(g, steps);
-            e.set_steps(g);
-        })
-        .def("frame", [](Emulator& e, u32 action, u8 switches) {
-            if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
-            e.frame(action, switches);
-        })
+        .def("set_steps",
+             [](Emulator& e, const py::list& steps) {
+                 Game g{};
+                 set_steps(g, steps);
+                 e.set_steps(g);
+             })
+        .def("frame",
+             [](Emulator& e, u32 action, u8 switches) {
+                 if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
+                 e.frame(action, switches);
+             })
         .def("set_draws", &Emulator::set_draws)
         .def("set_fast", &Emulator::set_fast)
         .def_property_readonly("fast", &Emulator::fast)
@@ -248,17 +255,20 @@ PYBIND11_MODULE(_core, m) {
         .def_property_readonly("episode_frames", &Emulator::episode_frames)
         .def_property_readonly_static("state_size", [](py::object) { return sizeof(State); });
     py::class_<AtariEnvCore, Emulator>(m, "AtariEnvCore")
-        .def(py::init(&make_env_core), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("frame_skip"), py::arg("max_steps"),
-             py::arg("life_loss"), py::arg("repeat_probability"), py::arg("observation"), py::arg("luminance"))
+        .def(py::init(&make_env_core), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("frame_skip"),
+             py::arg("max_steps"), py::arg("life_loss"), py::arg("repeat_probability"), py::arg("observation"),
+             py::arg("luminance"))
         .def("begin", [](AtariEnvCore& a, Bytes out) { a.begin(observation_at(a, out)); })
         .def("observe", [](AtariEnvCore& a, Bytes out) { a.observe(observation_at(a, out)); })
         .def_readwrite("steps", &AtariEnvCore::steps)
         .def_readwrite("held", &AtariEnvCore::held)
         .def_readwrite("lives_before", &AtariEnvCore::lives_before)
         .def_property(
-            "actions", [](const AtariEnvCore& a) { return py::bytes(reinterpret_cast<const char*>(a.actions.data()), a.actions.size()); },
+            "actions",
+            [](const AtariEnvCore& a) { return py::bytes(reinterpret_cast<const char*>(a.actions.data()), a.actions.size()); },
             [](AtariEnvCore& a, const std::string& b) { a.actions.assign(b.begin(), b.end()); });
-    m.def("step_env_cores", &step_env_cores, py::arg("env_cores"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
-          py::arg("reward").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("ended").noconvert());
+    m.def("step_env_cores", &step_env_cores, py::arg("env_cores"), py::arg("actions"), py::arg("draws"),
+          py::arg("frames").noconvert(), py::arg("reward").noconvert(), py::arg("terminated").noconvert(),
+          py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);
 }

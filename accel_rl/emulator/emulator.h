@@ -1,14 +1,13 @@
 // One emulator on the host: a console, its game, two pictures and two random streams; saved and restored as bytes.
 #pragma once
 #include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/fast/frame.h"
+#include "decoded_rom.h"
 #include "snapshot.h"
 #include "stretch_x86.h"
 
@@ -18,8 +17,12 @@ class Emulator {
   public:
     Emulator(const std::string& rom, CartridgeKind kind, const Game& game, u32 sticky_seed, float sticky)
         : game_(game), bytes_(rom.begin(), rom.end()), pixels_(2 * size_t(game.height) * WIDTH),
-          console_{snap_.state, Rom{}, Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
-                   game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE, log_, false},
+          console_{snap_.state,
+                   Rom{},
+                   Picture{nullptr, game.first_line, game.height, game.hmove_blanks != 0},
+                   game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE,
+                   log_,
+                   false},
           fast_console_(fast_console(console_, best_stretch())) {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
@@ -29,7 +32,7 @@ class Emulator {
         bytes_.resize(cartridge_size(kind));
         console_.rom = rom_of(bytes_.data(), kind);
         checksum_ = checksum(bytes_.data(), bytes_.size());
-        ops_ = decoded();
+        ops_ = decoded_rom(console_.rom, bytes_.size(), checksum_);
         insert_rom(fast_console_, console_.rom, ops_->data());
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
@@ -134,15 +137,18 @@ class Emulator {
     void restore(const std::string& bytes) {
         u32 head[5];
         const size_t expected = sizeof head + sizeof snap_ + pixels_.size();
-        if (bytes.size() < sizeof head) throw std::invalid_argument("the state is cut off: " + std::to_string(bytes.size()) + " bytes");
+        if (bytes.size() < sizeof head)
+            throw std::invalid_argument("the state is cut off: " + std::to_string(bytes.size()) + " bytes");
         std::memcpy(head, bytes.data(), sizeof head);
         if (head[0] != MAGIC) throw std::invalid_argument("these bytes are no emulator state");
         if (head[1] != VERSION)
-            throw std::invalid_argument("the state has version " + std::to_string(head[1]) + "; this emulator reads " + std::to_string(VERSION));
+            throw std::invalid_argument("the state has version " + std::to_string(head[1]) + "; this emulator reads " +
+                                        std::to_string(VERSION));
         if (head[2] != console_.rom.kind || head[3] != checksum_) throw std::invalid_argument("the state is of another ROM");
         if (head[4] != mode_checksum()) throw std::invalid_argument("the state is of another mode of the game");
         if (bytes.size() != expected)
-            throw std::invalid_argument("the state has " + std::to_string(bytes.size()) + " bytes; expected " + std::to_string(expected));
+            throw std::invalid_argument("the state has " + std::to_string(bytes.size()) + " bytes; expected " +
+                                        std::to_string(expected));
         Snapshot s;
         std::memcpy(static_cast<void*>(&s), bytes.data() + sizeof head, sizeof s);
         check_snapshot(s, console_.rom.size);
@@ -158,26 +164,8 @@ class Emulator {
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 7;
 
-    static u32 checksum(const void* data, size_t size) {  // FNV-1a
-        u32 sum = 2166136261u;
-        for (size_t i = 0; i < size; i++) sum = (sum ^ static_cast<const u8*>(data)[i]) * 16777619u;
-        return sum;
-    }
     // Of the mode's presses, which later resets depend on. They are bytes without gaps.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
-
-    // The decoded ROM, shared by all emulators of a game.
-    std::shared_ptr<const std::vector<u32>> decoded() const {
-        static std::mutex lock;
-        static std::map<std::pair<u32, u32>, std::weak_ptr<const std::vector<u32>>> all;
-        const std::lock_guard<std::mutex> guard(lock);
-        std::weak_ptr<const std::vector<u32>>& known = all[{checksum_, console_.rom.kind}];
-        if (auto ops = known.lock()) return ops;
-        auto ops = std::make_shared<std::vector<u32>>(bytes_.size());
-        fast_decode(ops->data(), console_.rom);
-        known = ops;
-        return ops;
-    }
 
     struct Palette {
         u8 colour[256];

@@ -58,7 +58,8 @@ def table(form: str, argument: Any, offset: int = 0) -> list[int]:
 @functools.cache
 def games() -> dict[str, dict[str, Any]]:
     """All settings by game, in the order of the 57-game benchmark and then the others."""
-    return json.loads((files("accel_rl.emulator") / "games.json").read_text())
+    found: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
+    return found
 
 
 def _clause(source: list[Any]) -> list[tuple[int, list[int]]]:

@@ -48,8 +48,7 @@ inline void check_snapshot(const Snapshot& s, u32 rom_size) {
     require(c.cpu.c < 2 && c.cpu.v < 2 && c.cpu.d < 2 && c.cpu.i < 2, "a processor flag");
     for (i32 r : c.paddle) require(r >= -1 && r <= PADDLE_MOST, "a paddle");
     require(s.progress.over < 2 && s.progress.lives > -most && s.progress.lives < most, "the lives");
-    for (i32 score : {s.progress.score, s.progress.first_score})
-        require(score > -4 * most && score < 4 * most, "the score");
+    for (i32 score : {s.progress.score, s.progress.first_score}) require(score > -4 * most && score < 4 * most, "the score");
     require(s.sticky.next <= 624, "the random numbers");
     require(s.console_draws < (1u << 24), "the number of resets");
     require(s.last_action < ACTIONS, "the last action");

@@ -47,8 +47,8 @@ class StackedEnv {
         finished = false;
         if (ended_ && rules_.autoreset == AutoReset::NEXT_STEP) return reset(-1);
         newest_ = (newest_ + 1) % rules_.stack;
-        const auto [reward, over] = core_.play(action, nullptr, rules_.maxpool, rules_.episodic_life, rules_.max_frames - played(),
-                                               ring_.data() + newest_ * size_);
+        const auto [reward, over] = core_.play(action, nullptr, rules_.maxpool, rules_.episodic_life,
+                                               rules_.max_frames - played(), ring_.data() + newest_ * size_);
         const i32 lives = core_.lives();
         const bool lost = lives < lives_;
         lives_ = lives;
@@ -88,8 +88,12 @@ class StackedEnv {
     Report result(double reward, bool terminated, bool over) const {
         const i32 points = i32(reward);
         const bool late = played() >= rules_.max_frames;
-        return {rules_.clips ? (points > 0) - (points < 0) : points, core_.lives(), core_.frames(), core_.episode_frames(),
-                terminated, late && !over};
+        return {rules_.clips ? (points > 0) - (points < 0) : points,
+                core_.lives(),
+                core_.frames(),
+                core_.episode_frames(),
+                terminated,
+                late && !over};
     }
 
     // Frames of agent steps; those of the reset do not count for the limit.

@@ -25,7 +25,8 @@ AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);
     const __m256i starts = _mm256_setr_epi64x(0, 64, 128, 192), past = _mm256_setr_epi64x(160, 224, 288, 352);
-    const __m256i up = _mm256_sllv_epi64(v, _mm256_sub_epi64(at, starts)), down = _mm256_srlv_epi64(v, _mm256_sub_epi64(starts, at));
+    const __m256i up = _mm256_sllv_epi64(v, _mm256_sub_epi64(at, starts)),
+                  down = _mm256_srlv_epi64(v, _mm256_sub_epi64(starts, at));
     const __m256i round = _mm256_srlv_epi64(v, _mm256_sub_epi64(past, at)), line = _mm256_setr_epi64x(-1, -1, 0xFFFFFFFF, 0);
     return _mm256_and_si256(_mm256_or_si256(_mm256_or_si256(up, down), round), line);
 }
@@ -61,7 +62,8 @@ AVX2 void look(FastTia& k, u32 pairs, i32 first, i32 last, Painting* to) {
         if (wanted & BIT_BL) keep(k.mask[BL], placed_wide(ball_pixels(t)));
         if (wanted & BIT_PF) {
             const Mask m = playfield_mask(t);
-            keep(k.mask[PF], _mm256_set_epi64x(0, static_cast<long long>(m.w[2]), static_cast<long long>(m.w[1]), static_cast<long long>(m.w[0])));
+            keep(k.mask[PF], _mm256_set_epi64x(0, static_cast<long long>(m.w[2]), static_cast<long long>(m.w[1]),
+                                               static_cast<long long>(m.w[0])));
         }
     }
     const __m256i span = _mm256_andnot_si256(of(SPANS.below[first]), of(SPANS.below[last]));

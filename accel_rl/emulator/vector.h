@@ -27,7 +27,8 @@ struct Task {
 class Vector {
   public:
     // cores: the core of each thread; below 0: not pinned.
-    Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size, const std::vector<int>& cores)
+    Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size,
+           const std::vector<int>& cores)
         : batch_size_(batch_size) {
         for (AtariEnvCore* core : env_cores) envs_.push_back(std::make_unique<StackedEnv>(*core, rules));
         for (int core : cores) {

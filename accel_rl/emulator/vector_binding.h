@@ -51,7 +51,8 @@ class PythonVector {
         }
         const size_t n = batch_.size();
         check(obs, n);
-        if (size_t(reward.size()) != n || size_t(terminated.size()) != n || size_t(truncated.size()) != n || size_t(numbers.size()) != 4 * n)
+        if (size_t(reward.size()) != n || size_t(terminated.size()) != n || size_t(truncated.size()) != n ||
+            size_t(numbers.size()) != 4 * n)
             throw std::invalid_argument("an array has the wrong size");
         bool any = false;
         for (size_t i = 0; i < n; i++) {
@@ -77,7 +78,8 @@ class PythonVector {
     void final(Bytes& obs, Ints& numbers, Flags& ended) {
         const size_t n = batch_.size();
         check(obs, n);
-        if (size_t(ended.size()) != n || size_t(numbers.size()) != 4 * n) throw std::invalid_argument("an array has the wrong size");
+        if (size_t(ended.size()) != n || size_t(numbers.size()) != 4 * n)
+            throw std::invalid_argument("an array has the wrong size");
         for (size_t i = 0; i < n; i++) {
             const StackedEnv& env = vector_.env(batch_[i]);
             ended.mutable_data()[i] = env.finished;
@@ -108,9 +110,16 @@ class PythonVector {
         return out;
     }
     static StackedEnvRules rules_of(const py::dict& d) {
-        return {d["stack"].cast<u32>(), d["noop_max"].cast<u32>(), d["max_frames"].cast<u32>(), d["maxpool"].cast<bool>(),
-                d["fire"].cast<bool>(), d["episodic_life"].cast<bool>(), d["life_loss_info"].cast<bool>(), d["clips"].cast<bool>(),
-                AutoReset(d["autoreset"].cast<int>()), d["repeat_probability"].cast<float>()};
+        return {d["stack"].cast<u32>(),
+                d["noop_max"].cast<u32>(),
+                d["max_frames"].cast<u32>(),
+                d["maxpool"].cast<bool>(),
+                d["fire"].cast<bool>(),
+                d["episodic_life"].cast<bool>(),
+                d["life_loss_info"].cast<bool>(),
+                d["clips"].cast<bool>(),
+                AutoReset(d["autoreset"].cast<int>()),
+                d["repeat_probability"].cast<float>()};
     }
     void check(const std::optional<Bytes>& obs, size_t n) {
         if (obs && size_t(obs->size()) != n * vector_.env(0).bytes()) throw std::invalid_argument("obs has the wrong size");
@@ -143,9 +152,10 @@ inline void bind_vector(py::module_& m) {
              py::arg("batch_size"), py::arg("cores"))
         .def("reset", &PythonVector::reset, py::arg("which"), py::arg("seeds"), py::arg("obs").noconvert())
         .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert())
-        .def("recv", &PythonVector::recv, py::arg("obs").noconvert(), py::arg("reward").noconvert(), py::arg("terminated").noconvert(),
-             py::arg("truncated").noconvert(), py::arg("numbers").noconvert())
-        .def("final", &PythonVector::final, py::arg("obs").noconvert(), py::arg("numbers").noconvert(), py::arg("ended").noconvert())
+        .def("recv", &PythonVector::recv, py::arg("obs").noconvert(), py::arg("reward").noconvert(),
+             py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("numbers").noconvert())
+        .def("final", &PythonVector::final, py::arg("obs").noconvert(), py::arg("numbers").noconvert(),
+             py::arg("ended").noconvert())
         .def("waiting", &PythonVector::waiting)
         .def("drain", &PythonVector::drain)
         .def("stop", &PythonVector::stop);

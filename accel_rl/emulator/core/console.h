@@ -31,11 +31,11 @@ struct State {
     Tia tia;
     Cartridge cartridge;
     i32 cycle;
-    u32 partial;         // the last update ended within a frame
-    i32 paddle[4];       // resistances at the ports, in the reference's ohms; negative: not plugged in
-    u8 fire[2];          // INPT4, INPT5: pressed
-    u8 bus;              // the last byte on the data bus
-    u8 odd_frame;        // which of two pictures the frame is drawn into
+    u32 partial;    // the last update ended within a frame
+    i32 paddle[4];  // resistances at the ports, in the reference's ohms; negative: not plugged in
+    u8 fire[2];     // INPT4, INPT5: pressed
+    u8 bus;         // the last byte on the data bus
+    u8 odd_frame;   // which of two pictures the frame is drawn into
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 

@@ -64,8 +64,6 @@ HD void set_controllers(State& s, u32 action, Controllers kind) {
     else set_paddle(s, action, kind);
 }
 
-HD void set_switches(State& s, u8 pressed, u8 difficulty) {
-    s.riot.swchb = u8(0x3F & ~pressed) | u8((difficulty & 3) << 6);
-}
+HD void set_switches(State& s, u8 pressed, u8 difficulty) { s.riot.swchb = u8(0x3F & ~pressed) | u8((difficulty & 3) << 6); }
 
 }  // namespace accel

@@ -52,31 +52,31 @@ constexpr u32 MOST_PRESSES = 1000;  // a damaged RAM may never say so
 struct Game {
     u8 score_bytes;
     ScoreByte score[6];
-    u8 first_bytes;         // of the score's: where they change the reward is theirs alone (games before points in tennis)
-    i32 per_change;         // where not 0: a change of theirs is worth this, whatever it is, beside the rest's change
-    Clause unscored;        // while it holds (a title picture in the digits' place) the score counts as 0
-    Clause scored;          // where there is such: the score counts only while it holds (a bonus for a win)
-    Clause restarts;        // while it holds a reward counts from `restart_score`, not from the score before
+    u8 first_bytes;   // of the score's: where they change the reward is theirs alone (games before points in tennis)
+    i32 per_change;   // where not 0: a change of theirs is worth this, whatever it is, beside the rest's change
+    Clause unscored;  // while it holds (a title picture in the digits' place) the score counts as 0
+    Clause scored;    // where there is such: the score counts only while it holds (a bonus for a win)
+    Clause restarts;  // while it holds a reward counts from `restart_score`, not from the score before
     i32 restart_score;
-    i32 rolls_over;         // a score of this or more counts so much less; 0: it does not
-    i32 wrap;               // a negative reward gets this much more; 0: it stays
-    i32 unpaid;             // a reward of just this is none; 0: there is no such
-    i32 least, most;        // a reward's limits
+    i32 rolls_over;   // a score of this or more counts so much less; 0: it does not
+    i32 wrap;         // a negative reward gets this much more; 0: it stays
+    i32 unpaid;       // a reward of just this is none; 0: there is no such
+    i32 least, most;  // a reward's limits
     u8 lives_address;
     i16 lives[256];
     u8 more_lives_address;  // a second byte that counts, if any
     i16 more_lives[256];
-    i16 lives_at_reset;     // what a reset says before the first frame; -1: as the RAM has it
-    Clause lives_when;      // while it does not hold the lives are `lives_else`, or stay as they were where that is -1 ...
+    i16 lives_at_reset;  // what a reset says before the first frame; -1: as the RAM has it
+    Clause lives_when;   // while it does not hold the lives are `lives_else`, or stay as they were where that is -1 ...
     i16 lives_else;
-    u8 lives_latch;         // ... and it counts as holding once it has held since the reset
-    Clause loss_when;       // one life less counts only while this holds, where there is such a clause
-    u8 lives_fall;          // lives are counted: one less whenever the byte falls by one
-    u8 last_life[2];        // the game is over when the lives byte goes from the first to the second of these ...
-    u8 has_last_life;       // ... in games where the second also means something else
+    u8 lives_latch;    // ... and it counts as holding once it has held since the reset
+    Clause loss_when;  // one life less counts only while this holds, where there is such a clause
+    u8 lives_fall;     // lives are counted: one less whenever the byte falls by one
+    u8 last_life[2];   // the game is over when the lives byte goes from the first to the second of these ...
+    u8 has_last_life;  // ... in games where the second also means something else
     u8 no_lives_when_over;
     u8 no_reward_when_over;
-    Clause over_after;      // the clauses below count only once this has held since the reset
+    Clause over_after;  // the clauses below count only once this has held since the reset
     u8 clauses;
     Clause over[4];
     u8 over_when_scored;       // ... or whenever the score is not 0 (a round is a game)
@@ -114,7 +114,8 @@ HD bool game_over(const Game& g, const u8* ram) {
 }
 
 HD i32 game_lives(const Game& g, const u8* ram, bool over) {
-    return over && g.no_lives_when_over ? 0 : g.lives[ram[g.lives_address & 0x7F]] + g.more_lives[ram[g.more_lives_address & 0x7F]];
+    return over && g.no_lives_when_over ? 0
+                                        : g.lives[ram[g.lives_address & 0x7F]] + g.more_lives[ram[g.more_lives_address & 0x7F]];
 }
 
 }  // namespace accel

@@ -12,6 +12,7 @@ namespace accel {
 // Cycles by opcode, one digit each; taken branches and crossed pages come on top.
 HD u32 base_cycles(u32 opcode) {
     static constexpr u8 cycles[256] = {
+        // clang-format off
         7, 6, 2, 2, 2, 3, 5, 2, 3, 2, 2, 2, 2, 4, 6, 2, 2, 5, 2, 2, 2, 4, 6, 2, 2, 4, 2, 2, 2, 4, 7, 2,
         6, 6, 2, 2, 3, 3, 5, 2, 4, 2, 2, 2, 4, 4, 6, 2, 2, 5, 2, 2, 2, 4, 6, 2, 2, 4, 2, 2, 2, 4, 7, 2,
         6, 6, 2, 2, 2, 3, 5, 2, 3, 2, 2, 2, 3, 4, 6, 2, 2, 5, 2, 2, 2, 4, 6, 2, 2, 4, 2, 2, 2, 4, 7, 2,
@@ -20,6 +21,7 @@ HD u32 base_cycles(u32 opcode) {
         2, 6, 2, 2, 3, 3, 3, 2, 2, 2, 2, 2, 4, 4, 4, 2, 2, 5, 2, 2, 4, 4, 4, 2, 2, 4, 2, 2, 4, 4, 4, 2,
         2, 6, 2, 2, 3, 3, 5, 2, 2, 2, 2, 2, 4, 4, 6, 2, 2, 5, 2, 2, 2, 4, 6, 2, 2, 4, 2, 2, 2, 4, 7, 2,
         2, 6, 2, 2, 3, 3, 5, 2, 2, 2, 2, 2, 4, 4, 6, 2, 2, 5, 2, 2, 2, 4, 6, 2, 2, 4, 2, 2, 2, 4, 7, 2,
+        // clang-format on
     };
     return cycles[opcode];
 }
@@ -126,7 +128,7 @@ struct Instruction {
         bus.tick(base_cycles(opcode));
         u32 at;
         switch (opcode) {
-// clang-format off
+            // clang-format off
 #define READ(mode, code, what) case code: { const u8 m = bus.read(mode); what; break; }
 #define IMMEDIATE(code, what) case code: { const u8 m = fetch(); what; break; }
 #define MODIFY(mode, code, name) case code: at = mode; bus.write(at, name(bus.read(at))); break;
@@ -183,7 +185,7 @@ struct Instruction {
             case 0x28: before_pull(); cpu_set_flags(p, pull()); break;
             case 0x48: push(p.a); break;
             case 0x68: before_pull(); load(p.a, pull()); break;
-// clang-format on
+                // clang-format on
             case 0x18: p.c = 0; break;
             case 0x38: p.c = 1; break;
             case 0x58: p.i = 0; break;

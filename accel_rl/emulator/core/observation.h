@@ -102,7 +102,8 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
     static constexpr AreaRow parts = area_row();
     u16 down[WIDTH + 8], sums[84];
     const auto brighter = [](const u8* const* row, i32 x) { return row[0][x] > row[1][x] ? row[0][x] : row[1][x]; };
-    for (i32 x = 0; x < WIDTH; x++) down[x] = u16(2 * (brighter(from.whole, x) + brighter(from.other, x)) + brighter(from.half, x));
+    for (i32 x = 0; x < WIDTH; x++)
+        down[x] = u16(2 * (brighter(from.whole, x) + brighter(from.other, x)) + brighter(from.half, x));
     for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // weighs nothing
     for (i32 period = 0; period < 4; period++)
 #pragma GCC unroll 21
@@ -124,9 +125,9 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
 struct Observer {
     ObservationKind kind;
     i32 rows;
-    AreaLine* line;               // a processor's own way of `area_line`; null: any processor's
-    u8 largest[ROWS][WIDTH];      // of two frames, for MEAN; a row of it may be unused, see `at`
-    u16 at[ROWS];                 // the row of the two that holds a row's
+    AreaLine* line;           // a processor's own way of `area_line`; null: any processor's
+    u8 largest[ROWS][WIDTH];  // of two frames, for MEAN; a row of it may be unused, see `at`
+    u16 at[ROWS];             // the row of the two that holds a row's
 
     // `second` may be null: the first alone.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {
@@ -166,11 +167,13 @@ struct Observer {
         u64 halfway[2] = {0, 0};
         for (i32 y = 0; y < 84; y++, out += 84) {
             const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two whole rows and half of the third, or of the first
-            if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) && repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
+            if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
+                repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
                 __builtin_memcpy(out, out - 84, 84);  // one row, and so was the line above
                 continue;
             }
-            const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2), *const d = second.row(top + 2);
+            const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2),
+                            *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
             // where one is, the line below may be rounded otherwise: its rows weigh in another order
@@ -190,7 +193,8 @@ struct Observer {
         const AreaAxis::Part &column = columns.part[x], &rows_of = lines.part[y];
         float total = 0;
         for (i32 r = 0; r < rows_of.count; r++) {
-            const u8 *const a = first.row(rows_of.first + r) + column.first, *const b = second.row(rows_of.first + r) + column.first;
+            const u8 *const a = first.row(rows_of.first + r) + column.first, *const b =
+                                                                                 second.row(rows_of.first + r) + column.first;
             float along = 0;
             for (i32 c = 0; c < column.count; c++) along += (a[c] > b[c] ? a[c] : b[c]) * column.weight[c];
             total += rows_of.weight[r] * along;

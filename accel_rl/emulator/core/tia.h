@@ -31,14 +31,14 @@ constexpr i32 WIDTH = 160;
 constexpr i32 NEVER = 0x7FFFFFFF;
 
 struct Tia {
-    i32 frame_clock;    // clock of line 0, pixel -68; 0 or less
-    i32 settled;        // everything before this clock has been settled
-    i32 vsync_clock;    // the frame may end from here on; NEVER while VSYNC is off
-    i32 hmove_clock;    // of the last HMOVE
-    i32 dump_cycle;     // when VBLANK last let the paddles' capacitors charge
-    u32 collisions;     // bit (8 * object - ...) see tia_settle.h: pair_bit
-    u32 pf;             // 20 bits, bit 0 leftmost
-    u8 colour[4];       // P0, P1, PF, BK
+    i32 frame_clock;  // clock of line 0, pixel -68; 0 or less
+    i32 settled;      // everything before this clock has been settled
+    i32 vsync_clock;  // the frame may end from here on; NEVER while VSYNC is off
+    i32 hmove_clock;  // of the last HMOVE
+    i32 dump_cycle;   // when VBLANK last let the paddles' capacitors charge
+    u32 collisions;   // bit (8 * object - ...) see tia_settle.h: pair_bit
+    u32 pf;           // 20 bits, bit 0 leftmost
+    u8 colour[4];     // P0, P1, PF, BK
     u8 nusiz[2];
     u8 ctrlpf;
     u8 right_reflected;  // latched from ctrlpf at a line's end, or before the right half
@@ -46,17 +46,17 @@ struct Tia {
     u8 grp[2], grp_old[2];
     u8 enam[2];
     u8 enabl, enabl_old;
-    u8 hm[5];            // motions, high nibble in 0-15
-    u8 vdel[3];          // P0, P1, BL
+    u8 hm[5];    // motions, high nibble in 0-15
+    u8 vdel[3];  // P0, P1, BL
     u8 resmp[2];
     u8 pos[5];           // 0-159, by TiaObject
     u8 first_hidden[2];  // P0, P1: just reset, it does not show its first copy on this line
     u8 hmove_blank;      // the next displayed line starts with 8 black pixels
     u8 vblank;
-    u8 dumped;           // VBLANK bit 7: the capacitors are held empty
-    u8 stars;            // 1-4: missile 0 moves by itself at each line's end, see star_motion; 0: it does not
-    u8 star_form;        // of missile 0 on this line: 0 as NUSIZ0 has it, 1 two pixels or more, 2 hidden
-    u8 colour_loss;      // 1: a PAL set shows grays, the bytes are odd, because the frame before had an odd number of lines
+    u8 dumped;       // VBLANK bit 7: the capacitors are held empty
+    u8 stars;        // 1-4: missile 0 moves by itself at each line's end, see star_motion; 0: it does not
+    u8 star_form;    // of missile 0 on this line: 0 as NUSIZ0 has it, 1 two pixels or more, 2 hidden
+    u8 colour_loss;  // 1: a PAL set shows grays, the bytes are odd, because the frame before had an odd number of lines
 };
 
 struct TiaWrite {
@@ -73,14 +73,26 @@ struct TiaLog {
 
 // What the drawing needs and the registers do not hold: where the picture goes, and which lines are shown.
 struct Picture {
-    u8* pixels;        // height x 160 colour bytes; null: collisions only
-    i32 first_line;    // first displayed scan line
-    i32 height;        // displayed scan lines
+    u8* pixels;         // height x 160 colour bytes; null: collisions only
+    i32 first_line;     // first displayed scan line
+    i32 height;         // displayed scan lines
     bool hmove_blanks;  // off for the few games that look wrong with them
 };
 
 // Of a clock of this frame: none is before its first line.
 HD i32 line_clock(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) % LINE_CLOCKS); }
 HD i32 line_number(const Tia& t, i32 clock) { return i32(u32(clock - t.frame_clock) / LINE_CLOCKS); }
+
+// Clocks until a write to a register has its effect; at: the clock within the line.
+HD i32 write_delay(u32 reg, i32 at) {
+    switch (reg) {
+            // clang-format off
+        case VBLANK: case REFP0: case REFP1: case GRP0: case GRP1: return 1;
+        case NUSIZ0: case NUSIZ1: return 8;
+        case PF0: case PF1: case PF2: return i32(0x3254u >> (4 * (at / 3 & 3)) & 15);
+        default: return 0;
+            // clang-format on
+    }
+}
 
 }  // namespace accel

@@ -21,9 +21,9 @@ constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF
 HD u32 pairs_of(u32 set) {
     // pair order: the 15 collision latches, two per register from CXM0P on, bit 7 first
     static constexpr u8 pair[15] = {
-        BIT_M0 | BIT_P1, BIT_M0 | BIT_P0, BIT_M1 | BIT_P0, BIT_M1 | BIT_P1, BIT_P0 | BIT_PF, BIT_P0 | BIT_BL,
-        BIT_P1 | BIT_PF, BIT_P1 | BIT_BL, BIT_M0 | BIT_PF, BIT_M0 | BIT_BL, BIT_M1 | BIT_PF, BIT_M1 | BIT_BL,
-        BIT_BL | BIT_PF, BIT_P0 | BIT_P1, BIT_M0 | BIT_M1,
+        BIT_M0 | BIT_P1, BIT_M0 | BIT_P0, BIT_M1 | BIT_P0, BIT_M1 | BIT_P1, BIT_P0 | BIT_PF,
+        BIT_P0 | BIT_BL, BIT_P1 | BIT_PF, BIT_P1 | BIT_BL, BIT_M0 | BIT_PF, BIT_M0 | BIT_BL,
+        BIT_M1 | BIT_PF, BIT_M1 | BIT_BL, BIT_BL | BIT_PF, BIT_P0 | BIT_P1, BIT_M0 | BIT_M1,
     };
     u32 pairs = 0;
     for (u32 i = 0; i < 15; i++) pairs |= u32((set & pair[i]) == pair[i]) << i;
@@ -148,17 +148,6 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
             end_line(t, line_start);
         }
         from = end;
-    }
-}
-
-HD i32 write_delay(u32 reg, i32 at) {
-    switch (reg) {
-        // clang-format off
-        case VBLANK: case REFP0: case REFP1: case GRP0: case GRP1: return 1;
-        case NUSIZ0: case NUSIZ1: return 8;
-        case PF0: case PF1: case PF2: return i32(0x3254u >> (4 * (at / 3 & 3)) & 15);
-        // clang-format on
-        default: return 0;
     }
 }
 

@@ -17,16 +17,16 @@ struct FastConsole {
     State& s;
     Rom rom;
     const u32* ops;
-    u32 low, high;    // offsets of a bank that are plain ROM
+    u32 low, high;  // offsets of a bank that are plain ROM
     i32 last_line;
     FastTia tia;
     FastLog log;
-    i32 deadline;     // a TIA write from this cycle on ends the frame
-    i32 give_up;      // no frame that ends in time lasts this long
-    i32 phase;        // cycles into a line at cycle 0
+    i32 deadline;  // a TIA write from this cycle on ends the frame
+    i32 give_up;   // no frame that ends in time lasts this long
+    i32 phase;     // cycles into a line at cycle 0
     bool frame_over;
-    i32 page[64];     // of 256 bytes, by bits 13-8 of an address: its offset in the ROM, or -1 where it is not plain ROM
-    u16 mapped[4];    // the slices that `page` was made for
+    i32 page[64];   // of 256 bytes, by bits 13-8 of an address: its offset in the ROM, or -1 where it is not plain ROM
+    u16 mapped[4];  // the slices that `page` was made for
 
     // After an instruction that may have switched banks.
     HD void map() {

@@ -273,7 +273,7 @@ next:
         default: return GAVE_UP;
     }
 #endif
-// clang-format on
+    // clang-format on
 
 slow:
     s.cpu.pc = PC();

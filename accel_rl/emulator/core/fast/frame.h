@@ -11,7 +11,13 @@ namespace accel {
 // Beside a plain console, on its state. `ops` is its ROM, decoded; the log of writes comes from the caller, too.
 HD FastConsole fast_console(Console& plain, Stretch* wide) {
     const Picture& p = plain.picture;
-    return FastConsole{plain.s, plain.rom, nullptr, 0, 0, plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
+    return FastConsole{plain.s,
+                       plain.rom,
+                       nullptr,
+                       0,
+                       0,
+                       plain.last_line,
+                       FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
 }
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
     k.rom = rom;

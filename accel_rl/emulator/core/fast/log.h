@@ -47,9 +47,7 @@ struct FastLog {
     }
 
     // Registers with a value and nothing else; HMM0's may begin stars.
-    HD static bool simple(u32 reg) {
-        return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1;
-    }
+    HD static bool simple(u32 reg) { return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1; }
 
     HD void add(u32 reg, u32 value, i32 cycle) {
         if (last[reg] == value) return;

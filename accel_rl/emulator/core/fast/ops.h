@@ -49,7 +49,7 @@ enum FastOp : u16 {
 #define FAST_ENUM(n) FAST_##n,
     FAST_OPS(FAST_ENUM)
 #undef FAST_ENUM
-    FAST_OP_COUNT
+        FAST_OP_COUNT
 };
 
 constexpr u32 MOST_ROM = 16384;
@@ -59,8 +59,8 @@ enum Place : u8 { NO_PLACE, IMPLIED, IMMEDIATE_, ZERO, ZERO_X, ZERO_Y, ABSOLUTE,
 
 struct FastDecode {
     const u8* rom;
-    u32 size, unit;     // a unit of the ROM is always seen as a whole: a bank, or a slice of one
-    u32 low, high;      // plain ROM at these offsets of a bank
+    u32 size, unit;  // a unit of the ROM is always seen as a whole: a bank, or a slice of one
+    u32 low, high;   // plain ROM at these offsets of a bank
     CartridgeKind kind;
 
     HD u32 at(u32 offset, u32 i) const { return rom[offset + i]; }
@@ -87,7 +87,8 @@ struct FastDecode {
             case IMMEDIATE_: return op(first, zp);
             case ZERO: return zp & 0x80 ? op(first + 1, zp & 0x7F) : op(first + 2, zp);
             case ABSOLUTE: return switches(address) ? op(FAST_SLOW, 0) : op(first + 3, address);
-            case ZERO_X: case ZERO_Y: return op(first + 4, zp);
+            case ZERO_X:
+            case ZERO_Y: return op(first + 4, zp);
             case ABSOLUTE_X:
                 start = table(offset, address);
                 return start >= 0 ? op(first + 5, u32(start)) : op(first + 6, address);
@@ -112,16 +113,15 @@ struct FastDecode {
                 if ((zp & 0x3F) == WSYNC) return op(first + 3, zp);
                 return op(first + (!logged(zp & 0x3F) ? 4 : FastLog::simple(zp & 0x3F) ? 1 : 2), zp & 0x3F);
             case ABSOLUTE: return switches(address) ? op(FAST_SLOW, 0) : op(first + 5, address);
-            case ZERO_X: case ZERO_Y: return op(first + 6, zp);
+            case ZERO_X:
+            case ZERO_Y: return op(first + 6, zp);
             case ABSOLUTE_X: return op(first + 7, address);
             case ABSOLUTE_Y: return op(first + 8, address);
             case INDIRECT_Y: return zp >= 0x80 && zp < 0xFF ? op(first + 9, zp & 0x7F) : op(FAST_SLOW, 0);
         }
         return op(FAST_SLOW, 0);
     }
-    HD static bool logged(u32 reg) {
-        return reg >= NUSIZ0 && reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1);
-    }
+    HD static bool logged(u32 reg) { return reg >= NUSIZ0 && reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1); }
     HD u32 modify(u32 first, u32 place, u32 offset) const {
         const u32 zp = at(offset, 1);
         if (place == ZERO) return zp & 0x80 ? op(first, zp & 0x7F) : op(FAST_SLOW, 0);
@@ -154,8 +154,7 @@ struct FastDecode {
         if (opcode == 0x20 || opcode == 0x4C || opcode == 0x6C) {
             if (in_unit + 3 >= unit || in_bank + 3 > high) return op(FAST_SLOW, 0);
             const u32 target = at(offset, 1) | at(offset, 2) << 8;
-            if (opcode == 0x6C)
-                return target >= 0x80 && target < 0xFF ? op(FAST_JMI, target & 0x7F) : op(FAST_SLOW, 0);
+            if (opcode == 0x6C) return target >= 0x80 && target < 0xFF ? op(FAST_JMI, target & 0x7F) : op(FAST_SLOW, 0);
             return op(opcode == 0x20 ? FAST_JSR : FAST_JMP, target);
         }
         if (const u32 done = place == ABSOLUTE && in_bank + 5 <= high ? poll(offset) : 0) return done;
@@ -170,7 +169,7 @@ struct FastDecode {
             case 0xE1: return alu(FAST_SBC_IM, place, offset);
         }
         switch (opcode) {
-            // clang-format off
+                // clang-format off
             case 0xA2: case 0xA6: case 0xAE: case 0xB6: case 0xBE: return index_register(FAST_LDX_IM, place, offset);
             case 0xA0: case 0xA4: case 0xAC: case 0xB4: case 0xBC: return index_register(FAST_LDY_IM, place, offset);
             case 0xE0: case 0xE4: case 0xEC: return alu(FAST_CPX_IM, place, offset);
@@ -243,10 +242,17 @@ struct FastDecode {
 };
 
 HD void fast_decode(u32* ops, const Rom& rom) {
-    const FastDecode d{rom.bytes, rom.size, rom.kind == CART_E0 ? 1024u : rom.kind == CART_2K ? 2048u : 4096u,
-                       rom.kind == CART_FE ? 0u : rom.registers, rom.kind == CART_FE ? 0x1000u : rom.hotspots, rom.kind};
+    const FastDecode d{rom.bytes,
+                       rom.size,
+                       rom.kind == CART_E0   ? 1024u
+                       : rom.kind == CART_2K ? 2048u
+                                             : 4096u,
+                       rom.kind == CART_FE ? 0u : rom.registers,
+                       rom.kind == CART_FE ? 0x1000u : rom.hotspots,
+                       rom.kind};
     const u32 code = rom.size / d.unit * d.unit;  // the 2 KB after DPC's banks are no bank, and nothing is run there
-    for (u32 offset = 0; offset < rom.size; offset++) ops[offset] = offset < code ? d.decode(offset) : FastDecode::op(FAST_SLOW, 0);
+    for (u32 offset = 0; offset < rom.size; offset++)
+        ops[offset] = offset < code ? d.decode(offset) : FastDecode::op(FAST_SLOW, 0);
 }
 
 }  // namespace accel

@@ -19,11 +19,13 @@ namespace accel {
 
 constexpr u32 ALL_PAIRS = 0x7FFF;
 
-// Those that are logged.
+// The registers whose writes are logged.
+// clang-format off
 #define FAST_REGISTERS(X) \
     X(VBLANK) X(NUSIZ0) X(NUSIZ1) X(COLUP0) X(COLUP1) X(COLUPF) X(COLUBK) X(CTRLPF) X(REFP0) X(REFP1) X(PF0) X(PF1) X(PF2) \
     X(RESP0) X(RESP1) X(RESM0) X(RESM1) X(RESBL) X(GRP0) X(GRP1) X(ENAM0) X(ENAM1) X(ENABL) X(HMP0) X(HMP1) X(HMM0) X(HMM1) \
     X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
+// clang-format on
 
 // For every set of objects the pairs in it: bit k as in collisions.
 struct PairTable {
@@ -31,7 +33,9 @@ struct PairTable {
     u8 first[15], second[15];
 };
 constexpr PairTable make_pair_table() {
-    PairTable t{{}, {M0, M0, M1, M1, P0, P0, P1, P1, M0, M0, M1, M1, BL, P0, M0}, {P1, P0, P0, P1, PF, BL, PF, BL, PF, BL, PF, BL, PF, P1, M1}};
+    PairTable t{{},
+                {M0, M0, M1, M1, P0, P0, P1, P1, M0, M0, M1, M1, BL, P0, M0},
+                {P1, P0, P0, P1, PF, BL, PF, BL, PF, BL, PF, BL, PF, P1, M1}};
     for (u32 set = 0; set < 64; set++)
         for (u32 k = 0; k < 15; k++)
             if (set >> t.first[k] & 1 && set >> t.second[k] & 1) t.pairs[set] = u16(t.pairs[set] | 1 << k);
@@ -58,16 +62,16 @@ struct FastTia {
     Tia& t;
     i32 first_line, height;
     bool hmove_blanks;
-    u32 watched;        // collisions that the program may read
-    Stretch* wide;      // a processor's own way of `stretch`; null: any processor's
+    u32 watched;    // collisions that the program may read
+    Stretch* wide;  // a processor's own way of `stretch`; null: any processor's
     FastCanvas canvas;
-    i32 start, stop;    // clocks of the displayed lines
-    i32 row, row_clock; // the displayed line where the drawing is, and its first clock
-    i32 quiet;          // up to this clock there is nothing to draw: its blank, or all after the last line
+    i32 start, stop;     // clocks of the displayed lines
+    i32 row, row_clock;  // the displayed line where the drawing is, and its first clock
+    i32 quiet;           // up to this clock there is nothing to draw: its blank, or all after the last line
     Mask mask[6];
-    u32 unbuilt;        // objects of which the mask is not up to date
-    u32 active, filled; // objects that show anywhere on a line; of which the mask is not empty
-    u8 shade[4];        // the four colours as they are drawn
+    u32 unbuilt;         // objects of which the mask is not up to date
+    u32 active, filled;  // objects that show anywhere on a line; of which the mask is not empty
+    u8 shade[4];         // the four colours as they are drawn
 
     HD void begin_frame(const FastCanvas& to) {
         canvas = to;
@@ -88,7 +92,8 @@ struct FastTia {
             const u8 value = u8(log[n].value);
             const i32 clock = 3 * log[n].cycle;
             switch (log[n].reg) {  // one jump: all that a register decides is folded into its case
-#define WRITE(reg) case reg: write_register(reg, value, clock); break;
+#define WRITE(reg) \
+    case reg: write_register(reg, value, clock); break;
                 FAST_REGISTERS(WRITE)
 #undef WRITE
                 default: break;
@@ -116,7 +121,7 @@ struct FastTia {
     // The write changes nothing that can be seen before something else changes.
     HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
-            // clang-format off
+                // clang-format off
             case VBLANK: return !((t.vblank ^ value) & 2);
             case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0] && !(reg == NUSIZ0 && t.stars);
             case COLUP0: case COLUP1: case COLUPF: case COLUBK: return !canvas.pixels || t.colour[reg - COLUP0] == (value & 0xFE);
@@ -149,8 +154,8 @@ struct FastTia {
         };
         // clang-format on
         static constexpr u8 shows[TIA_REGISTERS] = {
-            0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
-            0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 4, 0, 0,
+            0, 0, 0, 0, 4, 0,  0, 0, 0,  0, 0, 0, 0, 32, 32, 32, 0,  0, 4, 0, 0, 0, 0,
+            0, 0, 0, 0, 3, 19, 4, 8, 16, 0, 0, 0, 0, 0,  1,  2,  16, 4, 8, 4, 0, 0,
         };
         unbuilt |= objects[reg];
         if (shows[reg]) look_at(shows[reg]);
@@ -260,9 +265,7 @@ struct FastTia {
         if (line && t.hmove_blank && hmove_blanks && first < 8) blank(line, first, last < 8 ? last : 8);
     }
 
-    HD void blank(u8* line, i32 first, i32 last) {
-        __builtin_memset(line + first, canvas.palette[0], u32(last - first));
-    }
+    HD void blank(u8* line, i32 first, i32 last) { __builtin_memset(line + first, canvas.palette[0], u32(last - first)); }
 
     HD_CALL void stretch(u8* line, u32 pairs, i32 first, i32 last) {
         const PairTable& table = pair_table();
