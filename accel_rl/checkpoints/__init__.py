@@ -1,1 +1,1 @@
-""""""
+"""Checkpoints, written atomically and verified when read."""

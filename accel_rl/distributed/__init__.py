@@ -1,1 +1,1 @@
-""""""
+"""How ranks learn one set of parameters together."""
