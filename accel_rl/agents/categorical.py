@@ -23,7 +23,7 @@ class CategoricalPolicyAgent:
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
         """obs [T * n, ...], memory of n environments over T steps -> (logits [T * n, A], value [T * n], states after
-        each step [T, n, Z], None without a memory). With gradients: this is what losses are made of."""
+        each step [T, n, Z], None without a memory). With gradients, for losses."""
         return *self.model(obs), None
 
     @torch.no_grad()

@@ -1,4 +1,4 @@
-"""The best action by value, and now and then any."""
+"""Epsilon-greedy actions."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from accel_rl.ops.q_learning import uniform_action
 class EpsilonGreedyAgent:
     """A uniform-random action with probability epsilon, else the one of the highest value.
 
-    epsilon: one number for all environments, or one for each [B]. At 1 for all, nothing is looked at.
+    epsilon: one number for all environments, or one for each [B]. If it is 1 for all, no observation is needed.
     """
 
     state_size = 0
@@ -22,7 +22,7 @@ class EpsilonGreedyAgent:
     def __init__(self, model: QNetwork, epsilon: float | Tensor = 1.0, epsilon_evaluation: float = 0.05):
         self.model, self.epsilon_evaluation = model, epsilon_evaluation
         self.epsilon = epsilon
-        self.explores = True  # a noisy network acts with its noise, too
+        self.explores = True  # whether a noisy network acts with its noise
 
     @property
     def epsilon(self) -> float | Tensor:
@@ -44,7 +44,7 @@ class EpsilonGreedyAgent:
 
     @property
     def reentrant(self) -> bool:
-        return not self.model.noisy  # the noise is the network's
+        return not self.model.noisy  # noise is state of the network
 
     @torch.no_grad()
     def act(
@@ -75,6 +75,6 @@ class EpsilonGreedyAgent:
 
 
 def _noise(uniform: Tensor) -> torch.Generator:
-    """Noise follows from the step's own numbers, whatever else is drawn meanwhile and whoever is inferred for first."""
+    """A generator seeded by the step's own uniform numbers: noise does not depend on the order of groups."""
     # multiples of 2^-24: their sum is exact
     return torch.Generator().manual_seed(int(uniform.sum(dtype=torch.float64) * 2**24))

@@ -1,1 +1,1 @@
-"""Checkpoints, written atomically and verified when read."""
+"""Checkpoints: atomic, verified when read, and without pickle."""

@@ -1,4 +1,4 @@
-"""What a recurrent agent carries from step to step."""
+"""The state of a recurrent agent."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from torch import Tensor
 
 @dataclass(slots=True)
 class RnnState:
-    """The memory of n environments over T steps.
+    """Of n environments over T steps.
 
-    state [n, Z]: as the step before the first left it. first [T, n] bool: an episode opens there, what was before is
-    forgotten. Acting goes on from `state` in place.
+    state [n, Z]: the state before the first step. first [T, n] bool: an episode begins at this step, so the state is
+    reset before it. `act` advances `state` in place.
     """
 
     state: Tensor

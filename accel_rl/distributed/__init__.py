@@ -1,1 +1,1 @@
-"""How ranks learn one set of parameters together."""
+"""Ranks: communicators, gradient synchronisation, process groups and locks."""

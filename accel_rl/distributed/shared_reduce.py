@@ -20,7 +20,6 @@ from accel_rl.distributed.central import chunks
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.process_watch import Watch
-from accel_rl.kernels.sums import weighted_sum
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import RunError
@@ -72,7 +71,7 @@ class SharedReduce(AllReduce):
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
         n = sum(counts) or float("nan")  # no samples at all: the update is skipped
         shares = [part[share] for part in parts]
-        self._squares[self.communicator.rank, 0] = weighted_sum(shares, [count / n for count in counts], total[share])
+        self._squares[self.communicator.rank, 0] = _weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()
         norm = math.sqrt(self._squares[:, 0].sum())
         scale = 1.0 if self.max_norm is None else min(self.max_norm / (norm + 1e-6), 1.0)
@@ -98,3 +97,11 @@ class SharedReduce(AllReduce):
                 late = ", ".join(str(r) for r in range(len(turns)) if turns[r, 0] < turn)
                 raise RunError(f"rank {late} is gone or hangs: no gradient within {self._timeout_s:g} s")
             patience.spend(lambda _: time.sleep(_SLEEP_S))
+
+
+def _weighted_sum(parts: list[Tensor], weights: list[float], out: Tensor) -> float:
+    """out [n] = the weighted sum of the parts [n], added in their order; returns the sum of its squares."""
+    torch.mul(parts[0], weights[0], out=out)
+    for part, weight in zip(parts[1:], weights[1:], strict=True):
+        out.add_(part, alpha=weight)
+    return float(out.double().square().sum())

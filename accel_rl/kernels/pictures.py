@@ -1,4 +1,4 @@
-"""Stacks of frames in memory as convolutions read them."""
+"""Pictures in the memory order that convolutions read."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from accel_rl.kernels.call_graph import call
 
 
 def in_planes(pictures: Tensor) -> Tensor:
-    """pictures [N, S, H, W], each in one piece; they may lie apart, as a replay's windows do."""
+    """pictures [N, S, H, W] with each picture contiguous; the pictures may lie apart, as windows of a replay do."""
     return pictures if _has_planes(pictures) else pictures.contiguous()
 
 
@@ -18,8 +18,10 @@ def _has_planes(pictures: Tensor) -> bool:
 
 
 def channels_last(pictures: Tensor, dtype: torch.dtype) -> Tensor:
-    """pictures [N, S, H, W] uint8 -> the same numbers as dtype, channels-last in memory. In one pass where they are on
-    the host, a plane each, and the dtype is float32 or bfloat16."""
+    """pictures [N, S, H, W] uint8 -> the same numbers as dtype, channels-last in memory.
+
+    In one pass for contiguous planes on the CPU to float32 or bfloat16.
+    """
     n, stack, height, width = pictures.shape
     planes = _has_planes(pictures) and stack > 1
     known = pictures.device.type == "cpu" and dtype in (torch.float32, torch.bfloat16)

@@ -14,7 +14,7 @@ from accel_rl.models.precision import float32_head
 
 
 def body(spec: EnvSpec, network: str = "a3c") -> tuple[nn.Module, int]:
-    """What turns an observation into features, and how many: one of NETWORKS for pictures, an MLP for vectors."""
+    """The module that turns observations into features, and their number: one of NETWORKS for pictures, else an MLP."""
     if spec.is_image:
         net: nn.Module = NETWORKS[network](spec.stack, *spec.frame_shape)
     else:
@@ -23,7 +23,7 @@ def body(spec: EnvSpec, network: str = "a3c") -> tuple[nn.Module, int]:
 
 
 class Heads(nn.Module):
-    """features [N, F] -> (logits [N, A], value [N]). At first a nearly uniform policy, a value of order one."""
+    """features [N, F] -> (logits [N, A], value [N]). Initially the policy is nearly uniform."""
 
     def __init__(self, features: int, n_actions: int):
         super().__init__()
@@ -37,8 +37,8 @@ class Heads(nn.Module):
 class ActorCritic(nn.Module):
     """obs [N, ...] -> (logits [N, A], value [N]).
 
-    Pictures: a convolutional body shared by both heads (Mnih et al. 2016). Vectors: an MLP each, since values of order
-    100 would otherwise drown the policy's gradient in the shared one.
+    Pictures: a convolutional body shared by both heads (Mnih et al. 2016). Vectors: an MLP for each head, since the
+    gradient of values of order 100 would otherwise dominate the policy's in a shared one.
     """
 
     def __init__(self, spec: EnvSpec, network: str = "a3c"):

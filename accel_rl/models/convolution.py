@@ -48,7 +48,7 @@ class ConvNet(nn.Module):
         self.convolutions = cast(list[ReLUConv2d], list(self.children()))
         self.out_features = hidden or channels * math.prod(size)
         self.fc_0 = Linear(channels * math.prod(size), hidden) if hidden else None
-        gain = math.sqrt(2)  # torch's own start shrinks the signal by half in each layer
+        gain = math.sqrt(2)  # with torch's default, the signal halves in each layer
         for convolution in self.convolutions:
             orthogonal_(convolution, gain)
         if self.fc_0 is not None:
@@ -58,7 +58,7 @@ class ConvNet(nn.Module):
         x = obs
         for convolution in self.convolutions:
             x = convolution(x)
-        # in the order of channels-last memory, so that nothing is moved, forward or backward
+        # in channels-last order, so that no pass moves memory
         x = x.permute(0, 2, 3, 1).flatten(1)
         return x if self.fc_0 is None else relu_(float32_if_small(self.fc_0, x))
 

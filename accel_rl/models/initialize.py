@@ -1,4 +1,4 @@
-"""How weights begin."""
+"""Initial weights."""
 
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ def orthogonal_(layer: Layer, gain: float) -> Layer:
     return layer
 
 
-def remembering_(cell: nn.LSTMCell) -> nn.LSTMCell:
+def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
     """Orthogonal weights, zero bias, but 1 at the forget gate (Jozefowicz et al. 2015).
 
     At 0 a cell halves its memory in each step, and no gradient comes back from ten steps later.

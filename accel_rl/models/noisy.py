@@ -10,7 +10,7 @@ from torch import Tensor, nn
 class NoisyLinear(nn.Linear):
     """y = (mu_w + sigma_w * f(e_out) f(e_in)^T) x + mu_b + sigma_b * f(e_out), factorised noise, eq. 9 to 11.
 
-    The weights of `nn.Linear` are the means. `resample` draws new noise; until then it stays.
+    The weights of `nn.Linear` are the means. `resample` draws new noise, which is used until the next call.
     """
 
     def __init__(self, inputs: int, outputs: int, sigma: float = 0.5):
@@ -25,10 +25,10 @@ class NoisyLinear(nn.Linear):
 
     @torch.no_grad()
     def resample(self, generator: torch.Generator | None = None) -> None:
-        """generator: on the host; None: torch's own."""
+        """Draw new noise. generator: on the host; None: torch's default one."""
         for noise in (self.noise_in, self.noise_out):
             assert isinstance(noise, Tensor)
-            x = torch.randn(noise.shape, generator=generator)  # drawn on the host: the same numbers on every device
+            x = torch.randn(noise.shape, generator=generator)  # drawn on the host, for the same numbers on every device
             noise.copy_(x.sign() * x.abs().sqrt())
 
     def forward(self, x: Tensor, noisy: bool = True) -> Tensor:

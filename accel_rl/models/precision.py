@@ -13,13 +13,13 @@ from accel_rl.system.hardware import say_once
 
 Precision = Literal["float32", "bfloat16"]
 CPUINFO = Path("/proc/cpuinfo")
-WORTH_CONVERTING = 128  # observations: 1.6 M weights took 1 ms to convert, each way, their product at 32 took 0.6
+WORTH_CONVERTING = 128  # rows; for fewer, converting a layer's weights takes longer than multiplying by them
 
 
 def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """A context in which convolutions and wide layers multiply in that precision and add in float32.
+    """A context in which convolutions and hidden layers multiply in that precision and add in float32.
 
-    Parameters, gradients, the heads' outputs and whatever is done with them stay float32.
+    Parameters, gradients and the outputs of heads stay float32.
     """
     if precision == "bfloat16" and device.type == "cpu" and not multiplies_bfloat16():
         say_once(
@@ -31,11 +31,11 @@ def autocast_for(precision: Precision, device: torch.device) -> AbstractContextM
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether this CPU does, in hardware."""
+    """Whether this CPU multiplies bfloat16 in hardware."""
     return not {"amx_bf16", "avx512_bf16", "bf16"}.isdisjoint(_flags(CPUINFO))
 
 
-@functools.cache  # asked at every step of a rollout
+@functools.cache  # called at every step of a rollout
 def _flags(cpuinfo: Path) -> frozenset[str]:
     try:
         return frozenset(cpuinfo.read_text().split())
@@ -44,7 +44,7 @@ def _flags(cpuinfo: Path) -> frozenset[str]:
 
 
 def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A head's output, in float32 whatever its features are: values differ by less than bfloat16 can tell."""
+    """A head's output, always in float32: values differ by less than bfloat16 resolves."""
     if not torch.is_autocast_enabled(x.device.type):
         return layer(x)
     with torch.autocast(x.device.type, enabled=False):

@@ -1,4 +1,4 @@
-"""Networks that value every action: plain, dueling, over distributions, with noise."""
+"""Q-networks: plain, dueling, distributional, noisy."""
 
 import math
 
@@ -20,7 +20,7 @@ VECTOR_HIDDEN = 128
 
 
 def features(spec: EnvSpec, network: str) -> tuple[nn.Module, int, int]:
-    """What turns an observation into features, how many, and the width of the layer that follows in each stream."""
+    """The module that turns observations into features, their number, and the width of the next hidden layer."""
     if spec.is_image:
         cls = NETWORKS[network]
         body = cls(spec.stack, spec.frame_shape[0], spec.frame_shape[1], hidden=0)
@@ -30,7 +30,7 @@ def features(spec: EnvSpec, network: str) -> tuple[nn.Module, int, int]:
 
 
 class Stream(nn.Module):
-    """features [N, F] -> hidden (ReLU) -> [N, outputs]; at first every output is nearly zero."""
+    """features [N, F] -> hidden (ReLU) -> [N, outputs]; initially every output is nearly zero."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool):
         super().__init__()
@@ -53,8 +53,8 @@ class Stream(nn.Module):
 class QNetwork(nn.Module):
     """obs [N, ...] -> q [N, A].
 
-    Mnih et al. 2015; `is_dueling`: two streams after the convolutions (Wang et al. 2016), whose gradients in the shared
-    part are scaled by 2^-1/2, as there; `noisy`: fully connected layers with noise (Fortunato et al. 2018).
+    Mnih et al. 2015; `is_dueling`: two streams after the convolutions (Wang et al. 2016), whose gradients in the
+    shared part are scaled by 2^-1/2; `noisy`: fully connected layers with noise (Fortunato et al. 2018).
     """
 
     def __init__(self, spec: EnvSpec, network: str, is_dueling: bool = False, noisy: bool = False, atoms: int = 1):
@@ -65,7 +65,7 @@ class QNetwork(nn.Module):
         self.value = Stream(inputs, hidden, atoms, noisy) if is_dueling else None
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """obs [N, ...] -> [N, A, atoms]. noise: with that of the last `resample` (without: the mean network)."""
+        """obs [N, ...] -> [N, A, atoms]. noise: with the noise of the last `resample`; without, the mean network."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
             x.register_hook(lambda grad: grad * 2**-0.5)
@@ -81,7 +81,7 @@ class QNetwork(nn.Module):
     forward = q
 
     def resample(self, generator: torch.Generator | None = None) -> None:
-        """New noise for every layer that has any, of a generator on the host (None: torch's own)."""
+        """Draw new noise for every noisy layer, from a generator on the host (None: torch's default one)."""
         for module in self.modules():
             if isinstance(module, NoisyLinear):
                 module.resample(generator)

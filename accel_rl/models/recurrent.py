@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import Heads, body
-from accel_rl.models.initialize import remembering_
+from accel_rl.models.initialize import lstm_
 
 
 class RecurrentActorCritic(nn.Module):
@@ -18,7 +18,7 @@ class RecurrentActorCritic(nn.Module):
         super().__init__()
         self.body, features = body(spec, network)
         self.lstm = nn.LSTMCell(features, units)
-        remembering_(self.lstm)
+        lstm_(self.lstm)
         self.heads = Heads(units, spec.n_actions)
         self.state_size = 2 * units
 
@@ -29,12 +29,12 @@ class RecurrentActorCritic(nn.Module):
         each step [T, n, 2 units]).
         """
         x = self.body(obs).float().view(*first.shape, -1)
-        with torch.autocast(x.device.type, enabled=False):  # what is remembered stays exact
-            after = self._remember(x, first, state)
+        with torch.autocast(x.device.type, enabled=False):  # the recurrent state stays float32
+            after = self._unroll(x, first, state)
         logits, value = self.heads(after[..., : after.shape[-1] // 2].flatten(0, 1))
         return logits, value, after
 
-    def _remember(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
+    def _unroll(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
         """x [T, n, features] -> the state after each step [T, n, 2 units]."""
         goes_on = (~first).to(x.dtype).unsqueeze(-1)
         h, c = state.chunk(2, -1)

@@ -1,1 +1,1 @@
-"""Pure equations: tensors in, tensors out."""
+"""Equations as pure functions. They import torch, and nothing of this package."""

@@ -1,1 +1,1 @@
-"""Parameters, optimizers and the exchange of gradients, on flat vectors."""
+"""Optimizers on flat parameters."""

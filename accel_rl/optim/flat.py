@@ -5,13 +5,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from accel_rl.kernels.sums import l2_norm
-
 
 class FlatParameters:
-    """Moves a model's parameters and gradients into two flat vectors [P] that the model's own tensors are views of.
+    """Moves a model's parameters and gradients into two flat vectors [P]; the model's own tensors become views of them.
 
-    One norm, one optimizer, one all-reduce then serve the whole network, and a chunk of it is a slice.
+    One norm, one optimizer step and one all-reduce then serve the whole network, and a chunk of it is a slice.
     """
 
     def __init__(self, model: nn.Module):
@@ -68,15 +66,14 @@ class FlatParameters:
 
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
-    """Scale grad [P] in place to an L2 norm of at most max_norm; returns the norm before. No synchronisation.
+    """Scale grad [P] in place to an L2 norm of at most max_norm; returns the norm before. Does not synchronise a GPU.
 
-    count []: grad is a sum, of so many, and its mean is wanted, all in one pass.
+    count []: grad is a sum of so many, and becomes their mean.
     """
-    known = l2_norm(grad)
-    norm = torch.linalg.vector_norm(grad) if known is None else torch.tensor(known, dtype=grad.dtype)
+    norm = torch.linalg.vector_norm(grad)
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
-    elif max_norm is not None and not (known is not None and known < max_norm):  # most often there is nothing to scale
+    elif max_norm is not None and (grad.is_cuda or norm > max_norm):  # most often there is nothing to scale
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
-from accel_rl.kernels import native
 from accel_rl.replays.ring import FrameRing
 from accel_rl.replays.sum_tree import SumTree
 
@@ -32,8 +31,6 @@ class Prioritized:
         self.tree = SumTree(ring.L * ring.B, ring.device)
         self.highest = torch.ones((), device=ring.device)  # priority^alpha, of all so far
         self._generator = torch.Generator(ring.device).manual_seed(seed)
-        module = native.compiled() if ring.host is not None else None
-        self._host = module.HostSums(ring.host, [level.data_ptr() for level in self.tree.levels]) if module else None
 
     def appended(self, before: tuple[int, int]) -> None:
         """The ring has taken in a block; `before`: what was eligible until then."""
@@ -57,13 +54,6 @@ class Prioritized:
         """-> (cells [N] int64, weight [N])."""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self._generator, device=device)
-        if self._host is not None:
-            cell, weight = torch.empty(N, dtype=torch.int64), torch.empty(N)
-            self._host.draw(
-                N, uniform.data_ptr(), len(ring), ring.cursor * ring.B - 1, self.beta, cell.data_ptr(),
-                weight.data_ptr(),
-            )  # fmt: skip
-            return cell, self._among_peers(cell, weight)
         total = self.tree.total
         at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
         probability = self.tree[at].double() / total
@@ -86,13 +76,6 @@ class Prioritized:
 
     def update(self, cell: Tensor, error: Tensor) -> None:
         """New priorities |error| [N] for cells [N]; those that were overwritten meanwhile are left alone."""
-        if self._host is not None:
-            cell, error = cell.contiguous(), error.to(torch.float32).contiguous()
-            self._host.update(
-                len(cell), cell.data_ptr(), error.data_ptr(), *self.ring.eligible, self.alpha, self.epsilon,
-                self.highest.data_ptr(),
-            )  # fmt: skip
-            return
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         weight = torch.where(weight.isfinite(), weight, self.highest)  # an update that failed: look at it again
         at, there = self.ring.at(cell), self.ring.sampleable(cell)

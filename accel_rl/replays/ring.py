@@ -8,7 +8,6 @@ Rows are counted from the run's first step and never start anew; row t lies at t
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +15,6 @@ from torch import Tensor
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.kernels import native
 from accel_rl.replays.final_frames import NONE, FinalFrames
 from accel_rl.replays.huge_pages import zeros
 from accel_rl.replays.returns import NStep
@@ -50,17 +48,6 @@ class FrameRing:
         self.refused = 0  # eligible cells that cannot be drawn: no step there, or one of the n steps is missing
         self._refused = torch.zeros(self.L, dtype=torch.int64)  # how many of each row
         self._lags = torch.arange(spec.stack - 1, -1, -1, device=self.device)  # oldest frame of a stack first
-        self.host: Any = self._compiled() if self.device.type == "cpu" else None
-
-    def _compiled(self) -> Any | None:
-        """The ring as the extension sees it, None where it was not built."""
-        if (module := native.compiled()) is None:
-            return None
-        frame, arrays = self.frames[0].nbytes, (self.frames, self.age, self.action, self.reward, self.flags, self.final)
-        return module.HostRing(
-            self.L, self.B, self.spec.stack, self.returns.n, frame, self.action.itemsize, self.returns.gamma,
-            self.returns.reward_clip or 0.0, *(a.data_ptr() for a in arrays),
-        )  # fmt: skip
 
     # -- what there is ------------------------------------------------------------
 
@@ -86,10 +73,6 @@ class FrameRing:
     def sampleable(self, cell: Tensor) -> Tensor:
         """Whether cells [...] can be drawn now: not overwritten, not too new, and of a simulator that stepped. bool"""
         low, high = self.eligible
-        if self.host is not None:
-            found = torch.empty(cell.shape, dtype=torch.bool)
-            self.host.sampleable(cell.numel(), cell.contiguous().data_ptr(), low, high, found.data_ptr())
-            return found
         inside = (cell >= low * self.B) & (cell < high * self.B)
         return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
 
@@ -164,8 +147,6 @@ class FrameRing:
         none are given). No synchronisation on a GPU.
         """
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
-        if self.host is not None:
-            return self._gathered(cell, weight)
         r_t, discount, goes_on = self._step(cell)
         last = cell  # the step after which the transition ends
         for k in range(1, self.returns.n):
@@ -178,24 +159,6 @@ class FrameRing:
             goes_on = goes_on & then_goes_on
         obs_tm1, obs_t = self._observations(cell, last)
         action = self.action[self.at(cell)].long()
-        return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, weight, cell)
-
-    def _gathered(self, cell: Tensor, weight: Tensor) -> ReplayBatch:
-        """`batch` by the extension."""
-        N, S, frame = len(cell), self.spec.stack, self.frames.shape[1:]
-        dtype, cell = self.frames.dtype, cell.contiguous()
-        if self.returns.n == 1 and S > 1:  # both observations lie in one window of S + 1 frames
-            window = torch.empty(N, S + 1, *frame, dtype=dtype)
-            obs_tm1, obs_t = window[:, :S], window[:, 1:]
-        else:
-            stack = (N, S) if S > 1 else (N,)
-            obs_tm1, obs_t = torch.empty(*stack, *frame, dtype=dtype), torch.empty(*stack, *frame, dtype=dtype)
-        action = torch.empty(N, dtype=torch.int64)
-        r_t, discount = torch.empty(N), torch.empty(N)
-        self.host.gather(
-            N, cell.data_ptr(), self.finals.frames.data_ptr(), obs_tm1.data_ptr(), obs_t.data_ptr(),
-            action.data_ptr(), r_t.data_ptr(), discount.data_ptr(), torch.get_num_threads(),
-        )  # fmt: skip
         return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, weight, cell)
 
     def _step(self, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Scores of whole episodes, put together from rollouts."""
+"""Scores of whole episodes, accumulated over rollouts."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class Episode:
 class EpisodeTracker:
     """Running score and length of each environment; the last `window` finished episodes (paper: 100).
 
-    `partial_starts`: environments begin somewhere inside an episode (decorrelated starts), whose beginning nobody
-    counted; such an episode is left out.
+    `partial_starts`: environments begin inside an episode (decorrelated starts); such an episode is left out, since its
+    beginning was not counted.
     """
 
     def __init__(self, B: int, window: int = 100, partial_starts: bool = False):
@@ -34,7 +34,7 @@ class EpisodeTracker:
         self.count = 0
 
     def add(self, rollout: RolloutArrays) -> list[Episode]:
-        """Take in T steps; returns the episodes that ended, in the order of (t, b)."""
+        """Add a rollout; returns the episodes that ended, in the order of (t, b)."""
         finished, begin = [], 0
         reward, ended = np.where(rollout.valid, rollout.reward, 0.0), rollout.ended & rollout.valid
         for t in np.flatnonzero(ended.any(1)).tolist():
@@ -55,7 +55,7 @@ class EpisodeTracker:
         self.length += valid[steps].sum(0)
 
     def forget(self, b: slice) -> None:
-        """These environments start anew: what they were playing has no end."""
+        """Drop the running episodes of these environments, which start again."""
         self.score[b], self.length[b], self.partial[b] = 0.0, 0, self._partial_starts
 
     def state_dict(self) -> dict[str, Any]:

@@ -62,8 +62,10 @@ class Grouping:
 
 
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
-    """The largest number of workers, at most one a core, that B environments in `groups` groups divide by; 1 if there
-    is none, 0 if each group is to have its own."""
+    """The largest number of workers, at most one per core, that divides B environments in `groups` groups.
+
+    1 if there is none; 0 if each group is to have dedicated workers.
+    """
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)
     return max((w for w in range(1, cores + 1) if B % (groups * w) == 0), default=1)

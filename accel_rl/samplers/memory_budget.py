@@ -1,4 +1,4 @@
-"""What simulators cost in memory, bounded before anything is started.
+"""Upper bounds on the memory of simulators, known before anything is started.
 
 Measured with ale-py 0.12.1 on Linux (pong, breakout): 0.66 to 0.78 MB of private memory an environment, 26 MB a worker
 before its first one. The bounds leave room for other games and allocators; tests hold them.
@@ -19,7 +19,7 @@ WORKER_BYTES = 96 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """Bytes: at most so many of private memory an environment and a worker, and of shared memory an environment."""
+    """Upper bounds in bytes: of private memory, an environment's and a worker's; an environment's of shared memory."""
 
     emulator: int
     shared: int
@@ -36,8 +36,8 @@ class MemoryBudget:
 
 
 def bound(spec: EnvSpec, T: int, reset: str = "immediate") -> MemoryBudget:
-    """For an Atari game whose rollouts have T steps. `final_frames`, a third of `shared`, is only taken where episodes
-    end."""
+    """The bounds for an Atari game with rollouts of T steps. Pages of `final_frames`, a third of `shared`, are taken
+    only where episodes end."""
     layout = rollout_layout(spec, T, 1)
     shared = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
     return MemoryBudget((2 if reset == "swap" else 1) * EMULATOR_BYTES, BUFFERS * shared, WORKER_BYTES)

@@ -1,1 +1,1 @@
-""""""
+"""The machine and the process: cores, GPUs, errors, counts, timeouts."""

@@ -1,5 +1,5 @@
-// CallGraph of this module's functions, written down once and made again in one piece: a network that acts does the same at every
-// step, and what Python does between its layers takes a third as long as they do, and keeps other threads from theirs.
+// A recorded sequence of kernel calls that is replayed in one call. A network that acts calls the same kernels at every step; the
+// Python between its layers takes a third of the time, and keeps other threads from running theirs.
 #pragma once
 #include <pybind11/pybind11.h>
 
@@ -14,10 +14,10 @@
 
 namespace accel {
 
-// A function of numbers and addresses, called with all of them in a row.
+// A kernel, called with its arguments as a sequence of integers.
 struct Callable {
     void (*function)(const i64* numbers);
-    std::vector<bool> addresses;  // which of the numbers are
+    std::vector<bool> addresses;  // which arguments are addresses
 };
 
 inline std::map<std::string, Callable>& callables() {
@@ -49,14 +49,14 @@ Callable callable(void (*)(A...)) {
             addresses};
 }
 
-// F under that name, for Python and for `CallGraph`; it runs without the GIL.
+// Exports F under that name to Python and to `CallGraph`. It runs without the GIL.
 template <auto F>
 void define(pybind11::module_& m, const char* name) {
     m.def(name, F, pybind11::call_guard<pybind11::gil_scoped_release>());
     callables()[name] = callable<F>(F);
 }
 
-// Some of the addresses lie in regions of memory that are another's at another turn: region r begins at begin + turn * step.
+// Addresses inside a region move with the step: at step t, region r begins at begin + t * step.
 class CallGraph {
 public:
     struct Region {
@@ -66,13 +66,13 @@ public:
 
     void add(const std::string& name, const std::vector<i64>& numbers) {
         const Callable& f = callables().at(name);
-        if (numbers.size() != f.addresses.size()) throw std::invalid_argument(name + ": not so many numbers");
+        if (numbers.size() != f.addresses.size()) throw std::invalid_argument(name + ": another number of arguments is expected");
         calls_.push_back({f.function, numbers_.size()});
         numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
         addresses_.insert(addresses_.end(), f.addresses.begin(), f.addresses.end());
     }
 
-    // The regions [begin, begin + bytes), in which what was written down has happened.
+    // The regions [begin, begin + bytes) at the step that was recorded.
     void settle(const std::vector<std::pair<address, i64>>& regions) {
         for (size_t i = 0; i < numbers_.size(); i++) {
             for (size_t r = 0; addresses_[i] && r < regions.size(); r++) {
@@ -86,14 +86,14 @@ public:
         regions_.resize(regions.size());
     }
 
-    // Where the regions are from now on.
+    // Place the regions elsewhere from now on.
     void move(const std::vector<std::pair<address, i64>>& regions) {
-        if (regions.size() != regions_.size()) throw std::invalid_argument("not so many regions");
+        if (regions.size() != regions_.size()) throw std::invalid_argument("another number of regions is expected");
         for (size_t r = 0; r < regions.size(); r++) regions_[r] = {regions[r].first, regions[r].second};
     }
 
-    void run(i64 turn) {
-        for (const Moving& m : moving_) numbers_[m.number] = i64(regions_[m.region].begin) + turn * regions_[m.region].step + m.offset;
+    void run(i64 t) {
+        for (const Moving& m : moving_) numbers_[m.number] = i64(regions_[m.region].begin) + t * regions_[m.region].step + m.offset;
         for (const Call& call : calls_) call.function(numbers_.data() + call.numbers);
     }
 

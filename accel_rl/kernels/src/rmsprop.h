@@ -5,20 +5,30 @@
 #include "address.h"
 #include "threads.h"
 
-#if ACCEL_X86
-#define ACCEL_RMSPROP __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define ACCEL_RMSPROP
-#endif
-
 namespace accel {
 
-ACCEL_RMSPROP inline void rmsprop_part(float* __restrict data, const float* __restrict grad, float* __restrict square, i64 n,
-                                       float alpha, float rest, float rate, float epsilon) {
+inline __attribute__((always_inline)) void rmsprop_plain(float* __restrict data, const float* __restrict grad,
+                                                         float* __restrict square, i64 n, float alpha, float rest, float rate,
+                                                         float epsilon) {
     for (i64 i = 0; i < n; i++) {
         square[i] = __builtin_fmaf(rest * grad[i], grad[i], square[i] * alpha);
         data[i] += -rate * grad[i] / (std::sqrt(square[i]) + epsilon);
     }
+}
+
+#if ACCEL_X86
+__attribute__((target("avx2,fma"))) inline void rmsprop_avx2(float* data, const float* grad, float* square, i64 n, float alpha,
+                                                             float rest, float rate, float epsilon) {
+    rmsprop_plain(data, grad, square, n, alpha, rest, rate, epsilon);
+}
+#endif
+
+inline void rmsprop_part(float* data, const float* grad, float* square, i64 n, float alpha, float rest, float rate, float epsilon) {
+#if ACCEL_X86
+    static const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (wide) return rmsprop_avx2(data, grad, square, n, alpha, rest, rate, epsilon);
+#endif
+    rmsprop_plain(data, grad, square, n, alpha, rest, rate, epsilon);
 }
 
 // data, grad, square [n]

@@ -8,8 +8,8 @@
 
 namespace accel {
 
-// Runs a function on a team: GOMP_parallel of the OpenMP runtime that torch has loaded, so that these are torch's own
-// threads. They look out for work between torch's operations; any others would find them on the cores.
+// Runs a function on several threads: GOMP_parallel of the OpenMP runtime that torch has loaded. Torch's own threads are used
+// because they spin between torch's operations: other threads would have to compete with them for the cores.
 using Team = void (*)(void (*function)(void*), void* argument, unsigned threads, unsigned flags);
 
 inline Team& team() {
@@ -17,11 +17,11 @@ inline Team& team() {
     return the;
 }
 
-// How the thread rounds and whether it flushes denormals. A helper keeps what its maker had when it was made: without
-// the caller's, a sum would follow who added it.
+// The rounding and denormal modes of this thread. A helper thread inherits them when it is created, so the caller's must be set:
+// otherwise a sum would depend on which thread computed it.
 inline unsigned float_mode() {
 #if ACCEL_X86
-    return _mm_getcsr() & ~0x3fu;  // without the flags that arithmetic leaves
+    return _mm_getcsr() & ~0x3fu;  // without the status flags
 #else
     return 0;
 #endif
@@ -32,7 +32,7 @@ inline void set_float_mode([[maybe_unused]] unsigned mode) {
 #endif
 }
 
-// part(from, to) for all of [0, N), `chunk` at a time, on so many threads; on the caller's alone where torch has none.
+// Calls part(from, to) for all of [0, N), `chunk` at a time, on so many threads; on the caller's alone without OpenMP.
 inline void share(i64 N, int threads, const std::function<void(i64, i64)>& part, i64 chunk = 4) {
     struct Work {
         const std::function<void(i64, i64)>& part;
@@ -46,10 +46,10 @@ inline void share(i64 N, int threads, const std::function<void(i64, i64)>& part,
         set_float_mode(w.mode);
         for (i64 i; (i = w.next.fetch_add(w.chunk)) < w.end;) w.part(i, std::min(i + w.chunk, w.end));
     };
-    team()(take, &work, unsigned(threads), 0);  // always so many: a team of another size begins with new threads
+    team()(take, &work, unsigned(threads), 0);  // always the same number: GOMP creates new threads for a team of another size
 }
 
-// Parts [parts, size] of sums -> the first: all of them, added in their order, whoever adds which.
+// Adds sums [parts, size] into the first part, in their order on any number of threads.
 inline void add_up(float* sums, i64 parts, i64 size, int threads) {
     const std::function<void(i64, i64)> add = [=](i64 from, i64 to) {
         for (i64 p = 1; p < parts; p++) {

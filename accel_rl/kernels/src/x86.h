@@ -1,4 +1,4 @@
-// Whether the compiler knows x86-64's instructions. ACCEL_PLAIN leaves them out, as another architecture's compiler would.
+// Whether x86-64 instructions are compiled in. ACCEL_PLAIN leaves them out, as on another architecture.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
@@ -8,3 +8,15 @@
 #else
 #define ACCEL_X86 0
 #endif
+
+namespace accel {
+
+inline bool has_avx512() {
+#if ACCEL_X86
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+#else
+    return false;
+#endif
+}
+
+}  // namespace accel

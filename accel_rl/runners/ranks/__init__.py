@@ -1,1 +1,1 @@
-""""""
+"""Processes of ranks: launchers, their contexts, torchrun."""

@@ -1,1 +1,1 @@
-""""""
+"""The action server, and ways to infer: called, captured, as a CUDA graph, in threads."""

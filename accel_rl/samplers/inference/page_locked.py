@@ -12,7 +12,7 @@ PAGE = 4096
 
 
 def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
-    """(address, bytes) of the pages that they lie in; neighbours in one piece, no page twice."""
+    """(address, bytes) of the pages that the tensors lie in, adjacent ones merged, no page twice."""
     pieces: list[tuple[int, int]] = []
     for begin, end in sorted((x.data_ptr(), x.data_ptr() + x.nbytes) for x in tensors if x.nbytes):
         begin, end = begin // PAGE * PAGE, -(-end // PAGE) * PAGE
@@ -24,8 +24,9 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 
 
 class PageLocked:
-    """Tensors of the host, contiguous, whose pages stay where they are until `close`: copies from and to a GPU need no
-    detour, and nobody has to wait for them. Where the system does not allow it, copies are slower; that is said once.
+    """Contiguous host tensors whose pages are locked until `close`, so that copies from and to a GPU are asynchronous.
+
+    If the system does not allow it, copies are slower, which is said once.
     """
 
     def __init__(self, tensors: Iterable[Tensor], runtime: Any = None):
@@ -43,6 +44,6 @@ class PageLocked:
                 self._locked.append(address)
 
     def close(self) -> None:
-        """Before the memory goes."""
+        """Unlock the pages; call it before the memory is freed."""
         while self._locked:
             self._runtime.cudaHostUnregister(self._locked.pop())

@@ -1,5 +1,4 @@
-// Actions drawn from categorical distributions: a few numbers a row, for which a dozen operations take their time. And the other
-// small things that are done between a network's layers and around it.
+// Actions drawn from a network's outputs, and the element-wise operations between its layers.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -19,7 +18,7 @@ inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, a
         const float end = at<const float>(uniform)[n] * sum;
         float passed = 0;
         std::int64_t a = 0;
-        // it may end just under the sum by rounding; what is not a number draws the last one
+        // by rounding, `passed` may stay below `end`; NaN draws the last action
         for (; a < A - 1; a++)
             if ((passed += std::exp(row[a] - most)) > end) break;
         at<std::int64_t>(action)[n] = a;
@@ -33,18 +32,18 @@ inline void epsilon_greedy(std::int64_t N, std::int64_t A, address q, address un
     for (std::int64_t n = 0; n < N; n++) {
         const float drawn = at<const float>(uniform)[n], threshold = at<const float>(epsilon)[n * step];
         std::int64_t chosen = 0;
-        if (drawn < threshold) {  // the same number tells whether to explore and, stretched to [0, 1), where
+        if (drawn < threshold) {  // one number decides both whether to explore and, stretched to [0, 1), which action to take
             chosen = std::min(std::int64_t(drawn / threshold * float(A)), A - 1);
         } else {
             const float* const row = at<const float>(q) + n * A;
-            for (std::int64_t a = 1; a < A; a++)  // what is not a number counts as the highest
+            for (std::int64_t a = 1; a < A; a++)  // NaN counts as the highest
                 if (row[a] > row[chosen] || (std::isnan(row[a]) && !std::isnan(row[chosen]))) chosen = a;
         }
         at<std::int64_t>(action)[n] = chosen;
     }
 }
 
-// x [n] float32 -> where it is below zero: zero
+// max(x, 0) in place; x [n] float32
 inline void relu(std::int64_t n, address x) {
     float* const all = at<float>(x);
     for (std::int64_t i = 0; i < n; i++) all[i] = all[i] < 0 ? 0 : all[i];

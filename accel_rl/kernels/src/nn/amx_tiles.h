@@ -1,4 +1,4 @@
-// Products of bfloat16 numbers in a CPU's tile registers (AMX), sums in float32.
+// Matrix products of bfloat16 numbers in AMX tile registers, with float32 sums.
 //
 //     a: 16 rows of 32 numbers      b: 16 rows of 16 pairs: b[k / 2][n][k % 2]      sum: 16 x 16 floats
 //     sum[m][n] += a[m][k] b[k][n]      one instruction, 16,384 operations
@@ -23,7 +23,7 @@ namespace accel {
 
 using bf16 = std::uint16_t;  // as bits
 
-// Whether the CPU has them, and Linux lends them to this process (it does so when asked).
+// Whether the CPU has AMX and Linux grants it to this process, which has to ask for it.
 inline bool has_amx() {
 #if ACCEL_HAS_TILES
     static const bool has = [] {
@@ -42,7 +42,7 @@ inline bool has_amx() {
 
 #if ACCEL_HAS_TILES
 
-// The registers are set up while this lives.
+// Configures the tile registers for its lifetime.
 struct TileRegisters {
     ACCEL_TILES TileRegisters() {
         struct alignas(64) {
@@ -50,13 +50,13 @@ struct TileRegisters {
             std::uint16_t bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
             std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
         } shapes;
-        asm volatile("" : : "r"(&shapes) : "memory");  // it is all read, which compilers do not know
+        asm volatile("" : : "r"(&shapes) : "memory");  // the instruction reads all of it, which the compiler does not know
         _tile_loadconfig(&shapes);
     }
     ACCEL_TILES ~TileRegisters() { _tile_release(); }
 };
 
-// Where the operands of a sum of products lie: step i's are at `a_steps[i]` and `b_steps[i]` numbers from the first's.
+// Operands of a sum of products: those of step i lie `a_steps[i]` and `b_steps[i]` numbers after the first ones.
 struct Operands {
     const bf16* a;
     i64 a_tile, a_row;  // numbers from one tile of rows to the next, from one row to the next
@@ -77,7 +77,7 @@ ACCEL_TILES inline void zero_tiles() {
 // M x N tiles of sums, M and N 1 or 2.
 template <int M, int N>
 ACCEL_TILES void add_products(const Operands& o) {
-    asm volatile("" ::: "memory");  // what was written with other registers is in memory before tiles are read
+    asm volatile("" ::: "memory");  // stores from other registers must reach memory before tiles are loaded
     const i64 a_row = o.a_row * 2, b_row = o.b_row * 2;
     for (i64 i = 0; i < o.steps; i++) {
         const bf16 *a = o.a + o.a_steps[i], *b = o.b + o.b_steps[i];
@@ -119,7 +119,7 @@ ACCEL_TILES inline void load_tiles(const float* sums) {
     _tile_loadd(3, sums + 768, 64);
 }
 
-// rows of 16 32-bit numbers: r[i][j] and r[j][i] change places
+// transpose 16 rows of 16 32-bit numbers
 ACCEL_TILES inline void transpose(__m512i r[16]) {
     __m512i t[16];
 #pragma GCC unroll 8

@@ -1,12 +1,12 @@
-// relu(convolution) in bfloat16, in tile registers; tile_gradient.h has its gradients.
+// relu(convolution) in bfloat16 in AMX tile registers; conv_bf16_gradient.h has its gradients.
 //
-// A kernel of k with stride s, where s divides k, is one of K = k / s with stride 1 over cells of s x s places:
+// A k x k kernel with stride s, where s divides k, is a K x K kernel, K = k / s, with stride 1 over cells of s x s pixels:
 //
 //     input [H, W, Ci], p around it        cells [rows + K - 1, columns + K - 1, C = s s Ci]      output [rows, columns, Co]
 //
-// and cells lie in memory one after the other. So the numbers that output q = y (columns + K - 1) + x needs of tap (i, j) are
-// cell q + i (columns + K - 1) + j, neighbouring outputs' are neighbouring cells', and whatever is multiplied is read where it
-// is: no patch is ever copied. The K - 1 outputs more in each row are nobody's; their gradient is 0.
+// Cells are contiguous. Output q = y (columns + K - 1) + x needs, for tap (i, j), cell q + i (columns + K - 1) + j: neighbouring
+// outputs need neighbouring cells, so operands are read in place and no patch is copied. Each row has K - 1 surplus outputs,
+// which are not stored and whose gradient is 0.
 //
 //     output[q] = relu(bias + sum over taps of cells[q + tap] weight[tap])          rows of a: cells
 //
@@ -21,7 +21,7 @@
 
 namespace accel {
 
-// Ci: of a picture of bytes with stride 4, 4 planes of [H, W]; else channels of [H, W, Ci]. Co and Ci are multiples of 16, C of 32.
+// Ci: 4 planes [H, W] of a uint8 picture with stride 4, or channels of [H, W, Ci]. Co and Ci are multiples of 16, C of 32.
 struct ConvBF16 {
     const i64 Ci, H, W, Co, k, s, p;
 
@@ -37,15 +37,15 @@ struct ConvBF16 {
     i64 cells() const { return (rows() + K() - 1) * width(); }
     i64 tap(i64 i) const { return i / K() * width() + i % K(); }
     i64 reach() const { return (K() - 1) * (width() + 1); }  // the last tap
-    i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }  // of them rows() * columns() are somebody's
+    i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }  // rows() * columns() of them are stored
     i64 in() const { return H * W * Ci; }
     i64 out() const { return rows() * columns() * Co; }
 
 private:
-    const i64 side, down, right;  // kept: innermost loops ask for what follows from them, and a division takes longer than their work
+    const i64 side, down, right;  // stored: computing them takes a division, which innermost loops cannot afford
 };
 
-// Zeros that begin where a cache line does: a tile's row is one line, and takes several times as long where it is two.
+// Zeroed memory aligned to cache lines: a tile's row is one line, and loading one that straddles two takes several times longer.
 class Lines {
     struct Free {
         void operator()(bf16* numbers) const { ::operator delete[](numbers, std::align_val_t(64)); }
@@ -59,10 +59,10 @@ public:
     bf16* data() { return numbers.get(); }
 };
 
-// What one picture needs on its way; a thread's own. All of it is zero where nothing is written.
+// Scratch memory of one thread for one picture. Cells that are never written stay zero.
 struct ConvBF16Scratch {
     Lines cells, pairs, grad, across;
-    std::vector<i64> inputs, outs, steps[2];  // where a cell's s x s places lie in the input, an output q in `out`; -1: nowhere
+    std::vector<i64> inputs, outs, steps[2];  // where the s x s pixels of a cell lie in the input, and output q in `out`; -1: nowhere
     alignas(64) float sums[1024];
 
     ConvBF16Scratch(const ConvBF16& l, i64 pictures)
@@ -151,7 +151,7 @@ ACCEL_TILES void relu_convolution(const ConvBF16& l, const Number* input, const 
                     const i64 place = s.outs[size_t(q + m)];
                     if (place < 0) continue;
                     const __m512 sum = _mm512_load_ps(s.sums + (m / 16 * 2 + n) * 256 + m % 16 * 16);
-                    put(_mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(sum, b)), out + place + (c + n) * 16);  // NaN stays
+                    put(_mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(sum, b)), out + place + (c + n) * 16);  // keeps NaN
                 }
             }
         }

@@ -1,4 +1,4 @@
-// Batches through layers in tile registers, on torch's threads.
+// Batches through bfloat16 convolutions, on torch's threads.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -15,7 +15,7 @@ inline ConvBF16 tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3
 
 #if ACCEL_HAS_TILES
 
-// This thread's, kept: most of its zeros are never written.
+// One per thread and shape, kept between calls: most of its zeros are never written.
 inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     struct Kept {
         Geometry geometry;
@@ -25,7 +25,7 @@ inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     thread_local std::list<Kept> all;
     for (Kept& kept : all)
         if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
-    if (all.size() == 16) all.pop_back();  // of networks that are no more
+    if (all.size() == 16) all.pop_back();  // the oldest: networks come and go
     all.push_front({geometry, pictures, ConvBF16Scratch(tile_layer_of(geometry), pictures)});
     return all.front().scratch;
 }
@@ -43,7 +43,7 @@ void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
     share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
 
-// The batch is summed up in parts that do not depend on the number of threads: the same bits however many there are.
+// The batch is summed in parts that do not depend on the number of threads, so neither do the bits.
 template <class Number>
 void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {

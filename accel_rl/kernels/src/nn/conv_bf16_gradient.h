@@ -1,4 +1,4 @@
-// The gradients of relu(convolution) in bfloat16, in tile registers: cells and outputs as conv_bf16_amx.h numbers them.
+// The gradients of relu(convolution) in bfloat16 in AMX tile registers; cells and outputs are numbered as in conv_bf16.h.
 //
 //     d cells[c] = sum over taps of d output[c - tap] weight[tap]'        rows of a: outputs' gradients
 //     d weight[tap]' = sum over q of d output[q]' cells[q + tap]          rows of a: a channel's gradients
@@ -9,7 +9,7 @@ namespace accel {
 
 #if ACCEL_HAS_TILES
 
-// grad, out [rows, columns, Co] -> the gradient before the ReLU, at its cells, from `reach` zeros on; added to bias [Co]
+// grad, out [rows, columns, Co] -> the gradient before the ReLU, in cell order after `reach` zeros; also summed into bias [Co]
 ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const bf16* out, float* bias, bf16* cells) {
     for (i64 c = 0; c < l.Co; c += 16) {
         __m512 sum = _mm512_loadu_ps(bias + c);
@@ -27,7 +27,7 @@ ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const b
     }
 }
 
-// gradients at their cells -> d_input [H, W, Ci]; weight: tiles b [taps, Co / 32][C / 16]
+// gradients in cell order -> d_input [H, W, Ci]; weight: tiles b [taps, Co / 32][C / 16]
 ACCEL_TILES inline void input_gradient(const ConvBF16& l, const bf16* grad, const bf16* weight, bf16* d_input, ConvBF16Scratch& s) {
     const i64 parts = l.Co / 32, channels = l.C() / 16, cells = l.cells();
     if (l.s * (cells / l.width()) - l.p < l.H || l.s * l.width() - l.p < l.W) std::memset(d_input, 0, size_t(l.in()) * 2);
@@ -62,7 +62,7 @@ ACCEL_TILES inline void turn(const ConvBF16& l, const bf16* grad, bf16* across) 
         for (i64 c = 0; c < l.Co; c += 16) {
             __m512i r[16];
 #pragma GCC unroll 16
-            for (int i = 0; i < 16; i++) {  // a row: 16 channels' pairs of one output and the next
+            for (int i = 0; i < 16; i++) {  // a row: for 16 channels, the pair of one output and the next
                 const bf16* from = grad + (q + 2 * i) * l.Co + c;
                 const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
                 const __m512i odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + l.Co)));
@@ -90,11 +90,11 @@ ACCEL_TILES inline void pair_cells(const ConvBF16& l, const bf16* cells, bf16* p
     }
 }
 
-// Numbers of the sums that weight_gradient adds to.
+// Size of the sums that weight_gradient adds to.
 inline i64 gradient_size(const ConvBF16& l) { return l.taps() * ((l.Co + 31) / 32) * (l.C() / 32) * 1024; }
 
-// Of `n` pictures whose pairs and gradients are ready; weight: sums [taps][Co / 32][C / 32][2][2]
-// [16 co][16 c] that are added to.
+// Adds the gradients of `n` pictures, whose pairs and gradients are prepared, to weight [taps][Co / 32][C / 32][2][2]
+// [16 co][16 c].
 ACCEL_TILES inline void weight_gradient(const ConvBF16& l, i64 n, float* weight, ConvBF16Scratch& s) {
     const i64 parts = l.outputs() / 32;
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];

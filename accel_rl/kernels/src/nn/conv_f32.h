@@ -1,12 +1,12 @@
-// relu(convolution) of channels-last float32 pictures and its gradients, by Winograd's algorithms (winograd.h). Every s x s
-// pixels count as one of s s C channels: a kernel of k = r s places then has r x r taps and no stride.
+// relu(convolution) of channels-last float32 pictures and its gradients, by Winograd's algorithms (winograd.h). Each block of s x s
+// pixels counts as one pixel of s s C channels, so that a kernel of k = r s pixels has r x r taps and stride 1.
 //
 //     picture --to points--> [n n][tiles][s s C]  x  [n n][s s C][D]  =  [n n][tiles][D] --to values--> outputs, a tile m x m
 //     gradient of the outputs --to points--> [n n][tiles][D], which times the weights' points is the input's gradient's
 //                                                              and times the input's points the weights' gradient's
 //
-// A third (F(4, 3)) or a half (F(3, 2)) of the multiplications that are due by definition. A sum's terms are added in one order
-// whoever is beside it: the bits of a picture do not depend on its batch.
+// This takes a quarter (F(4, 3)) or four ninths (F(3, 2)) of the multiplications of the definition. The terms of a sum are always
+// added in the same order: the result of a picture is bitwise identical in any batch.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -22,9 +22,8 @@ struct ConvF32 {
     const std::int64_t C, H, W, D, k, s, p, r, rows, columns;
     const std::int64_t m, n;          // a tile's outputs and points, both ways
     const std::int64_t down, across;  // tiles
-    const bool bare;                  // a picture has all that its tiles take, and no border
-    // In a picture with its border, how far apart: a pixel's neighbours, a tile's beginning and the picture's, a pixel's
-    // channels, in sixteens, and its first. Kept: innermost loops ask for them, and a division takes longer than their work.
+    const bool bare;                  // the tiles read nothing beyond the picture, which has no border
+    // Distances in a picture with its border. Stored: computing them takes divisions, which innermost loops cannot afford.
     const std::int64_t below, beside;
     std::vector<std::int64_t> begins, numbers;
 
@@ -44,19 +43,19 @@ struct ConvF32 {
     std::int64_t points() const { return n * n; }
     std::int64_t input() const { return H * W * C; }
     std::int64_t output() const { return rows * columns * D; }
-    std::int64_t height() const { return bare ? H : (down * m + r - 1) * s; }  // with what a border and the last tiles need
+    std::int64_t height() const { return bare ? H : (down * m + r - 1) * s; }  // including the border and what the last tiles read beyond it
     std::int64_t line() const { return (bare ? W : (across * m + r - 1) * s) * C; }
     std::int64_t bordered() const { return bare ? 0 : height() * line(); }
-    std::int64_t weights() const { return channels() * D; }       // of a tap or a point
+    std::int64_t weights() const { return channels() * D; }       // of one tap or one point
     std::int64_t all_weights() const { return r * r * weights(); }
-    // Channels of the outputs, and of the input, at a time.
+    // Channels of the outputs, and of the input, processed at a time.
     std::int64_t block() const { return widest(D); }
     std::int64_t chunk() const { return widest(channels()); }
 
     static std::int64_t widest(std::int64_t n) { return n % 64 == 0 ? 64 : n % 32 == 0 ? 32 : 16; }
 };
 
-// The picture where tiles find all they take: itself, or in `scratch` [bordered()], whose zeros around it stay.
+// The picture with its border: itself if it is bare, else a copy in `scratch` [bordered()], whose border stays zero.
 inline const float* with_border(const ConvF32& l, const float* picture, float* scratch) {
     if (l.bare) return picture;
     const std::int64_t high = std::min(l.H, l.height() - l.p), wide = std::min(l.W * l.C, l.line() - l.p * l.C);

@@ -1,4 +1,4 @@
-// Batches through float32 layers, on torch's threads.
+// Batches through float32 convolutions, on torch's threads.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace accel {
 
-inline ConvF32 float_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
+inline ConvF32 conv_f32_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
 #if ACCEL_X86
 
@@ -30,7 +30,7 @@ struct Pictures {
     WeightLayout places(bool by_output) const { return {layer.C, layer.D, layer.k, layer.s, false, by_output}; }
 };
 
-// What a layer is made of, with its taps and its blocks of channels known to the compiler.
+// The steps of a layer, compiled for its number of taps and its blocks of channels.
 template <class Number>
 struct Steps {
     decltype(&accel::input_points<2, Number>) input_points;
@@ -61,13 +61,13 @@ struct Steps {
     }
 };
 
-// Pictures whose points lie in the cache together.
+// As many pictures as have their points in the cache together.
 struct Block {
-    const i64 most, rows, of_input, of_output;  // pictures; their tiles; floats of a point
+    const i64 most, rows, of_input, of_output;  // pictures; their tiles; floats per point
 
     Block(const ConvF32& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
-          rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {}  // 16: in other sets of the cache
+          rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {}  // 16 more, so that points lie in different cache sets
 };
 
 // The input's points of n pictures from `begin` on.
@@ -114,7 +114,7 @@ void relu_convolutions(i64 N, const Geometry& geometry, const Input& input, cons
 }
 
 // grad, out [N, rows, columns, D], weight [D, C, k, k] -> d_weight as weight, d_bias [D], and d_input as the input unless null.
-// The batch is summed up in parts that do not depend on the number of threads.
+// The batch is summed in parts that do not depend on the number of threads, so neither do the bits.
 template <class Input>
 void relu_convolutions_back(i64 N, const Input& input, const float* grad, const float* out, const float* weight, float* d_input,
                             float* d_weight, float* d_bias, int threads) {
@@ -174,14 +174,14 @@ void relu_convolutions_back(i64 N, const Input& input, const float* grad, const 
 // input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
 inline void conv_f32_winograd(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
                         int threads) {
-    relu_convolutions(N, geometry, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
+    relu_convolutions(N, geometry, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
                       at<const float>(bias), at<float>(out), threads);
 }
 
 // -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
 inline void conv_f32_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
                              address d_input, address d_weight, address d_bias, int threads) {
-    relu_convolutions_back(N, Pictures{float_layer_of(geometry), at<const float>(input)}, at<const float>(grad),
+    relu_convolutions_back(N, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(grad),
                            at<const float>(out), at<const float>(weight), at<float>(d_input), at<float>(d_weight),
                            at<float>(d_bias), threads);
 }

@@ -1,4 +1,4 @@
-// A float32 layer's pictures, outputs and weights to their points and back (winograd.h), a register's 16 channels at a time.
+// Pictures, outputs and weights of a float32 convolution to points and back (winograd.h), 16 channels at a time.
 #pragma once
 #include "conv_f32.h"
 #include "winograd.h"
@@ -12,13 +12,12 @@ ACCEL_AVX512 inline __m512 sixteen(const std::uint8_t* from) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
 
-// picture, with its border -> points [n n][plane], from the first tile's row on. The next picture, of so many bytes, is fetched
-// meanwhile.
+// picture with its border -> points [n n][plane], from the first tile's row on. Prefetches the next picture, of so many bytes.
 template <int R, class Number>
 ACCEL_AVX512 void input_points(const ConvF32& l, const Number* picture, const char* next, std::int64_t bytes, float* points,
                                std::int64_t plane) {
     constexpr int n = Winograd<R>::points;
-    const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;  // of its lines
+    const std::int64_t share = bytes / (4 * l.tiles() * l.channels()) + 1;  // cache lines to prefetch per step
     for (std::int64_t t = 0; t < l.tiles(); t++) {
         for (const std::int64_t c : l.numbers) {
             for (std::int64_t i = 0; i < share; i++, next += 64) _mm_prefetch(next, _MM_HINT_T1);
@@ -34,7 +33,7 @@ ACCEL_AVX512 void input_points(const ConvF32& l, const Number* picture, const ch
     }
 }
 
-// points as above -> added to the gradient of the picture with its border.
+// points as above -> added to the gradient of the picture with its border
 template <int R>
 ACCEL_AVX512 void input_values(const ConvF32& l, const float* points, std::int64_t plane, float* picture) {
     constexpr int n = Winograd<R>::points;
@@ -55,7 +54,7 @@ ACCEL_AVX512 void input_values(const ConvF32& l, const float* points, std::int64
     }
 }
 
-// points [n n][plane] of the outputs' tiles -> out [rows, columns, D], through the ReLU.
+// points [n n][plane] of the outputs' tiles -> relu -> out [rows, columns, D]
 template <int R>
 ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int64_t plane, const float* bias, float* out) {
     constexpr int n = Winograd<R>::points, m = Winograd<R>::outputs;
@@ -69,7 +68,7 @@ ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int6
                 to_values_2d<Winograd<R>::output, n, m>(x, y);
                 const __m512 b = _mm512_loadu_ps(bias + d);
                 for (std::int64_t i = 0; i < high; i++)
-                    for (std::int64_t j = 0; j < wide; j++)  // NaN stays
+                    for (std::int64_t j = 0; j < wide; j++)  // keeps NaN
                         _mm512_storeu_ps(out + ((top + i) * l.columns + left + j) * l.D + d,
                                          _mm512_max_ps(_mm512_setzero_ps(), _mm512_add_ps(y[i][j], b)));
             }
@@ -77,7 +76,7 @@ ACCEL_AVX512 void output_values(const ConvF32& l, const float* points, std::int6
     }
 }
 
-// The gradient of what the ReLU let through, 0 elsewhere -> its points; its sums over positions are added to bias [D].
+// The gradient where the ReLU is active, else 0 -> points; its sums over positions are added to bias [D].
 template <int R>
 ACCEL_AVX512 void output_points(const ConvF32& l, const float* grad, const float* out, float* points, std::int64_t plane,
                                 float* bias) {

@@ -1,9 +1,9 @@
-// A network's first layer on pictures of bytes: relu(convolution), 8 x 8 with stride 4, and its gradient.
+// relu(convolution) of uint8 frames, 8 x 8 with stride 4, and its gradient: the first layer of a network.
 //
-//     picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a layer of 2 x 2 (conv_f32_winograd.h)
+//     picture [S, H, W] bytes  ->  cells [H / 4, W / 4] of [S, 4, 4] bytes, in the cache  ->  a 2 x 2 convolution (conv_f32.h)
 //
-// The pictures' floats, four times their bytes, never go through memory; sums and differences of bytes are exact. Nor do the
-// pictures themselves, where the frames that they consist of are known.
+// The frames as floats, four times their size, never go through memory; sums and differences of bytes are exact. Stacks of frames
+// need not be gathered: conv_u8_frames reads the frames where they lie.
 #pragma once
 #include "conv_f32_batch.h"
 
@@ -11,18 +11,16 @@ namespace accel {
 
 #if ACCEL_X86
 
-inline bool has_avx512() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"); }
-
 // Pictures [S, H, W] of `plane` bytes a frame, `stride` bytes apart.
 struct Stored {
     const std::uint8_t* first;
     i64 stride, plane;
 
     const std::uint8_t* frame(i64 i, i64 s) const { return first + i * stride + s * plane; }
-    i64 together(i64 S) const { return S * plane; }  // bytes from a picture's first frame on that are its own
+    i64 together(i64 S) const { return S * plane; }  // contiguous bytes of a picture from its first frame on
 };
 
-// Pictures that are S frames in a row each, as `gather_stacks` (pictures.h) would put them together.
+// Pictures that consist of S successive frames each, as `gather_stacks` (frame_stacks.h) would copy them.
 struct Framed {
     const std::uint8_t* frames;
     i64 row, column;
@@ -37,7 +35,7 @@ struct Framed {
     i64 together(i64) const { return plane; }
 };
 
-// A batch of them.
+// A batch of such pictures.
 template <class Source>
 struct Stacks {
     using Number = std::uint8_t;
@@ -86,7 +84,7 @@ inline void conv_u8(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 str
                       at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), threads);
 }
 
-// The same of what `gather_stacks` would put together.
+// The same for the stacks that `gather_stacks` would copy.
 inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
                                   address age, address weight, address bias, address out, int threads) {
     const std::vector<std::uint8_t> zeros(size_t(H * W));
@@ -103,10 +101,6 @@ inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i6
                            at<const float>(grad), at<const float>(out), nullptr, nullptr, at<float>(d_weight), at<float>(d_bias),
                            threads);
 }
-
-#else
-
-inline bool has_avx512() { return false; }
 
 #endif
 

@@ -1,5 +1,4 @@
-// Pictures of bytes on their way from a rollout into a network: stacks of frames, and numbers in channels-last order for a
-// library's convolution.
+// Stacks of uint8 frames, and their conversion to channels-last floats for torch's convolution.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -10,7 +9,7 @@
 
 namespace accel {
 
-// frames.py's gather_stacks. frames: `row` bytes from one step to the next, `column` from one environment to the next;
+// kernels/frames.py's gather_stacks. frames: `row` bytes from one step to the next, `column` from one environment to the next;
 // t, b [N] int64, age [N] uint8 -> out [N, S, bytes].
 inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 column, address t, address b, address age,
                           address out, int threads) {
@@ -26,7 +25,7 @@ inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 
             }
         }
     };
-    share(N, size_t(N * S * bytes) < ALONE ? 1 : threads, part);
+    share(N, size_t(N * S * bytes) < ONE_THREAD_BYTES ? 1 : threads, part);
 }
 
 // pictures [N, S, pixels] uint8, `stride` bytes apart, to [N, pixels, S] of float32 or bfloat16.

@@ -1,4 +1,4 @@
-// Pictures of bytes, a plane a channel, to numbers with the channels of a pixel side by side.
+// uint8 planes, one per channel, to channels-last numbers.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -13,7 +13,7 @@ struct BFloat16 {
 
 inline void put(float x, float& to) { to = x; }
 
-// exact: the bytes 0 to 255 have no more than bfloat16's eight bits
+// exact: 0 to 255 fit in the eight significant bits of bfloat16
 inline void put(float x, BFloat16& to) {
     std::uint32_t bits;
     std::memcpy(&bits, &x, sizeof bits);
@@ -39,14 +39,14 @@ __attribute__((target("avx2"))) inline void put8(__m128i low, __m128i high, BFlo
     const __m256i a = _mm256_castps_si256(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(low)));
     const __m256i b = _mm256_castps_si256(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(high)));
     const __m256i both = _mm256_packus_epi32(_mm256_srli_epi32(a, 16), _mm256_srli_epi32(b, 16));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(both, 0xD8));  // pack works by halves
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(both, 0xD8));  // pack works on 128-bit halves
 }
 
 __attribute__((target("avx2"))) inline __m128i eight(const std::uint8_t* from) {
     return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
 }
 
-// Four planes, eight pixels at a time.
+// For four planes, eight pixels at a time.
 template <class T>
 __attribute__((target("avx2"))) void interleave_avx2(const std::uint8_t* planes, std::int64_t pixels, T* out) {
     std::int64_t i = 0;

@@ -1,10 +1,10 @@
-// A fully connected layer of few rows: x W' + b, where W is so large that putting it in order first, as libraries do for
-// matrices, takes as long as multiplying.
+// A fully connected layer for few rows: x W' + b. W is so large that repacking it first, as libraries do for matrix products,
+// would take as long as multiplying.
 //
-//     out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both lie along k: sixteen numbers of each at a time
+//     out[n][g] = b[g] + sum over k of x[n][k] W[g][k]        both are contiguous along k: 16 numbers at a time
 //
-// An output's sixteen sums, one for each k modulo 16, are added up at its end: its bits depend neither on how many rows
-// there are nor on the threads.
+// The sixteen sums of an output, one for each k modulo 16, are added at the end. Each output row is bitwise identical for any batch
+// size and number of threads.
 #pragma once
 #include <algorithm>
 
@@ -16,8 +16,8 @@
 
 namespace accel {
 
-constexpr i64 WIDE_ROWS = 64;  // of x, at most
-constexpr i64 WIDE_PIECE = 576;  // of k: twelve of W's rows, six of them the next ones, and four of x's stay in the first cache
+constexpr i64 MAX_ROWS = 64;  // the largest N
+constexpr i64 PIECE = 576;  // of k: twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache
 
 struct Wide {
     i64 N, K, G;
@@ -25,10 +25,9 @@ struct Wide {
     float* out;
 };
 
-// sums [n][g] of four or fewer rows by six or fewer += those of k in [from, to), a multiple of 16 apart. ahead: of W, what
-// is wanted next: A rows of it are fetched meanwhile.
+// Adds the terms k in [from, to), a multiple of 16 apart, to sums [n][g] of P rows by Q. ahead: A rows of W to prefetch.
 template <int P, int Q, int A = 0>
-ACCEL_AVX512 inline void wide_sums(const Wide& w, i64 n, i64 g, i64 from, i64 to, __m512* sums, const float* ahead = nullptr) {
+ACCEL_AVX512 inline void add_terms(const Wide& w, i64 n, i64 g, i64 from, i64 to, __m512* sums, const float* ahead = nullptr) {
     __m512 s[P][Q];
 #pragma GCC unroll 4
     for (int p = 0; p < P; p++)
@@ -54,44 +53,44 @@ ACCEL_AVX512 inline void wide_sums(const Wide& w, i64 n, i64 g, i64 from, i64 to
         for (int q = 0; q < Q; q++) sums[p * Q + q] = s[p][q];
 }
 
-// The outputs of Q of W's rows from g on, for all rows of x. then: the rows that follow, or null.
+// The outputs of Q rows of W from g on, for all rows of x. then: the rows of W that follow, or null.
 template <int Q>
-ACCEL_AVX512 void wide_outputs(const Wide& w, i64 g, const float* then = nullptr) {
-    alignas(64) __m512 sums[WIDE_ROWS * Q];
+ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) {
+    alignas(64) __m512 sums[MAX_ROWS * Q];
     const i64 fours = std::max(w.N / 4, i64(1)), each = (Q + fours - 1) / fours;
-    for (i64 from = 0; from < w.K; from += WIDE_PIECE) {
-        const i64 to = std::min(from + WIDE_PIECE, w.K);
+    for (i64 from = 0; from < w.K; from += PIECE) {
+        const i64 to = std::min(from + PIECE, w.K);
         const float* const next = to < w.K ? w.weight + g * w.K + to : then;
         i64 n = 0;
-        for (i64 row = 0; n + 4 <= w.N; n += 4, row += each) {  // a part of the next ones beside each four of x's
+        for (i64 row = 0; n + 4 <= w.N; n += 4, row += each) {  // prefetch some of the next rows of W with every four rows of x
             const float* const ahead = next ? next + row * w.K : nullptr;
             __m512* const to_add = sums + n * Q;
-            if (!next || row >= Q) wide_sums<4, Q>(w, n, g, from, to, to_add);
-            else if (each == 1) wide_sums<4, Q, 1>(w, n, g, from, to, to_add, ahead);
-            else if (each == 2) wide_sums<4, Q, 2>(w, n, g, from, to, to_add, ahead);
-            else if (each == 3) wide_sums<4, Q, 3>(w, n, g, from, to, to_add, ahead);
-            else wide_sums<4, Q, Q>(w, n, g, from, to, to_add, ahead);
+            if (!next || row >= Q) add_terms<4, Q>(w, n, g, from, to, to_add);
+            else if (each == 1) add_terms<4, Q, 1>(w, n, g, from, to, to_add, ahead);
+            else if (each == 2) add_terms<4, Q, 2>(w, n, g, from, to, to_add, ahead);
+            else if (each == 3) add_terms<4, Q, 3>(w, n, g, from, to, to_add, ahead);
+            else add_terms<4, Q, Q>(w, n, g, from, to, to_add, ahead);
         }
-        for (; n < w.N; n++) wide_sums<1, Q>(w, n, g, from, to, sums + n * Q);
+        for (; n < w.N; n++) add_terms<1, Q>(w, n, g, from, to, sums + n * Q);
     }
     for (i64 n = 0; n < w.N; n++)
         for (int q = 0; q < Q; q++) w.out[n * w.G + g + q] = w.bias[g + q] + _mm512_reduce_add_ps(sums[n * Q + q]);
 }
 
-// x [N, K], weight [G, K], bias [G] -> out [N, G]; N at most WIDE_ROWS, K a multiple of 16.
+// x [N, K], weight [G, K], bias [G] -> out [N, G]; N at most MAX_ROWS, K a multiple of 16.
 inline void linear_small_batch(i64 N, i64 K, i64 G, address x, address weight, address bias, address out, int threads) {
     const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
     constexpr i64 SIX = 6;
     share((G + SIX - 1) / SIX, threads, [&](i64 from, i64 to) {
-        // There and back: W's last rows are still in the second cache at the next call, its first ones are not.
+        // Alternate directions: the last rows of W are still in the second-level cache at the next call, the first ones are not.
         static thread_local bool back = false;
         back = !back;
         for (i64 j = from; j < to; j++) {
             const i64 i = back ? j : from + to - 1 - j;
             const i64 following = SIX * (back ? i + 1 : i - 1);
             const bool whole = j + 1 < to && following + SIX <= G;
-            if (SIX * (i + 1) <= G) wide_outputs<6>(w, SIX * i, whole ? w.weight + following * K : nullptr);
-            else for (i64 g = SIX * i; g < G; g++) wide_outputs<1>(w, g);
+            if (SIX * (i + 1) <= G) outputs_of<6>(w, SIX * i, whole ? w.weight + following * K : nullptr);
+            else for (i64 g = SIX * i; g < G; g++) outputs_of<1>(w, g);
         }
     }, 1);
 }

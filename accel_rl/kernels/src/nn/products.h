@@ -1,6 +1,6 @@
-// Products of matrices whose rows lie in the cache, in registers of 16 numbers: P rows by N registers' columns at a time.
+// Products of matrices whose rows are in the cache: P rows by N registers of 16 columns at a time.
 //
-// A sum's terms are added in one order whoever is beside it.
+// The terms of a sum are always added in the same order.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace accel {
 
 template <int N>
-constexpr int together() {  // rows: their sums, a row of the other factor and a broadcast number fit 32 registers
+constexpr int together() {  // rows at a time: their sums, a row of the other factor and a broadcast number fit in 32 registers
     return N == 4 ? 6 : 12;
 }
 
@@ -35,7 +35,7 @@ ACCEL_AVX512 inline __attribute__((always_inline)) void add(Sums<P, N>& sums, co
     }
 }
 
-// x [P][K] times w [K][16 N] -> out [P], `apart` apart.
+// x [P][K] w [K][16 N] -> out [P], rows `apart` numbers apart
 template <int P, int N>
 ACCEL_AVX512 void some_rows(const float* x, std::int64_t K, const float* w, float* out, std::int64_t apart) {
     Sums<P, N> sums;
@@ -50,7 +50,7 @@ ACCEL_AVX512 void some_rows(const float* x, std::int64_t K, const float* w, floa
         for (int n = 0; n < N; n++) _mm512_storeu_ps(out + p * apart + 16 * n, sums.s[p][n]);
 }
 
-// P columns of x [rows][K], turned, times 16 N columns of y [rows][L] -> added to sum [P][16 N].
+// P columns of x' times 16 N columns of y, x [rows][K], y [rows][L] -> added to sum [P][16 N]
 template <int P, int N>
 ACCEL_AVX512 void some_columns(const float* x, std::int64_t K, const float* y, std::int64_t L, std::int64_t rows, float* sum) {
     Sums<P, N> sums;
@@ -65,7 +65,7 @@ ACCEL_AVX512 void some_columns(const float* x, std::int64_t K, const float* y, s
         for (int n = 0; n < N; n++) _mm512_storeu_ps(sum + 16 * (p * N + n), sums.s[p][n]);
 }
 
-// The function of p <= P: `some_rows<p, N>` and the like.
+// Calls the function for p <= P at run time: `some_rows<p, N>` and the like.
 #define ACCEL_SOME(name)                              \
     template <int P, int N, class... Arguments>       \
     void name##_of(std::int64_t p, Arguments... arguments) { \
@@ -78,7 +78,7 @@ ACCEL_SOME(some_rows)
 ACCEL_SOME(some_columns)
 #undef ACCEL_SOME
 
-// x [rows][K] times w [L / 16 N][K][16 N] -> out [rows][L].
+// x [rows][K] w [L / 16 N][K][16 N] -> out [rows][L]
 template <int N>
 void product(const float* x, std::int64_t rows, std::int64_t K, const float* w, std::int64_t L, float* out) {
     constexpr int MOST = together<N>();
@@ -87,7 +87,7 @@ void product(const float* x, std::int64_t rows, std::int64_t K, const float* w, 
             some_rows_of<MOST, N>(std::min<std::int64_t>(MOST, rows - at), x + at * K, K, w + l * K, out + at * L + l, L);
 }
 
-// x [rows][K], turned, times y [rows][L] -> added to sum [L / 16 N][K][16 N].
+// x' y, x [rows][K], y [rows][L] -> added to sum [L / 16 N][K][16 N]
 template <int N>
 void turned_product(const float* x, std::int64_t K, const float* y, std::int64_t L, std::int64_t rows, float* sum) {
     constexpr int MOST = together<N>();

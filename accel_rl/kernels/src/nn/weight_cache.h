@@ -1,5 +1,5 @@
-// Weights as a layer's loops take them, made again only where they have changed: a network acts many times by the same, and a
-// target network stays for thousands of updates.
+// Weights in the layout of a layer's loops, repacked only when they have changed: a network acts many times with the same weights,
+// and a target network keeps its weights for thousands of updates.
 #pragma once
 #include <cstring>
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace accel {
 
-// make(numbers): of weight [n], so many floats' room. The caller's until this thread asks for another's; where and of which
-// shape it lies says whose it is, and its numbers whether it is still the same, which takes a tenth of the making.
+// make(numbers) repacks weight [n] into room for so many floats. The result is valid until this thread asks for another weight. A
+// weight is identified by its address and shape, and compared with the packed numbers, which takes a tenth of repacking.
 inline const float* prepared(const Geometry& geometry, const float* weight, std::int64_t n, std::int64_t floats,
                              const std::function<void(float*)>& make) {
     struct Kept {
@@ -25,7 +25,7 @@ inline const float* prepared(const Geometry& geometry, const float* weight, std:
     auto it = all.begin();
     while (it != all.end() && !(it->weight == weight && it->geometry == geometry)) ++it;
     if (it == all.end()) {
-        if (all.size() == 16) all.pop_back();  // of networks that are no more
+        if (all.size() == 16) all.pop_back();  // the oldest: networks come and go
         all.push_front({geometry, weight, {}, lines(floats)});
         it = all.begin();
     }

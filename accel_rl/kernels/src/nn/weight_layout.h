@@ -1,4 +1,4 @@
-// Where a convolution's weights lie in torch's order, and where in that of a layer's loops.
+// The order of a convolution's weights in torch, and in a layer's loops.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace accel {
 
-// Where the numbers of a weight [D, C, k, k] lie as taps [r r][s s C][D], or [r r][D][s s C] `by_output`: number i of channel d
-// at first[d] + then[i]. The s s C channels are [s, s, C], or of `planes` [C, s, s].
+// Maps a weight [D, C, k, k] to taps [r r][s s C][D], or [r r][D][s s C] if `by_output`: number i of output channel d lies at
+// first[d] + then[i]. The s s C channels are [s, s, C], or [C, s, s] for `planes`.
 struct WeightLayout {
     std::vector<i64> first, then;
 
@@ -31,8 +31,8 @@ struct WeightLayout {
     }
 
    private:
-    // Eight numbers of each channel, then the next eight: neighbouring channels' places share their lines of the cache, and
-    // it has room for twelve that lie powers of two apart. A channel after the other took ten times as long.
+    // Eight numbers of each channel, then the next eight: neighbouring channels share cache lines, and the cache holds only
+    // twelve lines that lie a power of two apart. One channel after the other takes ten times as long.
     template <class Move>
     void each(Move move) const {
         const i64 D = i64(first.size()), all = i64(then.size());

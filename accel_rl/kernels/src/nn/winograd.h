@@ -1,16 +1,16 @@
-// Small correlations by fewer multiplications: F(m, r) has m outputs of r taps from m + r - 1 products, and not from m r.
+// Small correlations by fewer multiplications: F(m, r) computes m outputs of r taps from m + r - 1 products instead of m r.
 //
 //     y = A' [(G g) * (B' d)]      d [m + r - 1] numbers, g [r] taps, y [m] outputs
 //
-// In two dimensions each way is gone along rows and columns. Winograd 1980; Lavin & Gray 2016, "Fast algorithms for
-// convolutional neural networks", equations 4 to 8. A product is the product of two polynomials' values at a point. What is
-// bilinear turns round: the gradients of d and g are B [(G g) * (A y)] and G' [(B' d) * (A y)].
+// In two dimensions the transforms are applied along rows and columns. Winograd 1980; Lavin & Gray 2016, "Fast algorithms for
+// convolutional neural networks", equations 4 to 8. Each product is that of two polynomials evaluated at a point. The map is
+// bilinear, so the gradients with respect to d and g are B [(G g) * (A y)] and G' [(B' d) * (A y)].
 #pragma once
 #include "../x86.h"
 
 namespace accel {
 
-// A row for each point; those of a point and its negative, 1 and 2 (and 3 and 4), differ in the sign of their odd columns.
+// One row per point; the rows of a point and its negative, 1 and 2 (and 3 and 4), differ in the sign of the odd columns.
 template <int POINTS, int VALUES>
 struct Transform {
     float of[POINTS][VALUES];
@@ -54,7 +54,7 @@ struct Winograd<3> {  // F(4, 3) at 0, 2/3, -2/3, 3/2, -3/2 and infinity: half t
 
 #define ACCEL_INLINE ACCEL_AVX512 __attribute__((always_inline)) inline
 
-// Adds c x to a sum that may have nothing yet; c is known to the compiler, and most are 1, -1 or 0.
+// Adds c x to a sum, which may be empty. c is known at compile time and is mostly 1, -1 or 0.
 struct Terms {
     __m512 sum = {};
     bool any = false;
@@ -70,7 +70,7 @@ ACCEL_INLINE void add_term(Terms& to, float c, __m512 x) {
     to.any = true;
 }
 
-// y[i] = sum_j of[i][j] x[j]. Of two opposite points the even columns' sum is plus or minus the odd ones'.
+// y[i] = sum_j of[i][j] x[j]. Two opposite points share the sum over even columns and, up to sign, that over odd ones.
 template <const auto& T, int P, int V>
 ACCEL_INLINE void to_points(const __m512 (&x)[V], __m512 (&y)[P]) {
 #pragma GCC unroll 8
@@ -110,7 +110,7 @@ ACCEL_INLINE void to_values(const __m512 (&x)[P], __m512 (&y)[V]) {
     }
 }
 
-// The same of both dimensions: T x T' and T' x T.
+// The same in two dimensions: T x T' and T' x T.
 template <const auto& T, int P, int V>
 ACCEL_INLINE void to_points_2d(const __m512 (&x)[V][V], __m512 (&y)[P][P]) {
     __m512 half[P][V];

@@ -1,0 +1,163 @@
+"""What each kernel of our own, and each trick beside them, brings to whole training and acting.
+
+    python -m benchmarks.kernels --json OUT
+
+For each workload, a trainer (or a sampler) with everything on and one without each family are measured in turns. A
+family stays only if something that users run is 1.2 times as fast with it.
+
+| family | without it |
+|---|---|
+| conv_u8 | the first convolution by torch, on gathered stacks |
+| conv_f32_winograd | the other convolutions by torch |
+| linear_small_batch | fully connected layers of few rows by torch |
+| gather_stacks | stacks of frames by torch's indexing |
+| channels_last | memory order of uint8 pictures by torch (both convolutions are torch's, with it and without it) |
+| rmsprop | RMSProp by torch's operations |
+| captured_inference | the agent is called at every step |
+| activation_cache | A2C's update computes its forward pass |
+
+The convolutions and linear_small_batch are needed by captured inference: without one of them there is none.
+"""
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.system.errors import ConfigError, nearest
+from benchmarks.interleave import Bar, interleave, medians, ratio
+from benchmarks.ours import Ours as OurSampler
+from benchmarks.ours import Setting
+from benchmarks.program import program
+from benchmarks.train import Ours as OurTraining
+
+WORKLOADS = ("a2c", "ppo", "dqn", "acting-8", "acting-32")
+WORTH = 1.2
+
+_NO: Callable[..., Any] = lambda *_, **__: None  # noqa: E731
+
+
+def _by_torch(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return x.to(dtype, memory_format=torch.channels_last)
+
+
+_CONVOLUTIONS = {"accel_rl.kernels.conv_u8.supports": _NO, "accel_rl.kernels.conv_f32_winograd.supports": _NO}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "conv_u8": {"accel_rl.kernels.conv_u8.supports": _NO},
+    "conv_f32_winograd": {"accel_rl.kernels.conv_f32_winograd.supports": _NO},
+    "linear_small_batch": {"accel_rl.kernels.linear.linear_small_batch": _NO},
+    "gather_stacks": {"accel_rl.kernels.frames.FrameStacks.has_whole_frames": property(lambda self: False)},
+    "channels_last": {**_CONVOLUTIONS, "accel_rl.kernels.relu_conv2d.channels_last": _by_torch},
+    "rmsprop": {"accel_rl.kernels.rmsprop.supports": _NO},
+    "captured_inference": {"accel_rl.samplers.inference.capturable.refusal": lambda agent: "switched off"},
+    "activation_cache": {"accel_rl.samplers.inference.server.ActivationCache": _NO},
+}
+BASES: dict[str, dict[str, Any]] = {"channels_last": _CONVOLUTIONS}
+"""What is switched off on both sides, where that is not nothing."""
+
+
+@dataclass(frozen=True)
+class Options:
+    game: str = "breakout"
+    """Atari game."""
+    workloads: tuple[str, ...] = WORKLOADS
+    """Training (a2c, ppo, dqn) and acting with that many environments a core."""
+    families: tuple[str, ...] = tuple(FAMILIES)
+    """Which, by name."""
+    seconds: float = 2.0
+    """Least length of one measurement."""
+    repeats: int = 5
+    """Turns; medians are reported."""
+    json: str = ""
+    """Also write everything to this file."""
+
+
+def check(o: Options) -> None:
+    for flag, names, allowed in (("workloads", o.workloads, WORKLOADS), ("families", o.families, tuple(FAMILIES))):
+        for name in names:
+            if name not in allowed:
+                raise ConfigError(f"--{flag} {name}: must be of {', '.join(allowed)}{nearest(name, allowed)}")
+    if o.repeats < 1 or not o.seconds > 0:
+        raise ConfigError(f"--repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
+
+
+@contextlib.contextmanager
+def without(changes: dict[str, Any]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for where, value in changes.items():
+            stack.enter_context(patch(where, value))
+        yield
+
+
+def worker(o: Options, workload: str, folder: Path, stack: contextlib.ExitStack) -> Callable[[], float]:
+    """Something that trains or acts, warmed up -> its rate in env steps/s, each time it is called."""
+    if not workload.startswith("acting"):
+        training = OurTraining(workload, o.game, folder)
+        stack.callback(training.close)
+        training.train(o.seconds / 2)
+        return lambda: training.train(o.seconds)
+    sampler = OurSampler(Setting(o.game, int(workload.partition("-")[2]), frame="84x84"))
+    stack.callback(sampler.close)
+    agent = CategoricalPolicyAgent(ActorCritic(sampler.spec, "nature"))
+    for _ in range(3):
+        sampler.warm_up(agent)
+    return lambda: sampler.measure(o.seconds, agent)
+
+
+def measure(o: Options, workload: str, bar: Bar) -> dict[str, Any]:
+    sides = {"all": {}, **{f"without {f}": FAMILIES[f] for f in o.families}}
+    sides |= {f"base of {f}": BASES[f] for f in o.families if f in BASES}
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        parts: dict[str, Callable[[], float]] = {}
+        for i, (side, changes) in enumerate(sides.items()):
+            with without(changes):
+                rate = worker(o, workload, Path(folder) / str(i), stack)
+
+            def turn(rate: Callable[[], float] = rate, changes: dict[str, Any] = changes) -> float:
+                with without(changes):
+                    return rate()
+
+            parts[side] = turn
+        found = interleave(parts, o.repeats, bar, f"{workload} {o.game}: ")
+    base = {f: f"base of {f}" if f in BASES else "all" for f in o.families}
+    return {
+        "workload": workload,
+        "measurements": found,
+        "median": medians(found),
+        "ratios": {f: ratio(found[base[f]], found[f"without {f}"]) for f in o.families},
+    }
+
+
+def run(o: Options) -> dict[str, Any]:
+    sides = 1 + len(o.families) + sum(f in BASES for f in o.families)
+    with contextlib.closing(Bar(o.repeats * len(o.workloads) * sides)) as bar:
+        results = [measure(o, workload, bar) for workload in o.workloads]
+    best = {f: max(r["ratios"][f]["of_medians"] for r in results) for f in o.families}
+    return {"results": results, "best": best}
+
+
+def report(o: Options, result: dict[str, Any]) -> list[str]:
+    names = [r["workload"] for r in result["results"]]
+    lines = [f"| family | {' | '.join(names)} | best | at least {WORTH} |", "|---" * (len(names) + 3) + "|"]
+    for f in o.families:
+        cells = [f"{r['ratios'][f]['of_medians']:.2f}" for r in result["results"]]
+        best = result["best"][f]
+        lines.append(f"| {f} | {' | '.join(cells)} | {best:.2f} | {'yes' if best >= WORTH else 'no'} |")
+    rates = ", ".join(f"{r['workload']} {r['median']['all']:,.0f}" for r in result["results"])
+    return [*lines, f"with everything, env steps/s: {rates}"]
+
+
+def main(argv: list[str]) -> int:
+    return program("kernels", __doc__, Options, argv, check, run, report)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
