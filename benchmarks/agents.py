@@ -1,4 +1,4 @@
-"""Who acts in a benchmark: nobody in particular (random actions), A3C-Net or DQN-Net."""
+"""Agents of the benchmarks: random actions, A3C-Net or DQN-Net."""
 
 import torch
 
@@ -23,8 +23,9 @@ def check_net(net: str) -> None:
 
 
 def make_agent(net: str, spec: EnvSpec, device: str = "cpu", policy: str = "") -> Agent:
-    """The same untrained weights whenever it is called, or those of the run in the folder `policy`. ConfigError for an
-    unknown net, or a run of another network."""
+    """Make an agent with the same untrained weights each time, or with those of the run in the folder `policy`.
+
+    ConfigError for an unknown net, or a run of another network."""
     check_net(net)
     torch.manual_seed(0)
     if net == "none":

@@ -1,11 +1,11 @@
-"""The two ceilings: emulation and nothing else, one process per core.
+"""Emulation without a sampler, a process on each core: the upper bounds of sampling.
 
-    E0  ale-py's `act` four times, no screen read, no picture
-    E   the environments that are used, a few in turn: emulation, reads, preprocessing, resets
+    ale_act_only      ale-py's `act` four times; no screen is read and no picture is made
+    environment_only  the environments that the sampler uses: emulation, screen reads, preprocessing, resets
 
-`python -m benchmarks.bare CONFIG_JSON` is one such process: it says ready, waits for a line ("E 4.0"), steps for the
-given time and prints how many agent steps it took, in how many seconds, and how many of CPU time. `Bare` runs one on
-each core at once.
+`python -m benchmarks.bare CONFIG_JSON` is one such process. It prints "ready" and waits for a line such as
+"environment_only 4.0". It steps for that many seconds and prints agent steps, seconds and seconds of CPU time. `Bare`
+runs one process on each core at the same time.
 """
 
 import json
@@ -14,11 +14,12 @@ import sys
 import time
 from collections.abc import Callable
 
-KINDS = ("E0", "E")
+KINDS = ("ale_act_only", "environment_only")
 
 
 def environments(config: dict) -> Callable[[int], int]:
-    """One agent step of the next of some environments, reset where it ends; of all in one call, where they take one."""
+    """A function that takes one agent step of the next environment, or of all where a batch steps in one call. Returns
+    the number of agent steps."""
     import numpy as np
 
     from accel_rl.data.step import Step
@@ -52,7 +53,7 @@ def environments(config: dict) -> Callable[[int], int]:
 
 
 def emulators(config: dict) -> Callable[[int], int]:
-    """The same of ale-py alone: four frames with one action, no screen."""
+    """The same for ale-py alone: four frames with one action, no screen."""
     import numpy as np
     from ale_py import ALEInterface, LoggerMode, roms
 
@@ -82,7 +83,7 @@ def one(config: dict) -> None:
     from accel_rl.system.hardware import pin
 
     pin([config["core"]])
-    steps_of = {"E0": emulators(config), "E": environments(config)}
+    steps_of = {"ale_act_only": emulators(config), "environment_only": environments(config)}
     print("ready", flush=True)
     for line in sys.stdin:
         kind, duration = line.split()
@@ -95,7 +96,7 @@ def one(config: dict) -> None:
 
 
 class Bare:
-    """One process per core, started once and asked for as many measurements as wanted."""
+    """A process on each core, started once and measured any number of times."""
 
     def __init__(self, env: dict, cores: list[int], envs_per_core: int = 4):
         self.cores = len(cores)
@@ -116,10 +117,12 @@ class Bare:
             assert p.stdout is not None and p.stdout.readline().strip() == "ready"
 
     def reset_clocks(self) -> None:
-        self.cpu_us: dict[str, list[float]] = {kind: [] for kind in KINDS}  # an agent step, by measurement
+        self.cpu_us: dict[str, list[float]] = {
+            kind: [] for kind in KINDS
+        }  # CPU time of an agent step in each measurement
 
-    def measure(self, seconds: float, kind: str = "E") -> float:
-        """Agent steps/s of all cores together."""
+    def measure(self, seconds: float, kind: str = "environment_only") -> float:
+        """Measure agent steps/s of all cores together."""
         assert kind in KINDS
         for p in self._processes:
             assert p.stdin is not None
@@ -133,7 +136,7 @@ class Bare:
         for p in self._processes:
             assert p.stdin is not None
             p.stdin.close()
-            p.kill()  # it holds nothing that wants to be put away
+            p.kill()  # there is nothing to clean up
             p.wait()
 
 

@@ -1,16 +1,15 @@
 """Where each microsecond of an environment step goes: core time, from the processes' own CPU clocks.
 
-    total        cores x seconds / env steps: what a step costs on all cores that the sampler uses
-    emulation    CPU time of E, an agent step: ale-py, the two screen reads, the preprocessing
-    worker       CPU time of the workers in user space beyond that: Python between emulations, resets in excess of E's
-    wake-ups     CPU time in the kernel, workers and server: polling, ringing and reading bells
-    inference    CPU time of acting alone, an observation
-    copy         CPU time of putting the stacks of a group together, an observation
+    total        cores x seconds / env steps, over all cores that the sampler uses
+    emulation    CPU time of environment_only, an agent step: emulation, screen reads, preprocessing
+    worker       CPU time of the workers in user space beyond that: Python between emulations, additional resets
+    wake-ups     CPU time in the kernel, workers and server: polling and signalling event descriptors
+    inference    CPU time of inference_only, an observation
+    copy         CPU time of assembling the frame stacks of a group, an observation
     server       CPU time of the main process beyond those: Python of the action server, waiting torch threads
-    idle         what is left: nobody ran (stragglers, or cores that others took)
+    idle         the rest: cores without work, or taken by other processes or guests of a virtual machine
 
-The parts that are differences can come out below zero by what the measurements scatter. Time that other guests of a
-virtual machine stole counts as idle.
+Parts that are differences of measurements can be slightly below zero.
 """
 
 import os
@@ -28,7 +27,7 @@ PARTS = ("emulation", "worker", "wake-ups", "inference", "copy", "server", "idle
 
 
 def best_threads(sampler: Sampler, agent: Agent, threads: int, seconds: float = 0.5) -> int:
-    """The number of torch threads with which acting alone is fastest, of 1 and `threads`: a ceiling is no straw man."""
+    """Choose 1 or `threads` torch threads, whichever makes inference alone faster, so that the bound is not too low."""
     rates = {n: per_observation(sampler, agent, seconds, n)[0] for n in (1, threads, 1, threads)}
     return max(rates, key=lambda n: rates[n])
 
@@ -56,8 +55,8 @@ class CpuTime:
 
 
 def per_observation(sampler: Sampler, agent: Agent | None, seconds: float, threads: int) -> tuple[float, float]:
-    """(observations/s, CPU microseconds each) of one group's batch, or of all groups' where each has a thread: of
-    acting, or without an agent of gathering the stacks and writing the actions back."""
+    """Measure (observations/s, CPU microseconds per observation) at the batch of one group, or of all groups where each
+    has a thread. Measures inference, or with agent None the gathering of stacks and the writing of actions."""
     server, b = sampler.server, slice(0, sampler.B) if sampler.grouping.dedicated_workers else sampler.grouping.group(0)
     rollout, host = server.rollouts[0], server.host[0]
     obs = rollout.observations(0, b=b)
@@ -82,14 +81,14 @@ def breakdown(
     steps: int,
     cpu: CpuTime,
     emulation_us: float,
-    act_us: float,
+    ale_act_us: float,
     inference_us: float,
     copy_us: float,
 ) -> dict[str, float]:
     """Microseconds of core time an env step.
 
-    rate: env steps/s of the sampler; cpu: what `steps` of its steps took; the others are CPU microseconds a step,
-    measured apart. `overhead` is all that is neither emulation nor inference, `overhead_busy` that without idle time.
+    rate: env steps/s of the sampler. cpu: CPU time of `steps` of its steps. The others are CPU microseconds a step,
+    measured separately. `overhead` is all that is neither emulation nor inference; `overhead_busy` excludes idle time.
     """
     each = {k: v / steps * US for k, v in asdict(cpu).items()}
     total = cores / rate * US
@@ -103,15 +102,15 @@ def breakdown(
         "idle": total - sum(each.values()),
     }
     overhead = total - emulation_us - inference_us
-    return {"total": total, "act_alone": act_us, **parts, "overhead": overhead,
+    return {"total": total, "ale_act_only": ale_act_us, **parts, "overhead": overhead,
             "overhead_busy": overhead - parts["idle"]}  # fmt: skip
 
 
 def lines(b: dict[str, float]) -> list[str]:
-    """The table for a person."""
+    """The parts as printed lines."""
     parts = "  ".join(f"{name} {b[name]:,.1f}" for name in PARTS)
     return [
         f"core time of an env step, us: {b['total']:,.1f} = {parts}",
-        f"  (act x 4 alone {b['act_alone']:,.1f}); sampler overhead, all but emulation and inference: "
+        f"  (ale act only {b['ale_act_only']:,.1f}); sampler overhead, all but emulation and inference: "
         f"{b['overhead']:,.1f} with idle time, {b['overhead_busy']:,.1f} without",
     ]

@@ -1,16 +1,16 @@
 """Daley & Amato 2021, Tables 1 to 3: concurrent training and synchronized execution, alone and together.
 
-The 14 variants are settings of one program: 1, 2, 4 or 8 samplers of one environment each, inferred for in order of
-arrival or (synchronized) all at once; learning in turns with them or (concurrent) beside them.
+The 14 variants are settings of one program: 1, 2, 4 or 8 samplers of one environment each. Inference serves them in
+order of arrival or (synchronized) all in one batch. Learning alternates with sampling or (concurrent) runs beside it.
 
-    S         env steps/s of the whole: sampling, acting, C / F minibatches each C steps
-    sampling  env steps/s without learning
-    training  env steps/s that learning alone would keep up with, F of them an update
-    bound     in turns 1 / (1/sampling + 1/training), side by side min(sampling, training)
+    training       env steps/s of whole training: sampling, inference, C / F minibatches each C steps
+    sampling_only  env steps/s without learning
+    learning_only  env steps/s that learning alone would keep up with, F env steps an update
+    bound          alternating: 1 / (1/sampling_only + 1/learning_only); concurrent: min(sampling_only, learning_only)
 
-and the time of each stage: stepping (of the workers), acting and waiting (of the sampler), training. `of stages` is S
-against the same bound from the times that sampling and training took within the whole: at that moment of the machine,
-and beside each other. The paper's hours are for 50 M steps on a GTX 1080 and 8 threads of an i7-7700K.
+It also prints the time of each stage: stepping (workers), inference and waiting (sampler), learning. The share of
+stages is `training` over the same bound, computed from the times that sampling and learning took within training. The
+paper's hours are for 50 M steps on a GTX 1080 and 8 threads of an i7-7700K.
 
     python -m benchmarks.concurrent --json OUT [--network a3c] [--samplers 1 2 4 8] [--repeats 5]
 """
@@ -50,8 +50,8 @@ PAPER_HOURS = {  # Table 1: (samplers, concurrent, synchronized)
     (4, False, False): 16.84, (4, True, False): 12.14, (4, False, True): 15.74, (4, True, True): 11.08,
     (8, False, False): 16.92, (8, True, False): 11.68, (8, False, True): 14.60, (8, True, True): 9.02,
 }  # fmt: skip
-STEPS = 50_000_000  # that the paper's hours are for
-STAGES = ("stepping", "acting", "waiting", "sampling", "training")
+STEPS = 50_000_000  # of the paper's hours
+STAGES = ("stepping", "inference", "waiting", "sampling", "learning")
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,19 @@ class Options:
     game: str = "pong"
     """Atari game (section 5.1: Pong)."""
     backend: str = "auto"
-    """What plays: auto, ale or emulator."""
+    """Emulator: auto, ale or emulator."""
     network: Literal["a3c", "dqn", "nature"] = "nature"
-    """The paper's is nature's; a3c is the small one."""
+    """nature is the paper's; a3c is smaller."""
     samplers: tuple[int, ...] = (1, 2, 4, 8)
-    """W, worker processes with an environment each."""
+    """W, numbers of worker processes with one environment each."""
     period: Count = 400
-    """C, env steps between meetings (Table 5: 10,000; the rate hardly depends on it)."""
+    """C, env steps between synchronizations (Table 5: 10,000; the rate hardly depends on it)."""
     train_every: Count = 4
-    """F, env steps an update (Table 5: 4)."""
+    """F, env steps per update (Table 5: 4)."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     seconds: float = 4.0
-    """Least length of one measurement; whole periods are measured."""
+    """Minimum length of one measurement; whole periods are measured."""
     repeats: Count = 5
     """Turns; medians are reported."""
     json: str = ""
@@ -88,7 +88,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Variant:
-    """One of the 14."""
+    """One of the 14 variants."""
 
     samplers: int
     concurrent: bool
@@ -157,18 +157,18 @@ class Measured:
         )
         self.sampler, self.schedule = self.trainer.sampler, self.trainer.schedule
         self.learner = self.trainer.learner
-        while not self.learner.updates:  # past the random play, and the first, slow updates
+        while not self.learner.updates:  # random actions and the first slow updates are not measured
             self.schedule.cycle(10**9)
         self.clocks = {
-            "acting": Clock(self.sampler.server, "serve"),
+            "inference": Clock(self.sampler.server, "serve"),
             "waiting": Clock(self.sampler.engine, "wait"),
             "sampling": Clock(self.sampler, "collect"),
-            "training": Clock(self.learner, "update"),
+            "learning": Clock(self.learner, "update"),
         }
         self.stages: list[dict[str, float]] = []  # microseconds an env step, of each measurement
 
     def _settle(self) -> None:
-        """Other variants have had the process since."""
+        """Restore affinity and threads, which other variants have changed."""
         placement = self.trainer.plan.placement
         os.sched_setaffinity(0, placement.server_cores)
         torch.set_num_threads(placement.torch_threads)
@@ -178,7 +178,8 @@ class Measured:
         assert isinstance(pool, WorkerPool)
         return {"stepping": sum(pool.env_seconds()), **{name: c.seconds for name, c in self.clocks.items()}}
 
-    def whole(self) -> float:
+    def training(self) -> float:
+        """Measure whole training; returns env steps/s."""
         self._settle()
         before, n, begin = self._times(), 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < self.o.seconds:
@@ -197,14 +198,14 @@ class Measured:
             n += int((rollout.copy() if concurrent else rollout).valid.sum())
         return n / took
 
-    def training(self) -> float:
-        """In the trainer's thread, where there is one."""
+    def learning(self) -> float:
+        """Measure learning alone, in the trainer's thread where there is one; returns env steps/s."""
         self._settle()
         if isinstance(self.schedule, Concurrent):
-            return self.schedule.thread.submit(self._train).result()
-        return self._train()
+            return self.schedule.thread.submit(self._learn).result()
+        return self._learn()
 
-    def _train(self) -> float:
+    def _learn(self) -> float:
         algo: Any = self.learner.algo
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < self.o.seconds / 2:
@@ -232,17 +233,21 @@ def measure(o: Options) -> dict[str, Any]:
             stack.callback(built[variant.name].close)
         parts: dict[str, Callable[[], float]] = {}
         for name, m in built.items():
-            parts |= {f"{name} S": m.whole, f"{name} sampling": m.sampling, f"{name} training": m.training}
+            parts |= {
+                f"{name} training": m.training,
+                f"{name} sampling_only": m.sampling,
+                f"{name} learning_only": m.learning,
+            }
         found = interleave(parts, o.repeats, bar)
-    first = found[f"{which[0].name} S"]
+    first = found[f"{which[0].name} training"]
     results = []
     for variant in which:
-        rates = {k: found[f"{variant.name} {k}"] for k in ("S", "sampling", "training")}
-        pairs = list(zip(rates["sampling"], rates["training"], strict=True))
+        rates = {k: found[f"{variant.name} {k}"] for k in ("training", "sampling_only", "learning_only")}
+        pairs = list(zip(rates["sampling_only"], rates["learning_only"], strict=True))
         bounds = [min(s, t) if variant.concurrent else 1 / (1 / s + 1 / t) for s, t in pairs]
         stages = built[variant.name].stages
         whole = max if variant.concurrent else sum
-        of_stages = [whole((s["sampling"], s["training"])) for s in stages]
+        of_stages = [whole((s["sampling"], s["learning"])) for s in stages]
         results.append(
             asdict(variant)
             | {
@@ -250,29 +255,30 @@ def measure(o: Options) -> dict[str, Any]:
                 "measurements": rates,
                 "median": medians(rates | {"bound": bounds}),
                 "stages_us": medians({name: [s[name] for s in stages] for name in STAGES}),
-                "of_bound": ratio(rates["S"], bounds),
-                "of_stages": ratio(rates["S"], [1e6 / us for us in of_stages]),
-                "speedup": ratio(rates["S"], first),
+                "share_of_bound": ratio(rates["training"], bounds),
+                "share_of_stages": ratio(rates["training"], [1e6 / us for us in of_stages]),
+                "speedup": ratio(rates["training"], first),
             }
         )
     return {"results": results}
 
 
 def report(o: Options, result: dict[str, Any]) -> list[str]:
-    """Tables 1 and 3, ours beside the paper's, with the stages. Ratios are medians of those of each turn."""
+    """Tables 1 and 3 beside the paper's, with the stages. Ratios are medians of the ratios of each turn."""
     head = f"{'W':>2} {'variant':13}{'steps/s':>9}{'50 M, h':>9}{'speedup':>9}{'paper':>7}"
     head += f"{'of bound':>10}{'of stages':>11}"
     lines = [head + "   us/step: " + "  ".join(f"{s:>8}" for s in STAGES)]
     for r in result["results"]:
         hours = PAPER_HOURS.get((r["samplers"], r["concurrent"], r["synchronized"]))
         paper = f"{PAPER_HOURS[1, False, False] / hours:.2f}" if hours else "-"
-        S, us = r["median"]["S"], r["stages_us"]
+        rate, us = r["median"]["training"], r["stages_us"]
         lines.append(
-            f"{r['samplers']:>2} {r['name'].split()[1]:13}{S:>9,.0f}{STEPS / S / 3600:>9.2f}"
-            f"{r['speedup']['median_by_turn']:>9.2f}{paper:>7}{r['of_bound']['median_by_turn']:>10.2f}"
-            f"{r['of_stages']['median_by_turn']:>11.2f}            " + "  ".join(f"{us[s]:>8,.0f}" for s in STAGES)
+            f"{r['samplers']:>2} {r['name'].split()[1]:13}{rate:>9,.0f}{STEPS / rate / 3600:>9.2f}"
+            f"{r['speedup']['median_by_turn']:>9.2f}{paper:>7}{r['share_of_bound']['median_by_turn']:>10.2f}"
+            f"{r['share_of_stages']['median_by_turn']:>11.2f}            "
+            + "  ".join(f"{us[s]:>8,.0f}" for s in STAGES)
         )
-    lines.append("stepping: of all samplers together; with more of them than cores it holds their waits for a core")
+    lines.append("stepping: sum over all samplers; with more samplers than cores it includes their waits for a core")
     return lines
 
 

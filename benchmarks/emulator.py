@@ -36,7 +36,7 @@ def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> P
     config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
     batch = make_batch(config, list(range(envs)), training=True)
     for env in batch.envs if not fast else []:
-        env.agent.set_fast(False)  # type: ignore[attr-defined]
+        env.core.set_fast(False)  # type: ignore[attr-defined]
     out, rng = Step.empty(envs, batch.spec), np.random.default_rng(0)
     batch.reset(out)
 

@@ -1,4 +1,4 @@
-"""Measurements in turns: A B C A B C ... so that a machine that changes its speed changes it for all."""
+"""Measurements in turns, A B C A B C ..., so that changes of the machine's speed affect all of them."""
 
 import statistics
 import sys
@@ -41,7 +41,7 @@ class Bar:
 def interleave(
     parts: Mapping[str, Callable[[], float]], repeats: int, bar: Bar, prefix: str = ""
 ) -> dict[str, list[float]]:
-    """{name: its measurements, in order}, the parts taking turns `repeats` times."""
+    """Measure the parts in turns, `repeats` times each; returns {name: its measurements, in order}."""
     found: dict[str, list[float]] = {name: [] for name in parts}
     for _ in range(repeats):
         for name, measure in parts.items():

@@ -1,4 +1,4 @@
-"""The line about the machine that stands beside every figure."""
+"""Description of the machine that is recorded with every figure."""
 
 import os
 import platform
@@ -10,7 +10,7 @@ from accel_rl.system.hardware import allowed_cores, cgroup_cpus
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores that may be used, share of time stolen by other guests since boot, versions, date."""
+    """Processor, usable cores, load, date and versions."""
     model = platform.processor()
     try:
         with open("/proc/cpuinfo") as f:
@@ -24,7 +24,7 @@ def machine() -> dict[str, Any]:
 
 
 def cpu_ticks() -> tuple[int, int]:
-    """(all, stolen) ticks so far: what a hypervisor took from this machine shows in their difference."""
+    """(all, stolen) clock ticks since boot; a hypervisor gave the stolen ticks to other guests."""
     try:
         with open("/proc/stat") as f:
             fields = [int(x) for x in f.readline().split()[1:9]]

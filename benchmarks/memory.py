@@ -1,4 +1,4 @@
-"""What the simulators of a running sampler take of memory, beside the bound."""
+"""Memory of a running sampler beside the bound of its memory budget."""
 
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +13,7 @@ MIB = 2**20
 
 
 def of(ours: Ours) -> dict[str, Any]:
-    """Bytes: private memory of the workers together, shared memory of the rollouts, and what `bound` allows of both."""
+    """Measure bytes: private memory of all workers, shared memory of the rollouts, and the bound of both."""
     pool, setting = ours.sampler.engine, ours.setting
     assert isinstance(pool, WorkerPool)
     private = sum(psutil.Process(pid).memory_full_info().uss for pid in pool.pids())

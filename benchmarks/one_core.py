@@ -17,18 +17,20 @@ from launch import machine
 def measure(
     env: dict[str, Any], threads: Sequence[int], seconds: float, repeats: int, bar: Bar
 ) -> dict[str, list[float]]:
-    """Env steps/s of one core, {"process": [repeats], "hyperthreads": [repeats]}; the latter where it has several."""
+    """Measure env steps/s of one core: {"process": [repeats], "hyperthreads": [repeats]}.
+
+    A core with one hyperthread has no "hyperthreads"."""
     processes = {"process": list(threads[:1])}
     if len(threads) > 1:
         processes["hyperthreads"] = list(threads)
     with ExitStack() as stack:
         bare = {name: stack.enter_context(closing(Bare(env, cores))) for name, cores in processes.items()}
-        parts = {name: lambda b=b: b.measure(seconds, "E") for name, b in bare.items()}
+        parts = {name: lambda b=b: b.measure(seconds, "environment_only") for name, b in bare.items()}
         return interleave(parts, repeats, bar, "one core, no inference: ")
 
 
 def first_core() -> tuple[int, ...]:
-    """The hyperthreads of the first core that may be used, that one first; says so once where there is no other."""
+    """The hyperthreads of the first usable core, beginning with that core. Prints a line where there is only one."""
     core = min(usable_cores())
     threads = (core, *(t for t in machine.hyperthreads(core) if t != core))
     if len(threads) == 1:

@@ -1,4 +1,4 @@
-"""This framework's own sampler, as the benchmarks set it up."""
+"""The sampler of accel_rl, as the benchmarks set it up."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from benchmarks.breakdown import CpuTime
 
 @dataclass(frozen=True)
 class Setting:
-    """One sampler. workers None: one per usable core."""
+    """Settings of one sampler. workers None: one per usable core."""
 
     game: str
     envs_per_worker: int
@@ -38,7 +38,7 @@ class Setting:
     timeout_s: float = 60.0
     backend: str = "auto"
     together: bool = False
-    """Groups wait for each other at a rollout's end, as before an update."""
+    """Groups wait for each other at the end of a rollout, as before an update."""
 
     def env(self) -> EnvConfig:
         return EnvConfig(game=self.game, frame=self.frame, backend=self.backend).resolved()
@@ -60,19 +60,19 @@ class Setting:
         return TrainConfig(env=self.env(), sampler=sampler, device=self.device)
 
     def check(self) -> None:
-        """ConfigError, one line, for anything that cannot be measured; starts nothing."""
+        """Raise ConfigError, one line, for a setting that cannot be measured. Starts nothing."""
         if self.reset not in RESETS:
             raise ConfigError(f"--reset {self.reset}: must be one of {', '.join(RESETS)}{nearest(self.reset, RESETS)}")
         self.config().check()
 
 
 def cores_of(placement: Placement) -> list[int]:
-    """Every core that a sampler uses, for its workers or for acting."""
+    """Every core that a sampler uses, for workers or inference."""
     return sorted({c for c in placement.worker_cores if c is not None} | set(placement.server_cores))
 
 
 class Ours:
-    """A sampler that is measured again and again, with one agent or another."""
+    """A sampler that can be measured repeatedly, with different agents."""
 
     name = "accel_rl"
 
@@ -91,11 +91,11 @@ class Ours:
         self.cpu = CpuTime(0.0, 0.0, 0.0, 0.0)
 
     def warm_up(self, agent: Agent) -> None:
-        """Workers started, buffers touched."""
+        """Start the workers and touch the buffers."""
         self.sampler.collect(agent)
 
     def measure(self, seconds: float, agent: Agent) -> float:
-        """Env steps/s: those that were taken, not those that were skipped."""
+        """Measure env steps/s; skipped steps do not count."""
         pool, n = self.sampler.engine, 0
         assert isinstance(pool, WorkerPool)
         before, cpu, begin = sum(pool.env_seconds()), CpuTime.now(pool.pids()), time.perf_counter()
@@ -103,7 +103,7 @@ class Ours:
             n += int(np.count_nonzero(rollout.valid.cpu().numpy()))
             if (took := time.perf_counter() - begin) >= seconds:
                 busy, used = sum(pool.env_seconds()) - before, CpuTime.now(pool.pids()).since(cpu)
-                break  # what was begun after it is played to its end, and counts for nothing
+                break  # steps after this rollout do not count
         self.busy, self.cpu = busy / took / self.grouping.workers, used.plus(self.cpu)
         self.steps += n
         return n / took

@@ -1,10 +1,11 @@
-"""The sampler beside what a user would take instead, in one run.
+"""The sampler beside other vector environments, in one run.
 
     python -m benchmarks.peers --games breakout pong --json OUT
 
-Ours, ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium AsyncVectorEnv and SB3 SubprocVecEnv
-take turns at the same game: frame skip 4, 104x80, with random actions and with A3C-Net acting (the same weights, in
-eager torch). Medians, and ratios of ours to each. Peers that are not installed are named and left out.
+accel_rl, ale-py's AtariVectorEnv (step; send/recv), EnvPool (sync; async), Gymnasium AsyncVectorEnv and SB3
+SubprocVecEnv take turns at the same game: frame skip 4, 104x80, with random actions and with A3C-Net acting (the same
+weights; eager torch for the peers). Prints medians and the ratios of accel_rl to each peer. Peers that are not
+installed are named and left out.
 """
 
 import contextlib
@@ -39,21 +40,21 @@ class Options:
     games: tuple[str, ...] = ("breakout",)
     """Atari games."""
     peers: tuple[str, ...] = ALL
-    """Which peers, by name."""
+    """Peers to measure."""
     nets: tuple[str, ...] = ("none", "a3c")
-    """Who acts: none (random actions), a3c, dqn."""
+    """Networks that act: none (random actions), a3c, dqn."""
     workers: OptionalCount = None
-    """Our worker processes. Default: one per usable core; the peers have as many threads."""
+    """Worker processes of accel_rl, and threads of the peers. Default: one per usable core."""
     envs_per_worker: Count = 32
-    """Environments of each worker; the vectorised peers have as many in all."""
+    """Environments of each worker. Vectorised peers have the same total."""
     process_envs: Count = 16
-    """Environments of the peers that start a process for each (about 180 MB apiece)."""
+    """Environments of peers with a process for each environment (about 180 MB each)."""
     horizon: Count = 20
-    """Steps per rollout of ours."""
+    """Steps per rollout of accel_rl."""
     reset: str = "immediate"
-    """Ours: immediate, wait, swap or cached."""
+    """Reset of accel_rl: immediate, wait, swap or cached."""
     backend: str = "auto"
-    """What plays for us: auto, ale or emulator."""
+    """Emulator of accel_rl: auto, ale or emulator."""
     seconds: float = 4.0
     """Length of one measurement."""
     repeats: Count = 5
@@ -86,7 +87,7 @@ def setting(o: Options, game: str) -> Setting:
 
 
 def installed(o: Options) -> tuple[list[type[Peer]], dict[str, str]]:
-    """The peers that can be measured, and for the others what to do; said once."""
+    """(peers that can be measured, {missing peer: how to install it}). Prints the missing peers once."""
     there, missing = [], {}
     for peer in PEERS:
         if peer.name not in o.peers:
@@ -102,7 +103,7 @@ def installed(o: Options) -> tuple[list[type[Peer]], dict[str, str]]:
 
 
 def acting(agent: Agent) -> Act:
-    """The net between numpy stacks and actions."""
+    """Wrap an agent as a function from numpy stacks to actions."""
 
     def act(obs: np.ndarray) -> np.ndarray:
         batch = torch.from_numpy(np.require(obs, requirements=["C", "W"]))
@@ -112,7 +113,7 @@ def acting(agent: Agent) -> Act:
 
 
 def measure(o: Options, game: str, peers: list[type[Peer]], bar: Bar) -> dict[str, Any]:
-    """{net: {name: measurements}} and who was how."""
+    """Measure accel_rl and the peers in turns on one game; returns measurements, medians, ratios and sizes."""
     ours = Ours(setting(o, game))
     started: list[Peer] = []
     failed: dict[str, str] = {}
@@ -150,7 +151,7 @@ def measure(o: Options, game: str, peers: list[type[Peer]], bar: Bar) -> dict[st
 
 
 def table(game: str, r: dict[str, Any]) -> list[str]:
-    """A line per peer: env steps/s and how many times as fast ours is, net by net."""
+    """A line for each peer: env steps/s and the ratio of accel_rl to it, for each network."""
     nets = list(r["measurements"])
     lines = [f"{game:<26} {'envs':>5} {'picture':>8}" + "".join(f" {NAMES[n]:>16} {'ours':>6}" for n in nets)]
     for name, size in r["sizes"].items():

@@ -1,4 +1,4 @@
-"""What every benchmark's command does: settings, one line for a bad one, the report, the JSON."""
+"""The command of a benchmark: parse and check settings, measure, print the report, write the JSON."""
 
 import json
 import sys
@@ -23,9 +23,10 @@ def program(
     measure: Callable[[Settings], dict[str, Any]],
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
-    """The exit code: 2 for a setting that cannot be (a ConfigError of `check` or `measure`), 1 where something did not
-    come to its end (a RunError) or the result has something in `wrong`. options: a dataclass with `json`, the file that
-    the result goes to as well, or ""."""
+    """Run a benchmark. options: a dataclass with `json`, the file of the result, or "".
+
+    Returns the exit code: 2 for an impossible setting (ConfigError of `check` or `measure`), 1 for a RunError or
+    a result with entries in `wrong`."""
     try:
         o = parse(options, argv, f"python -m benchmarks.{module}", doc or "")
         to: str = o.json  # type: ignore[attr-defined]

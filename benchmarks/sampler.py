@@ -1,22 +1,22 @@
 """Sampler-only throughput against its own parts, measured in one run.
 
-    E0     act x 4 and no screen read, a process on each core
-    E      bare emulation with the reads and the preprocessing, a process on each core
-    I      acting alone at the batch of one group (of all, where each has its own thread), with as many torch threads
-           as are fastest. The agent is called; the sampler makes again what it has led to, without Python
-    S      the sampler: workers step, the action server acts
-    bound  1 / (1/E + 1/I) where both share the same cores: nothing can beat it by much
+    ale_act_only      ale-py's `act` four times, no screen is read, a process on each core
+    environment_only  the environments with screen reads and preprocessing, a process on each core
+    inference_only    inference at the batch of one group (of all groups where each has its own thread), with the
+                      fastest number of torch threads. It calls the agent; the sampler replays captured inference
+    sampling          the sampler: workers step, the action server acts
+    bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-All take turns (E0 E I S E0 E ...); medians. Several values of an option are a sweep over all combinations; a game's
-samplers are then measured once more beside each other, in turns (benchmarks/sampler_turns.py):
+The parts take turns; medians. Several values of an option are a sweep over all combinations. The samplers of one game
+are then measured once more in turns with each other (benchmarks/sampler_turns.py):
 
     python -m benchmarks.sampler --game breakout --json OUT
     python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c --plot OUT.png
 
-The net `none` is the environment alone: random actions, no inference. The sampler is free: who ends a rollout begins
-the next, since nobody learns between. --together synchronises all workers every --horizon steps; sweep that to see what
-it costs. Ranks, with a barrier across them and without, are measured by `benchmarks.scaling --tables 1`. The last lines
-say where each microsecond of a step went (benchmarks/breakdown.py).
+The net `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout boundaries.
+--together synchronises all workers every --horizon steps; sweep --horizon to see what that costs. `benchmarks.scaling
+--tables 1` measures ranks with and without a barrier across them. The last lines say where the time of a step went
+(benchmarks/breakdown.py).
 """
 
 import itertools
@@ -36,7 +36,7 @@ from accel_rl.runners.trained_policy import check_policy  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks import breakdown, memory, one_core, sampler_turns  # noqa: E402
 from benchmarks.agents import check_net, make_agent  # noqa: E402
-from benchmarks.bare import Bare  # noqa: E402
+from benchmarks.bare import KINDS, Bare  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
 from benchmarks.machine import cpu_ticks, machine  # noqa: E402
 from benchmarks.ours import Ours, Setting, cores_of  # noqa: E402
@@ -57,28 +57,29 @@ class Options:
     horizon: tuple[int, ...] = (20,)
     """Steps per rollout."""
     together: bool = False
-    """Synchronise the workers at each rollout's end, as before an update; else who is ready goes on (where each group
-    has workers and a thread of its own; by default on a CPU)."""
+    """Synchronise the workers at the end of each rollout, as before an update. Otherwise groups with workers and a
+    thread of their own continue (the default on a CPU)."""
     reset: tuple[str, ...] = ("immediate",)
     """immediate, wait, swap or cached."""
     nets: tuple[str, ...] = ("a3c",)
-    """Who acts: none (random actions, the environment alone), a3c, dqn."""
+    """Networks that act: none (random actions without inference), a3c, dqn."""
     policy: str = ""
-    """Folder of a run whose newest checkpoint acts, with the network of --nets. Default: untrained weights."""
+    """Run folder; its newest checkpoint acts, with the network of --nets. Default: untrained weights."""
     one_core: bool = False
-    """Also measure E on one core, by a process and by one on each of its hyperthreads (Stooke & Abbeel, figure 2)."""
+    """Also measure environment_only on one core, with one process and with one on each hyperthread (Stooke & Abbeel,
+    figure 2)."""
     frame: str = "104x80"
     """Picture: 104x80, 104x80-mean or 84x84."""
     backend: str = "auto"
-    """What plays: auto, ale or emulator. E0 is ale-py's in any case."""
+    """Emulator: auto, ale or emulator. ale_act_only uses ale-py in any case."""
     decorrelation_steps: Count = 300
-    """Random actions at the start of each environment, at most."""
+    """Maximum number of random actions at the start of each environment."""
     seconds: float = 4.0
     """Length of one measurement."""
     repeats: Count = 5
     """Measurements of each part; medians are reported."""
     device: str = "cpu"
-    """Where the network runs."""
+    """Device of the network."""
     json: str = ""
     """Also write everything to this file."""
     plot: str = ""
@@ -124,7 +125,7 @@ def check(o: Options) -> None:
 
 
 def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str, Any]:
-    """One sampler with one net: E0, E, I and S in turns, and what follows from them."""
+    """Measure one sampler with one network and its parts, in turns."""
     agent, threads = make_agent(net, ours.spec, ours.placement.device, o.policy), ours.placement.torch_threads
     act_threads = breakdown.best_threads(ours.sampler, agent, threads)
     inference_us, copy_us, busy = [], [], []
@@ -144,25 +145,25 @@ def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str,
     ours.warm_up(agent)
     ours.reset_clocks()
     bare.reset_clocks()
-    parts = {"E0": lambda: bare.measure(o.seconds, "E0"), "E": lambda: bare.measure(o.seconds, "E")}
-    parts |= ({} if net == "none" else {"I": acting}) | {"S": sampling}
+    parts = {kind: lambda kind=kind: bare.measure(o.seconds, kind) for kind in KINDS}
+    parts |= ({} if net == "none" else {"inference_only": acting}) | {"sampling": sampling}
     total, stolen = cpu_ticks()
     label = f"{ours.setting.game}, {ours.setting.envs_per_worker} environments per worker, {net}: "
     found = interleave(parts, o.repeats, bar, label)
     total_after, stolen_after = cpu_ticks()
 
     m = medians(found)
-    alone = found.get("I", [float("inf")] * o.repeats)  # nothing to act: no limit
-    bounds = [1 / (1 / e + 1 / i) for e, i in zip(found["E"], alone, strict=True)]
-    m |= {"bound": 1 / (1 / m["E"] + 1 / statistics.median(alone)), "busy": statistics.median(busy)}
-    under = {"S/E0": found["E0"], "S/E": found["E"], "S/bound": bounds}
+    alone = found.get("inference_only", [float("inf")] * o.repeats)  # random actions need no inference
+    bounds = [1 / (1 / e + 1 / i) for e, i in zip(found["environment_only"], alone, strict=True)]
+    m |= {"bound": 1 / (1 / m["environment_only"] + 1 / statistics.median(alone)), "busy": statistics.median(busy)}
+    under = {f"sampling/{kind}": found[kind] for kind in KINDS} | {"sampling/bound": bounds}
     time = breakdown.breakdown(
         cores=bare.cores,
-        rate=m["S"],
+        rate=m["sampling"],
         steps=ours.steps,
         cpu=ours.cpu,
-        emulation_us=statistics.median(bare.cpu_us["E"]),
-        act_us=statistics.median(bare.cpu_us["E0"]),
+        emulation_us=statistics.median(bare.cpu_us["environment_only"]),
+        ale_act_us=statistics.median(bare.cpu_us["ale_act_only"]),
         inference_us=statistics.median(inference_us) if inference_us else 0.0,
         copy_us=statistics.median(copy_us) if copy_us else 0.0,
     )
@@ -170,10 +171,10 @@ def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str,
         **ours.describe(),
         "net": net,
         "cores": bare.cores,
-        "act_threads": act_threads,
+        "inference_threads": act_threads,
         "measurements": found,
         "median": m,
-        "ratios": {name: ratio(found["S"], values) for name, values in under.items()},
+        "ratios": {name: ratio(found["sampling"], values) for name, values in under.items()},
         "breakdown": time,
         "memory": memory.of(ours),
         "late_resets": ours.sampler.late_resets(),

@@ -1,4 +1,4 @@
-"""What the sampler benchmark shows: lines for each case, a table over all, a figure."""
+"""Output of the sampler benchmark: lines for each case, a table over all cases, a figure."""
 
 import statistics
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Result = dict[str, Any]
 
 
 def _rest(r: Result) -> str:
-    """What tells curves apart, besides the number of environments."""
+    """The label of a curve: everything but the number of environments."""
     return (
         f"{r['game']}, {NAMES[r['net']]}, {r['workers']} workers, {r['groups']} groups, T {r['horizon']}, "
         f"{'together' if r['together'] else 'free'}, {r['reset']}"
@@ -21,35 +21,37 @@ def _rest(r: Result) -> str:
 
 
 def report(r: Result) -> list[str]:
-    """One case: its parts, its ratios, where the time went, what it takes of memory."""
+    """One case: its parts, its ratios, its time and its memory."""
     m, ratios = r["median"], r["ratios"]
     late = f", {r['late_resets']} resets came before a reserve was ready" if r["late_resets"] else ""
     lines = [
         "",
         f"{_rest(r)}, {r['B']} environments, {r['frame']}, {100 * r['stolen']:.0f} % of the time stolen by other guests"
         + late,
-        f"E0 act x 4, all cores          {m['E0']:>9,.0f} env steps/s",
-        f"E  bare emulation, all cores   {m['E']:>9,.0f}",
+        f"ale act only, all cores        {m['ale_act_only']:>9,.0f} env steps/s",
+        f"environment only, all cores    {m['environment_only']:>9,.0f}",
     ]
-    if "I" in m:
-        lines.append(f"I  acting alone, {NAMES[r['net']]:<13} {m['I']:>9,.0f}")
-        lines.append(f"   1 / (1/E + 1/I)             {m['bound']:>9,.0f}")
+    if "inference_only" in m:
+        lines.append(f"inference only, {NAMES[r['net']]:<14} {m['inference_only']:>9,.0f}")
+        lines.append(f"bound: both in sequence        {m['bound']:>9,.0f}")
     busy = f"environments took {100 * m['busy']:.0f} % of the workers' time"
-    lines.append(f"S  sampler                     {m['S']:>9,.0f}   {busy}")
-    for name in ("S/E0", "S/E", *(["S/bound"] if "I" in m else [])):
+    lines.append(f"sampling                       {m['sampling']:>9,.0f}   {busy}")
+    bound = ["sampling/bound"] if "inference_only" in m else []
+    for name in ("sampling/ale_act_only", "sampling/environment_only", *bound):
         q = ratios[name]
         lines.append(
-            f"{name:<30} {q['of_medians']:>9.2f}   turn by turn {q['median_by_turn']:.2f}, "
+            f"{name.replace('_', ' '):<30} {q['of_medians']:>9.2f}   turn by turn {q['median_by_turn']:.2f}, "
             f"{q['least']:.2f} to {q['most']:.2f}"
         )
     return lines + breakdown.lines(r["breakdown"]) + memory.lines(r["memory"])
 
 
 def table(results: list[Result]) -> list[str]:
-    """Sampling speed by total simulator count (Stooke & Abbeel, table 1, in env steps/s): a column for each horizon,
-    which is how often the workers wait for each other, if they do."""
+    """Sampling speed by total simulator count (Stooke & Abbeel, table 1, in env steps/s), a column for each horizon.
+
+    With --together the workers wait for each other once a horizon."""
     horizons = sorted({r["horizon"] for r in results})
-    columns = "".join(f" {'T ' + str(t):>9} {'/ E':>5}" for t in horizons)
+    columns = "".join(f" {'T ' + str(t):>9} {'/ env':>5}" for t in horizons)
     lines = ["", f"{'game':<16} {'acting':<15} {'reset':<10} {'groups':>6} {'sims (per core)':>16}{columns}"]
     cells = {_key(r): {} for r in results}
     for r in results:
@@ -58,9 +60,14 @@ def table(results: list[Result]) -> list[str]:
         line = f"{game:<16} {NAMES[net]:<15} {reset:<10} {groups:>6} {f'{B} ({B / cores:g})':>16}"
         for t in horizons:
             r = row.get(t)
-            line += f" {r['median']['S']:>9,.0f} {r['ratios']['S/E']['of_medians']:>5.2f}" if r else " " * 16
+            line += f" {r['median']['sampling']:>9,.0f} {over(r):>5.2f}" if r else " " * 16
         lines.append(line)
     return lines
+
+
+def over(r: Result) -> float:
+    """Sampling over the environments alone, a ratio of medians."""
+    return r["ratios"]["sampling/environment_only"]["of_medians"]
 
 
 def _key(r: Result) -> tuple:
@@ -69,7 +76,8 @@ def _key(r: Result) -> tuple:
 
 def figure(results: list[Result], path: Path, one_core: Mapping[str, float] | None = None) -> None:
     """Steps/s per core against environments per core, a panel for each game (Stooke & Abbeel, figure 2). Lines across,
-    without inference: E and E0 of all cores; or, of one core alone, {"process": dashed, "hyperthreads": dotted}."""
+    without inference: environment_only and ale_act_only of all cores, or rates of one core: {"process": dashed,
+    "hyperthreads": dotted}."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -82,12 +90,14 @@ def figure(results: list[Result], path: Path, one_core: Mapping[str, float] | No
         for label, same in groupby(of_game, key=_rest):
             curve = list(same)
             x = [r["B"] / r["cores"] for r in curve]
-            ax.plot(x, [r["median"]["S"] / r["cores"] for r in curve], "o-", label=label.removeprefix(f"{game}, "))
+            ax.plot(
+                x, [r["median"]["sampling"] / r["cores"] for r in curve], "o-", label=label.removeprefix(f"{game}, ")
+            )
         lines = {"process": "one process on one core", "hyperthreads": "one on each hyperthread of a core"}
         levels = {lines[name]: rate for name, rate in (one_core or {}).items()}
         if not levels:
-            for name in ("E", "E0"):
-                levels[name] = statistics.mean(r["median"][name] / r["cores"] for r in of_game)
+            for name in ("environment_only", "ale_act_only"):
+                levels[name.replace("_", " ")] = statistics.mean(r["median"][name] / r["cores"] for r in of_game)
         for (name, level), style in zip(levels.items(), ("--", ":"), strict=False):
             ax.axhline(level, color="black", linestyle=style, label=f"{name}, no inference")
         ax.set(title=game, xlabel="environments per core", ylabel="env steps/s per core", ylim=(0, None))

@@ -1,5 +1,4 @@
-"""A sweep's samplers beside each other, taking turns as a sampler and its ceilings do: figures that are minutes apart
-say as much about the machine as about them."""
+"""Measure the samplers of a sweep in turns, since the speed of the machine changes within minutes."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -18,7 +17,7 @@ Turns = dict[str, Any]
 
 
 def fit(settings: Sequence[Setting]) -> bool:
-    """Whether all of them at once leave half of the free memory."""
+    """Whether all samplers together leave half of the free memory."""
     bounds = [bound(make_spec(s.env(), training=True), s.horizon, s.reset) for s in settings]
     groupings = [s.plan().sampler.grouping for s in settings]
     wanted = sum(b.total(g.B, g.workers) for b, g in zip(bounds, groupings, strict=True))
@@ -28,8 +27,9 @@ def fit(settings: Sequence[Setting]) -> bool:
 def in_turns(
     settings: Sequence[Setting], nets: Sequence[str], seconds: float, repeats: int, bar: Bar, policy: str = ""
 ) -> list[Turns]:
-    """All samplers of one game are there, one at a time is at work -> for each net {what a sampler has of its own: its
-    rates}, and their ratios to those of the fastest."""
+    """Measure all samplers of one game in turns.
+
+    Returns for each network the rates by sampler, named by what distinguishes it, and the ratios to the fastest."""
     varying = [f.name for f in fields(Setting) if len({getattr(s, f.name) for s in settings}) > 1]
     names = [", ".join(f"{field.replace('_', ' ')} {getattr(s, field)}" for field in varying) for s in settings]
     found = []
@@ -51,9 +51,9 @@ def in_turns(
 
 
 def lines(turns: Turns) -> list[str]:
-    """Who is how fast, and how fast beside the fastest."""
-    who = f"{turns['game']}, {NAMES[turns['net']]}, {turns['workers']} workers"
-    out = ["", f"{who}, all in turns: env steps/s, and beside the fastest"]
+    """Each sampler's rate, and its ratio to the fastest."""
+    title = f"{turns['game']}, {NAMES[turns['net']]}, {turns['workers']} workers"
+    out = ["", f"{title}, all in turns: env steps/s, and over the fastest"]
     rates = medians(turns["measurements"])
     for name, q in turns["to_the_fastest"].items():
         by_turn = f"turn by turn {q['median_by_turn']:.2f}, {q['least']:.2f} to {q['most']:.2f}"

@@ -1,4 +1,4 @@
-"""Stable-Baselines3 training in a process of its own, as a user has it: none of our settings of torch or malloc.
+"""Stable-Baselines3 training in a separate process, without accel_rl's settings of torch and malloc.
 
 python -m benchmarks.sb3 dqn breakout      then "train SECONDS" lines in, env steps/s out
 """
@@ -23,7 +23,7 @@ DQN = {"batch_size": 32, "learning_rate": 1e-4, "size": 10_000, "start": 1_000, 
 
 @dataclass(frozen=True)
 class Wrapped:
-    """A function that another process can be sent: one environment in SB3's own Atari wrappers."""
+    """A picklable factory of one environment in SB3's Atari wrappers."""
 
     game: str
 
@@ -40,8 +40,9 @@ class Wrapped:
 
 
 def build(algorithm: str, game: str) -> tuple[Any, int]:
-    """SB3 with its zoo's Atari settings: its wrappers, a process for each environment, a stack of four. -> (model, env
-    steps of one call to learn)."""
+    """Build SB3 with its zoo's Atari settings: its wrappers, a process for each environment, a stack of four.
+
+    Returns (model, env steps of one call to `learn`)."""
     from stable_baselines3 import A2C, PPO
     from stable_baselines3 import DQN as SB3DQN
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack
@@ -79,7 +80,7 @@ def serve(algorithm: str, game: str) -> None:
 
 
 class StableBaselines:
-    """The program above, from the side of who measures."""
+    """Client of the `serve` process."""
 
     name = "SB3"
 
@@ -91,7 +92,7 @@ class StableBaselines:
         self._read()
 
     def train(self, seconds: float) -> float:
-        """Env steps/s of whole calls to learn."""
+        """Measure whole calls to `learn`; returns env steps/s."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"train {seconds}\n")
         self._process.stdin.flush()

@@ -1,13 +1,14 @@
-"""Sampling while workers are killed at random: does anything hang, leak, or go on slower?
+"""Sampling while workers are killed at random: checks for hangs, leaks and lasting loss of speed.
 
     python -m benchmarks.soak --minutes 10 --kill-every 20
 
 Every --kill-every seconds a worker is killed (SIGKILL; every fourth time stopped, SIGSTOP, so that it seems to hang).
 Checked: no rollout takes longer than --hang + --back seconds; each environment's part of a rollout is whole, or marked
-(valid False everywhere, nothing in it that could do harm); all environments are back, at --recovered of the rate of
-the ten seconds before the kill, within --back seconds; at the end as many processes and descriptors, and within 2 % as
-much memory, as after the first kill.
-Prints a verdict; exit code 1 if anything failed, 2 for bad arguments.
+(valid False everywhere, and no ends); within --back seconds all environments take part again, at --recovered of the
+rate of the ten seconds before the kill; the numbers of processes and descriptors at the end are those after the first
+kill, and memory is within 2 %.
+
+Prints a verdict. Exit code 1 if a check failed, 2 for bad arguments.
 """
 
 import random
@@ -51,21 +52,21 @@ class Options:
     reset: str = "immediate"
     """immediate, wait, swap or cached."""
     net: str = "none"
-    """Who acts: none, a3c or dqn."""
+    """Network that acts: none (random actions), a3c or dqn."""
     decorrelation_steps: Count = 0
     """Random actions at the start of each environment, at most; a new worker plays them before it joins."""
     minutes: float = 10.0
-    """How long."""
+    """Length of the run."""
     kill_every: float = 20.0
     """Seconds between two kills."""
     hang: float = 10.0
-    """A worker that owes an answer for so many seconds is taken for hung."""
+    """Seconds after which a worker that does not answer counts as hung."""
     back: float = 5.0
-    """Seconds within which the rate must be back."""
+    """Seconds within which the rate must recover."""
     recovered: float = 0.9
-    """Share of the rate before the kills that counts as back."""
+    """Share of the rate before the kill that counts as recovered."""
     seed: Count = 0
-    """Which workers are killed."""
+    """Seed of the choice of workers."""
     json: str = ""
     """Also write everything to this file."""
 
@@ -85,15 +86,15 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Holdings:
-    """What this process and its workers hold."""
+class Resources:
+    """Resources of this process and its workers."""
 
     processes: int
     descriptors: int  # of this process
     memory: int  # bytes: private memory of all of them, and the shared memory once
 
     @classmethod
-    def now(cls) -> "Holdings":
+    def now(cls) -> "Resources":
         me = psutil.Process()
         children = me.children(recursive=True)
         info = me.memory_full_info()
@@ -109,13 +110,13 @@ def private(process: psutil.Process) -> int:
 
 @dataclass
 class Findings:
-    """What went wrong, and what was seen."""
+    """Failed checks and counts."""
 
     wrong: list[str] = field(default_factory=list)
     kills: int = 0
     rollouts: int = 0
-    marked: int = 0  # rollouts with a part that was marked
-    back_s: list[float] = field(default_factory=list)
+    marked_rollouts: int = 0  # rollouts with a part that is marked as lost
+    recovery_s: list[float] = field(default_factory=list)
     longest_s: float = 0.0  # of one rollout
 
     def expect(self, holds: bool, line: str) -> None:
@@ -124,10 +125,10 @@ class Findings:
 
 
 def whole_or_marked(r: Rollout) -> str | None:
-    """What is wrong with a rollout: parts that are neither whole nor marked, numbers that are none."""
+    """Describe what is wrong with a rollout: parts neither whole nor marked, undefined numbers; None if nothing is."""
     valid, lost = r.valid, ~r.valid.any(0)
     if bool((valid[1:] & ~valid[:-1]).any()) or bool((valid[:-1] & ~valid[1:] & ~r.ended[:-1]).any()):
-        return "a part that is neither whole nor marked"  # only who has ended may wait for the pause
+        return "a part that is neither whole nor marked"  # only an ended environment may wait for the pause
     if not bool(torch.isfinite(r.reward).all()) or bool((r.action[valid] < 0).any()):
         return "a reward or an action that is none"
     if bool(lost.any()) and bool((r.terminated | r.truncated | r.ended)[:, lost].any()):
@@ -145,17 +146,17 @@ class Soak:
         self.pool: WorkerPool = self.ours.sampler.engine
         self.agent = make_agent(o.net, self.ours.spec)
         self._random = random.Random(o.seed)
-        self._recent: deque[tuple[float, int]] = deque(maxlen=400)  # when a rollout was there, and its valid steps
+        self._recent: deque[tuple[float, int]] = deque(maxlen=400)  # (time, valid steps) of each rollout
 
     def collect(self) -> float:
-        """Play one rollout, look at it; when it was there."""
+        """Collect and check one rollout; returns the time at which it was complete."""
         begin = time.monotonic()
         r = self.ours.sampler.collect(self.agent)
         now, found = time.monotonic(), self.found
         found.rollouts += 1
         found.longest_s = max(found.longest_s, now - begin)
         if not bool(r.valid.any(0).all()):
-            found.marked += 1
+            found.marked_rollouts += 1
         wrong = whole_or_marked(r)
         found.expect(wrong is None, f"rollout {found.rollouts}: {wrong}")
         self._recent.append((now, int(r.valid.sum())))
@@ -183,7 +184,8 @@ class Soak:
         return f"{number.name} to pid {pid}"
 
     def until_back(self, rate: float, what: str) -> None:
-        """Until everyone takes part and the rate is back; a stopped worker is noticed after --hang seconds first."""
+        """Sample until all environments take part and the rate has recovered. A stopped worker is noticed after --hang
+        seconds."""
         o, begin = self.o, time.monotonic()
         allowed = o.back + (o.hang if "SIGSTOP" in what else 0.0)
         full: float | None = None
@@ -191,11 +193,11 @@ class Soak:
             now = self.collect()
             everyone = not self.pool.absent()
             full = (full if full is not None else now) if everyone else None
-            # one rollout tells the rate once everyone is there: those before had parts missing
+            # one complete rollout suffices for the rate: earlier rollouts have missing parts
             if full is not None and now > full and self.rate(now - full) >= o.recovered * rate:
                 break
         took = time.monotonic() - begin
-        self.found.back_s.append(took)
+        self.found.recovery_s.append(took)
         self.found.expect(took <= allowed, f"{what}: the rate was back after {took:.1f} s, not within {allowed:g} s")
 
     def run(self) -> dict[str, Any]:
@@ -210,8 +212,8 @@ class Soak:
                 next_kill = time.monotonic() + o.kill_every
                 self.until_back(self.rate(10.0), self.kill())
                 self.sample_for(next_kill - time.monotonic(), progress, begun)
-                held = held or Holdings.now()  # the first kill's replacement is there, and everything was touched once
-            after, rate_after = Holdings.now(), self.rate(10.0)
+                held = held or Resources.now()  # after the first replacement, with all memory touched once
+            after, rate_after = Resources.now(), self.rate(10.0)
         finally:
             progress.close()
             self.ours.close()
@@ -222,11 +224,11 @@ class Soak:
             **asdict(self.found),
             "seconds": time.monotonic() - begun,
             "env_steps_per_s": {"before": rate, "after": rate_after},
-            "held": {"before": asdict(held), "after": asdict(after)},
+            "resources": {"before": asdict(held), "after": asdict(after)},
             "events": self.events,
         }
 
-    def _judge(self, before: Holdings, after: Holdings) -> None:
+    def _judge(self, before: Resources, after: Resources) -> None:
         expect, o = self.found.expect, self.o
         slowest = o.hang + o.back
         expect(self.found.longest_s <= slowest, f"a rollout took {self.found.longest_s:.1f} s, not below {slowest:g} s")
@@ -237,11 +239,11 @@ class Soak:
 
 
 def report(o: Options, r: dict[str, Any]) -> list[str]:
-    before, after = r["held"]["before"], r["held"]["after"]
-    back = r["back_s"] or [0.0]
+    before, after = r["resources"]["before"], r["resources"]["after"]
+    back = r["recovery_s"] or [0.0]
     return [
-        f"{r['seconds']:.0f} s, {r['kills']} workers killed or stopped, {r['rollouts']:,} rollouts, {r['marked']} of "
-        f"them with a part marked as lost; the longest took {r['longest_s']:.2f} s",
+        f"{r['seconds']:.0f} s, {r['kills']} workers killed or stopped, {r['rollouts']:,} rollouts, "
+        f"{r['marked_rollouts']} of them with a part marked as lost; the longest took {r['longest_s']:.2f} s",
         f"rate back after {statistics.median(back):.1f} s (median; most {max(back):.1f} s); env steps/s before "
         f"{r['env_steps_per_s']['before']:,.0f}, at the end {r['env_steps_per_s']['after']:,.0f}",
         f"processes {before['processes']} -> {after['processes']}, descriptors {before['descriptors']} -> "

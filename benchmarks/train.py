@@ -1,15 +1,15 @@
 """Training throughput beside Stable-Baselines3, CleanRL and its own parts, in one run.
 
-    S      env steps/s of whole training: sampling, acting, updates (evaluation off)
-    S16    the same in bfloat16, where the CPU multiplies it in hardware; all else, and all others, in float32
-    E      bare emulation with preprocessing, a process on each core
-    I      acting alone at the batch of one group
-    U      updating alone, samples/s (each sample is used `uses` times)
-    bound  1 / (1/E + 1/I + uses/U): the parts one after the other on all cores
+    training           env steps/s of whole training: sampling, inference, updates; no evaluation
+    training_bfloat16  the same in bfloat16, where the CPU multiplies bfloat16 in hardware; everything else is float32
+    environment_only   env steps/s of the emulator with preprocessing, a process on each core
+    inference_only     env steps/s of inference at the batch of one group
+    update_only        samples/s of updates; each sample is used `uses` times
+    bound              1 / (1/environment_only + 1/inference_only + uses/update_only): the parts in sequence
 
-`ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches), `a2c` SB3's (16 x 5), `dqn`
-and `c51` CleanRL's batch of 32 every 4 steps (8 environments x 4, 8 updates); the network of Mnih et al. 2015 and 84x84
-on all sides. SB3 runs in a process of its own, beside ours but never at the same time.
+`ppo` has CleanRL's ppo_atari settings (8 environments x 128, 4 epochs of 4 minibatches). `a2c` has SB3's (16 x 5).
+`dqn` and `c51` have CleanRL's batch of 32 every 4 steps (8 environments x 4, 8 updates). All sides use the network of
+Mnih et al. 2015 and pictures of 84x84. SB3 runs in a separate process. The measurements take turns.
 
     python -m benchmarks.train --json OUT [--algorithms dqn c51] [--cleanrl ppo_atari_envpool.py dqn_atari.py ...]
 """
@@ -66,23 +66,24 @@ class Options:
     algorithms: tuple[str, ...] = ("ppo", "a2c")
     """Of ppo, a2c, dqn and c51."""
     backend: str = "auto"
-    """What plays for us: auto, ale or emulator."""
+    """The emulator of accel_rl: auto, ale or emulator."""
     precision: Precision = "float32"
-    """Of our learning and acting, and of the parts (peers stay at float32). With float32, S16 is measured beside it."""
+    """Precision of training and of its parts; SB3 and CleanRL use float32. With float32, training_bfloat16 is measured
+    as well."""
     seconds: float = 10.0
-    """Least length of one measurement; whole iterations are measured."""
+    """Minimum length of one measurement; whole iterations are measured."""
     repeats: Count = 5
     """Turns; medians are reported."""
     sb3: bool = True
     """Also measure Stable-Baselines3."""
     cleanrl: tuple[str, ...] = ()
-    """Also run these scripts of CleanRL's (ppo_atari_envpool.py, dqn_atari.py, c51_atari.py), once a turn."""
+    """CleanRL scripts to run once a turn (ppo_atari_envpool.py, dqn_atari.py, c51_atari.py)."""
     json: str = ""
     """Also write everything to this file."""
 
 
 class Ours:
-    """Our training, one cycle (rollout and updates) after another."""
+    """Training by accel_rl, cycle by cycle (a rollout and its updates)."""
 
     name = "accel_rl"
 
@@ -112,7 +113,7 @@ class Ours:
         self._rollout = self.trainer.sampler.collect(self.trainer.learner.algo.agent)
 
     def train(self, seconds: float) -> float:
-        """Env steps/s of whole cycles."""
+        """Measure whole training; returns env steps/s."""
         return _rate(self.trainer.schedule.cycle, seconds, lambda done: done[0])
 
     def acting(self, seconds: float) -> float:
@@ -124,7 +125,7 @@ class Ours:
         return rate
 
     def update(self, seconds: float) -> float:
-        """Samples/s of learning from one rollout again and again."""
+        """Measure updates on one rollout again and again; returns samples/s."""
 
         class Again:
             collect = staticmethod(lambda agent: self._rollout)
@@ -138,13 +139,13 @@ class Ours:
             schedule.sampler = real
 
     def flops(self) -> float:
-        """Of one sample's forward and backward pass."""
+        """Count the FLOP of one sample's forward and backward pass."""
         algo = self.trainer.learner.algo
         algo.ingest(self._rollout)
         batch = next(iter(algo.batches()))
         if self._rollout.kept is not None:
             self._rollout.kept.void()
-        # of the library's operations: it knows no others'
+        # the counter knows torch's operations only, so the compiled kernels are disabled
         plain = {name: lambda *_: False for name in ("has_conv_u8", "has_conv_f32")}
         with patch.multiple("accel_rl.models.convolution", **plain), FlopCounterMode(display=False) as counter:
             algo.loss(batch).total.backward()
@@ -162,7 +163,7 @@ def _rate(cycle: Callable[[], Any], seconds: float, count: Callable[[Any], float
 
 
 def clean_rl(script: Path, algorithm: str, game: str, seconds: float) -> float:
-    """Env steps/s that a CleanRL script reports at the end of a run of its own."""
+    """Run a CleanRL script; returns the env steps/s that it prints last."""
     name = camel(game) + "-v5" if algorithm == "ppo" else f"{camel(game)}NoFrameskip-v4"
     steps = max(4 * 1024, int(300 * seconds) // 1024 * 1024)
     more = [] if algorithm == "ppo" else ["--learning-starts", "200", "--buffer-size", str(DQN["size"])]
@@ -178,7 +179,7 @@ def clean_rl(script: Path, algorithm: str, game: str, seconds: float) -> float:
 
 
 def peak_flops(precision: Precision, n: int = 2048) -> float:
-    """FLOP/s of a large matrix product in that precision with the threads that training uses."""
+    """Measure FLOP/s of a large matrix product in that precision, with as many threads as training uses."""
     dtype, best = getattr(torch, precision), 0.0
     a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
     for _ in range(8):
@@ -202,11 +203,11 @@ def check(o: Options) -> None:
 
 
 def scripts_for(o: Options, algorithm: str) -> list[Path]:
-    """CleanRL's of that algorithm, by the script's name."""
+    """The CleanRL scripts of that algorithm, by the script's name."""
     return [Path(s) for s in o.cleanrl if Path(s).name.startswith(algorithm)]
 
 
-def in_bfloat16_too(o: Options) -> bool:
+def measures_bfloat16(o: Options) -> bool:
     return o.precision == "float32" and multiplies_bfloat16()
 
 
@@ -217,16 +218,16 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
         bare = Bare(asdict(ours.config.env), cores_of(ours.trainer.plan.placement))
         stack.callback(bare.close)
         in_16: dict[str, Callable[[], float]] = {}
-        if in_bfloat16_too(o):
+        if measures_bfloat16(o):
             narrow = Ours(algorithm, o.game, folder / "bfloat16", o.backend, "bfloat16")
             stack.callback(narrow.close)
-            in_16["S16"] = lambda: narrow.train(o.seconds)
+            in_16["training_bfloat16"] = lambda: narrow.train(o.seconds)
         parts: dict[str, Callable[[], float]] = {
-            "S": lambda: ours.train(o.seconds),
+            "training": lambda: ours.train(o.seconds),
             **in_16,
-            "E": lambda: bare.measure(o.seconds / 4),
-            "I": lambda: ours.acting(o.seconds / 4),
-            "U": lambda: ours.update(o.seconds / 2),
+            "environment_only": lambda: bare.measure(o.seconds / 4),
+            "inference_only": lambda: ours.acting(o.seconds / 4),
+            "update_only": lambda: ours.update(o.seconds / 2),
         }
         if o.sb3 and algorithm in sb3.ALGORITHMS:
             peer = sb3.StableBaselines(algorithm, o.game)
@@ -237,7 +238,8 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
         flops, peak = ours.flops(), peak_flops(o.precision)
         found = interleave(parts, o.repeats, bar, f"{algorithm} {o.game}: ")
     m = medians(found)
-    bounds = [1 / (1 / e + 1 / i + ours.uses / u) for e, i, u in zip(found["E"], found["I"], found["U"], strict=True)]
+    alone = zip(found["environment_only"], found["inference_only"], found["update_only"], strict=True)
+    bounds = [1 / (1 / e + 1 / i + ours.uses / u) for e, i, u in alone]
     return {
         "algorithm": algorithm,
         "game": o.game,
@@ -245,11 +247,11 @@ def measure(o: Options, algorithm: str, folder: Path, bar: Bar) -> dict[str, Any
         "uses": ours.uses,
         "measurements": found,
         "median": {**m, "bound": statistics.median(bounds)},
-        "ratios": {"S/bound": ratio(found["S"], bounds)}
+        "ratios": {"training/bound": ratio(found["training"], bounds)}
         | {f"{s}/{peer}": ratio(found[s], found[peer]) for peer in ("SB3", "CleanRL") if peer in found
-           for s in ("S", "S16") if s in found},
-        "update": {"mflop_per_sample": flops / 1e6, "gflops": flops * m["U"] / 1e9, "peak_gflops": peak / 1e9,
-                   "share_of_peak": flops * m["U"] / peak},
+           for s in ("training", "training_bfloat16") if s in found},
+        "update": {"mflop_per_sample": flops / 1e6, "gflops": flops * m["update_only"] / 1e9, "peak_gflops": peak / 1e9,
+                   "share_of_peak": flops * m["update_only"] / peak},
     }  # fmt: skip
 
 
@@ -260,21 +262,23 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 def lines_of(r: dict[str, Any]) -> list[str]:
     m, u = r["median"], r["update"]
     lines = [
-        f"{r['algorithm']}, {r['game']}, {r['precision']}: {m['S']:,.0f} env steps/s of training"
-        + (f"; S16, in bfloat16: {m['S16']:,.0f}" if "S16" in m else ""),
-        f"  E {m['E']:,.0f}  I {m['I']:,.0f}  U {m['U']:,.0f} samples/s, each used {r['uses']:g} times  "
-        f"bound {m['bound']:,.0f}",
+        f"{r['algorithm']}, {r['game']}, {r['precision']}: {m['training']:,.0f} env steps/s of training"
+        + (f"; in bfloat16: {m['training_bfloat16']:,.0f}" if "training_bfloat16" in m else ""),
+        f"  environment only {m['environment_only']:,.0f}  inference only {m['inference_only']:,.0f}  update only "
+        f"{m['update_only']:,.0f} samples/s, each used {r['uses']:g} times  bound {m['bound']:,.0f}",
         f"  an update runs at {u['gflops']:,.0f} GFLOP/s, {100 * u['share_of_peak']:.0f} % of a matrix product's "
         f"{u['peak_gflops']:,.0f} ({u['mflop_per_sample']:.1f} MFLOP a sample)",
     ]
     for name, x in r["ratios"].items():
-        lines.append(f"  {name} {x['of_medians']:.2f}   turn by turn {x['median_by_turn']:.2f}, "
+        lines.append(f"  {name.replace('_', ' ')} {x['of_medians']:.2f}   turn by turn {x['median_by_turn']:.2f}, "
                      f"{x['least']:.2f} to {x['most']:.2f}")  # fmt: skip
     return lines
 
 
 def run(o: Options) -> dict[str, Any]:
-    parts = sum(4 + in_bfloat16_too(o) + (o.sb3 and a in sb3.ALGORITHMS) + len(scripts_for(o, a)) for a in o.algorithms)
+    parts = sum(
+        4 + measures_bfloat16(o) + (o.sb3 and a in sb3.ALGORITHMS) + len(scripts_for(o, a)) for a in o.algorithms
+    )
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(Bar(o.repeats * parts)) as bar:
         return {"results": [measure(o, a, Path(folder), bar) for a in o.algorithms]}
 

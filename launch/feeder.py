@@ -1,4 +1,4 @@
-"""Feeds the slots: a run that waits begins in a free slot of its size; one that fails goes on from its checkpoint."""
+"""Starts waiting runs in free slots of their size, and restarts failed runs from their checkpoints."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ class Feeder:
         return not self.running and not self.waiting
 
     def step(self) -> None:
-        """Note which runs have ended, and begin those for which a slot is free."""
+        """Record the runs that have ended, and start runs in the free slots."""
         for name, running in list(self.running.items()):
             if (code := running.process.poll()) is not None:
                 del self.running[name]
@@ -123,7 +123,7 @@ class Feeder:
         self._say(line)
 
     def stop(self) -> None:
-        """An orderly end of every run, with a checkpoint each; at once for who does not wait (a second Ctrl-C)."""
+        """Stop every run with a checkpoint. A second Ctrl-C stops them at once."""
         for running in self.running.values():
             running.process.terminate()
         deadline = time.monotonic() + PATIENCE_S

@@ -28,8 +28,7 @@ LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of one run beside its own folder. `slot`: the GPUs, or cores, that it runs on. Times in seconds
-    since the epoch."""
+    """The sweep's record of one run. `slot`: its GPUs or cores. Times are in seconds since the epoch."""
 
     status: str = "waiting"
     attempts: int = 0
@@ -49,7 +48,7 @@ class SweepFolder:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """sweep.json. ConfigError where there is none."""
+        """Read sweep.json. Raises ConfigError if there is none."""
         try:
             return dict(json.loads((self.path / "sweep.json").read_text()))
         except FileNotFoundError as e:
@@ -68,33 +67,33 @@ class SweepFolder:
         return self.path / name / "log.txt"
 
     def config(self, name: str) -> TrainConfig:
-        """As the run was begun."""
+        """The configuration that the run was started with."""
         return RunFolder.open(self.run(name))[1]
 
     def env_steps(self, name: str) -> int:
-        """How long the run is to be."""
+        """The run's length in env steps."""
         return self.config(name).env_steps
 
     def left(self) -> dict[str, TrainConfig]:
-        """The runs that are not finished."""
+        """Names of the unfinished runs."""
         configs = {name: self.config(name) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
-        """Whether its last checkpoint, which is written after its last row, is there."""
+        """Whether the run's last checkpoint exists; it is written after the last row."""
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         return bool(steps) and steps[-1] >= env_steps
 
     # -- beginning ------------------------------------------------------------
 
     def check_new(self) -> None:
-        """ConfigError if a sweep cannot be begun here."""
+        """Raise ConfigError if a sweep cannot start here."""
         self.check_free()
         self.check_unwritten()
         RunFolder.check_new(self.path)
 
     def check_unwritten(self) -> None:
-        """ConfigError if a sweep has been written here."""
+        """Raise ConfigError if the folder holds a sweep."""
         if (self.path / "sweep.json").exists():
             raise ConfigError(
                 f"{self.path} already holds a sweep; go on with it: python -m launch.sweep --resume {self.path}, or "
@@ -102,7 +101,7 @@ class SweepFolder:
             )
 
     def check_free(self) -> None:
-        """ConfigError if a sweep runs here, or runs of a killed one have not ended yet."""
+        """Raise ConfigError if a sweep is running here, or runs of a killed sweep are."""
         if (holder := self.holder()) is not None:
             who = f"a running sweep (process {holder})"
             if not psutil.pid_exists(holder):
@@ -155,8 +154,8 @@ class SweepFolder:
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Held as long as a sweep or one of its runs is alive, to whom the descriptor is handed down; the kernel lets
-        go of it with the last of them, however they end. ConfigError if others have it."""
+        """Lock the folder. The sweep's runs inherit the descriptor; the kernel releases the lock when the last of these
+        processes exits. Raises ConfigError if another process holds the lock."""
         self.path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -176,7 +175,7 @@ class SweepFolder:
             os.close(descriptor)
 
     def holder(self) -> int | None:
-        """The process of the sweep that runs here, if one does."""
+        """Process id of the sweep that is running here, or None."""
         try:
             descriptor = os.open(self.path / ".lock", os.O_RDONLY)
         except OSError:

@@ -47,14 +47,14 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Of its folder: pong,envs=16,seed=0."""
+        """The folder's name: pong,envs=16,seed=0."""
         parts = [v if k in PLAIN else f"{k.rpartition('.')[2]}={v}" for k, v in self.labels.items()]
         return ",".join(parts) or "run"
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Runs, each with a name of its own. Two grids can be added. ConfigError."""
+    """Runs with unique names. Two grids can be added. Raises ConfigError."""
 
     members: tuple[Member, ...]
 
@@ -89,7 +89,7 @@ class Grid:
 def grid(
     base: TrainConfig | Make, *crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] | None = None
 ) -> Grid:
-    """Every combination of the levels, and of these with the seeds. ConfigError."""
+    """Cross the levels and the seeds. Raises ConfigError."""
     stages = [x if isinstance(x, Level) else Level(x) for x in crossed]
     if seeds is not None:
         stages.append(Level({"seed": tuple(seeds)}))
@@ -132,7 +132,7 @@ def _parameters(make: Make, keys: Sequence[str]) -> Callable[[dict[str, Any]], T
 
 
 def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] = (0, 1)) -> Callable[[M], M]:
-    """Decorates a function that returns one run's configuration with the levels that a sweep of it goes through."""
+    """Decorate a function that returns one configuration with the levels of its sweep."""
 
     def mark(make: M) -> M:
         make.levels, make.seeds = crossed, seeds  # type: ignore[attr-defined]
@@ -167,7 +167,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
 
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
-    """Every run with these settings, written as on the command line. ConfigError."""
+    """Apply settings, written as on the command line, to every run. Raises ConfigError."""
     found: dict[tuple[type, str], tuple[str, Any]] = {}  # a text is parsed once for each kind of algorithm
 
     def change(config: TrainConfig) -> TrainConfig:

@@ -21,7 +21,7 @@ class Level:
     cores: Sequence[int] = ()
 
     def positions(self) -> list["Position"]:
-        """One for each value. ConfigError."""
+        """Build a level with a variant for each value. Raises ConfigError."""
         lengths = {key: len(values) for key, values in self.values.items()}
         if not lengths or not all(lengths.values()):
             empty = next((key for key, n in lengths.items() if not n), "{}")

@@ -1,4 +1,4 @@
-"""What a sweep can place runs on: cores with their hyperthreads, and GPUs, by NUMA node. Read here, or from a file."""
+"""Cores with their hyperthreads, and GPUs, by NUMA node: of this machine, or from a file."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Machine:
         return sum(len(n.cores) for n in self.nodes)
 
     def cores_of(self, processors: Sequence[int]) -> int:
-        """How many cores these logical processors are on."""
+        """Number of physical cores of these logical processors."""
         return sum(not set(c).isdisjoint(processors) for n in self.nodes for c in n.cores)
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""What a run asks for, and what it gets."""
+"""Resources that a run asks for, and resources that it gets."""
 
 from dataclasses import dataclass, field
 
@@ -16,7 +16,7 @@ class Needs:
     shared: int = field(default=0, compare=False)
 
     def gpus_of(self, there: int) -> int:
-        """The most GPUs of those that are there that the run can use."""
+        """The largest number of available GPUs that the run can use."""
         n = min(self.gpus, there)
         while self.shared % n:
             n -= 1

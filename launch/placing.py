@@ -1,4 +1,4 @@
-"""Where the runs of a sweep go: options, what a run gets of what it asks for, and what a run of several GPUs is."""
+"""Placement of the runs of a sweep on cores and GPUs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,7 +13,7 @@ from launch.needs import Needs, Size, counted
 
 @dataclass(frozen=True)
 class Placing:
-    """How runs are placed; kept in the folder, so that a sweep that goes on does so alike."""
+    """Options of placement, kept in the sweep's folder for --resume."""
 
     gpus: str = "all"
     """GPUs to use, such as 0-7 or 0,2; all, or none. Without any, slots are cores."""

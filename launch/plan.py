@@ -1,4 +1,4 @@
-"""What a sweep would do: a line for each run, with what it asks for and what it gets."""
+"""The plan of a sweep: a line for each run, with the resources that it asks for and gets."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -58,7 +58,7 @@ def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes:
 
 @contextmanager
 def _of_run(name: str) -> Iterator[None]:
-    """A ConfigError names the run."""
+    """Add the run's name to a ConfigError."""
     try:
         yield
     except ConfigError as e:

@@ -1,4 +1,4 @@
-"""How far a run is, from the last row of its metrics.csv."""
+"""Progress of a run, from the last row of its metrics.csv."""
 
 import csv
 import math
@@ -18,7 +18,7 @@ class Progress:
 
 
 def read_progress(run: Path) -> Progress:
-    """Of a run's folder; nothing yet where there is no whole row."""
+    """Read the progress from a run's folder; zeros before the first complete row."""
     try:
         with open(run / "metrics.csv", "rb") as f:
             header = f.readline().decode()

@@ -1,4 +1,4 @@
-"""Which runs begin next: the largest first, each in a slot that shares nothing with another that is in use."""
+"""The queue of runs: the largest first, each in a slot that shares nothing with a slot in use."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,7 +7,7 @@ from launch.slots import Slot
 
 
 def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
-    """The largest first; runs of one size stay as they are."""
+    """Order runs by size, the largest first; runs of one size keep their order."""
     return sorted(waiting, key=lambda name: sizes[name], reverse=True)
 
 

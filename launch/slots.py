@@ -117,7 +117,7 @@ def _groups(by_node: Sequence[Sequence[X]], n: int) -> list[list[X]]:
 
 
 def describe(slots: Sequence[Slot]) -> list[str]:
-    """A line a slot."""
+    """A line for each slot."""
     rows = [("slot", "GPUs", "node", "drive GPUs", "cores")]
     for i, s in enumerate(slots):
         others = ranges([c for c in s.cores if c not in s.reserved])
@@ -128,7 +128,7 @@ def describe(slots: Sequence[Slot]) -> list[str]:
 
 
 def unused(machine: Machine, slots: Sequence[Slot]) -> list[str]:
-    """What none of the slots uses: a line for cores, and one for GPUs."""
+    """The unused cores and GPUs, a line each."""
     used = {t for s in slots for t in s.held}
     lines = []
     if cores := [t for n in machine.nodes for c in n.cores for t in c if t not in used]:

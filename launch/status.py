@@ -1,4 +1,4 @@
-"""What a sweep is doing, from another terminal: python -m launch.status FOLDER [--watch]"""
+"""Show the state of a sweep from another terminal: python -m launch.status FOLDER [--watch]"""
 
 import sys
 import time
@@ -16,7 +16,7 @@ from launch.table import View
 @dataclass(frozen=True)
 class Options:
     watch: bool = False
-    """Again every two seconds, until Ctrl-C."""
+    """Refresh every two seconds until Ctrl-C."""
 
 
 def records(folder: SweepFolder, view: View) -> dict[str, Record]:

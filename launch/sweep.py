@@ -38,7 +38,7 @@ LOOK_S = 0.2
 @dataclass(frozen=True)
 class Options(Placing):
     out: str = ""
-    """Folder of the sweep, created. Default: runs/NAME-TIME."""
+    """Folder of the sweep; it is created. Default: runs/NAME-TIME."""
     only: tuple[str, ...] = ()
     """Only the runs with these values of a level: game=pong,breakout envs=16."""
     seeds: tuple[int, ...] = ()
@@ -46,15 +46,15 @@ class Options(Placing):
     override: tuple[str, ...] = ()
     """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
-    """Length of each run, and of what goes with it (intervals, replay, epsilon), as a share of the experiment's."""
+    """Scale of each run's length, intervals, replay and epsilon schedule."""
     retries: Count = 2
-    """How often a failed run goes on from its checkpoint before it is given up."""
+    """Number of times that a failed run is restarted from its checkpoint."""
     resume: str = ""
-    """Go on with the sweep in this folder."""
+    """Resume the sweep in this folder."""
     dry_run: bool = False
     """Print the plan and start nothing."""
     machine: str = ""
-    """Place on the machine that this JSON file describes (with --dry-run)."""
+    """JSON file that describes another machine (with --dry-run)."""
     slurm: bool = False
     """Submit each run to Slurm instead, with as many GPUs and cores as it asks for, or --gpus-per-run and
     --cores-per-run; --gpus 0-7 says that a node has 8, none: without GPUs. Needs the extra slurm."""

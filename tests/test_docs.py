@@ -1,14 +1,17 @@
 """README and docs: a README of one sitting, links that lead somewhere, examples that compile, commands that exist."""
 
+import csv
+import importlib
 import importlib.util
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from accel_rl.cli.main import COMMANDS
+from accel_rl.cli.main import COMMANDS, main
 from accel_rl.config.registry import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
@@ -43,15 +46,16 @@ def command_lines(path: Path) -> Iterator[list[str]]:
     for block in blocks(path, ""):
         for line in block.replace("\\\n", " ").splitlines():
             for part in line.split("#")[0].split("&&"):
+                part = part.strip().removeprefix("PYTHONPATH=. ")
                 words = part.split()
                 if words and (words[0] in ("accel-rl", "torchrun", "pytest") or words[:2] == ["python", "-m"]):
                     yield shlex.split(part)
 
 
-def examples() -> set[str]:
-    """Modules that the pages themselves hold: blocks that open with `# my_module.py`."""
+def examples() -> dict[str, str]:
+    """{module: code} of the blocks that open with `# my_module.py`."""
     code = [code for path in PAGES for code in blocks(path, "python")]
-    return {m.group(1) for c in code if (m := re.match(r"# (\w+)\.py\n", c))}
+    return {m.group(1): c for c in code if (m := re.match(r"# (\w+)\.py\n", c))}
 
 
 def is_there(target: str) -> bool:
@@ -82,6 +86,46 @@ def test_links_lead_somewhere(path):
 def test_python_examples_compile(path):
     for code in blocks(path, "python"):
         compile(code, name(path), "exec")
+
+
+@pytest.fixture
+def example_modules(tmp_path, monkeypatch):
+    """The examples as files that can be imported."""
+    for module, code in examples().items():
+        (tmp_path / f"{module}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for module in examples():
+        sys.modules.pop(module, None)
+
+
+@pytest.mark.parametrize("module", [m for m in examples() if m.startswith("test_")])
+def test_the_tests_of_the_walk_throughs_pass(module, example_modules):
+    tests = [f for n, f in vars(importlib.import_module(module)).items() if n.startswith("test_")]
+    assert tests
+    for test in tests:
+        test()
+
+
+SMALL = ["--envs", "4", "--env-steps", "128", "--evaluation.interval", "0", "--decorrelation-steps", "0"]
+REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("munchausen:MunchausenDQN", ["--game", "pong", "--tau", "0.05", *REPLAY]),
+        ("my_network:SmallPPO", ["--game", "pong", "--horizon", "16", "--minibatch", "32"]),
+        ("my_module:MyPPO", ["--game", "pong", "--logit-penalty", "1e-2", "--horizon", "16", "--minibatch", "32"]),
+        ("ppo", ["--env", "my_env:make_env", "--horizon", "16", "--minibatch", "32"]),
+    ],
+)
+def test_the_examples_train(target, words, example_modules):
+    """A tiny run of each, with finite losses."""
+    run = example_modules / "run"
+    assert main(["train", target, *words, *SMALL, "--run-dir", str(run)]) == 0
+    rows = list(csv.DictReader((run / "metrics.csv").open()))
+    assert int(rows[-1]["updates"]) > 0 and abs(float(rows[-1]["loss"])) < float("inf")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=name)

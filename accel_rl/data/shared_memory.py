@@ -39,7 +39,7 @@ def _anonymous_file(size: int) -> int:
 
 
 def _boot() -> str:
-    """Of this machine, and of no other: two may hold files of the same numbers."""
+    """Identity of this machine, since file numbers are not unique across machines."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as f:
             return f.read().strip()
@@ -48,12 +48,12 @@ def _boot() -> str:
 
 
 def address(fd: int) -> str:
-    """Where other processes of this machine find an open file that has no name, while this one has it open."""
+    """Path by which other processes of this machine open an anonymous file while this process holds it."""
     return f"/proc/{os.getpid()}/fd/{fd} {os.fstat(fd).st_ino} {_boot()}"
 
 
 def open_at(address: str) -> int:
-    """A file descriptor of one's own. RunError where that file is not to be had: on another machine, or too late."""
+    """Open the file; returns a descriptor. Raises RunError on another machine, or after the owner has exited."""
     path, inode, boot = address.split()
     if boot != _boot():
         raise RunError(f"the shared memory {path} is another machine's")
@@ -103,7 +103,7 @@ class SharedArrays:
 
     @classmethod
     def over(cls, layout: Layout, fd: int) -> "SharedArrays":
-        """In an empty file that was opened before anybody knew the layout."""
+        """Create the arrays in an empty file that was opened before the layout was known."""
         os.ftruncate(fd, _offsets(layout)[1])
         return cls(layout, fd)
 

@@ -1,4 +1,4 @@
-"""What one environment looks like to everything above `envs`."""
+"""Shapes and names of an environment."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

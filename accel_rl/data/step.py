@@ -1,4 +1,4 @@
-"""What n environments write in one step."""
+"""The arrays that n environments write in one step."""
 
 from dataclasses import dataclass, fields
 
@@ -26,7 +26,7 @@ class Step:
 
     @classmethod
     def empty(cls, n: int, spec: EnvSpec) -> "Step":
-        """Private arrays for n environments (tests, the video, a benchmark)."""
+        """Allocate private arrays for n environments (tests, videos, benchmarks)."""
         frame = np.zeros((n, *spec.frame_shape), spec.frame_dtype)
         flags = {k: np.zeros(n, bool) for k in ("terminated", "truncated", "ended", "valid")}
         return cls(

@@ -28,7 +28,7 @@ class RolloutWindow:
         self._stack = 1
 
     def append(self, rollout: Rollout) -> None:
-        """Copies what it needs: the rollout's memory will be written again."""
+        """Add a rollout. Copies it, since the rollout's memory is reused."""
         S = rollout.stack
         piece = {name: getattr(rollout, name).clone() for name in _FLAGS}
         piece |= {f"recorded/{k}": v.clone() for k, v in rollout.recorded.items()}
@@ -49,7 +49,7 @@ class RolloutWindow:
 
     @property
     def ready(self) -> bool:
-        """Whether N steps are there."""
+        """Whether N steps have been added."""
         return len(self._pieces) * self.T >= self.N
 
     def rollout(self, b: slice) -> Rollout:
@@ -96,7 +96,7 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """A step that lost its successor (its worker died) has no return: it and those that lead to it do not count."""
+    """A step whose successor was lost with its worker has no return; it and the steps before it do not count."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()
     for t in range(valid.shape[0] - 2, -1, -1):

@@ -1,4 +1,4 @@
-// Python's face of one emulator. The GIL is released wherever frames are run.
+// Python binding of one emulator. The GIL is released wherever frames are run.
 #include <pybind11/stl.h>
 
 #include <memory>
@@ -128,7 +128,7 @@ void check_pixels(const Emulator& e, const py::array_t<u8>& out, int channels) {
         throw std::invalid_argument("the array holds " + std::to_string(out.size()) + " bytes; the picture has " + std::to_string(wanted));
 }
 
-// A table of 256 entries, `channels` bytes each, applied to the picture.
+// Maps the picture's colours by a table of 256 entries of `channels` bytes.
 py::array_t<u8> mapped(Emulator& e, py::array_t<u8, py::array::c_style> table, int channels) {
     if (table.size() != 256 * channels) throw std::invalid_argument("the palette has the wrong size");
     py::array_t<u8> out = channels == 1 ? py::array_t<u8>({e.height(), WIDTH}) : py::array_t<u8>({e.height(), WIDTH, channels});
@@ -149,7 +149,7 @@ u8 peek(const Emulator& e, u32 address) {
     return e.rom().bytes[e.state().cartridge.slice[offset >> 10] + (offset & 0x3FF)];
 }
 
-// One frame, as a list of (cycle, line, cycle in line, pc, three bytes there, a, x, y, sp).
+// Runs one frame; returns a list of (cycle, line, cycle in line, pc, three bytes there, a, x, y, sp).
 py::list trace(Emulator& e, u32 action) {
     py::list out;
     e.traced_frame(action, [&](const Console& c) {
@@ -162,7 +162,7 @@ py::list trace(Emulator& e, u32 action) {
     return out;
 }
 
-std::unique_ptr<AtariEnvCore> make_agent(const py::bytes& rom, int kind, const py::dict& game, u32 frame_skip, u32 max_steps, bool life_loss,
+std::unique_ptr<AtariEnvCore> make_env_core(const py::bytes& rom, int kind, const py::dict& game, u32 frame_skip, u32 max_steps, bool life_loss,
                                   double repeat, int observation, const Bytes& luminance) {
     const std::string bytes = rom;
     const Game g = game_of(game);
@@ -173,9 +173,9 @@ std::unique_ptr<AtariEnvCore> make_agent(const py::bytes& rom, int kind, const p
     if (frame_skip < 1 || max_steps < 1) throw std::invalid_argument("an agent step has at least one frame, an episode one step");
     const Rules rules{frame_skip, max_steps, life_loss, repeat, ObservationKind(observation)};
     py::gil_scoped_release release;
-    auto agent = std::make_unique<AtariEnvCore>(bytes, CartridgeKind(kind), g, rules, luminance.data());
-    agent->load();
-    return agent;
+    auto core = std::make_unique<AtariEnvCore>(bytes, CartridgeKind(kind), g, rules, luminance.data());
+    core->load();
+    return core;
 }
 
 u8* observation_at(const AtariEnvCore& a, Bytes& out) {
@@ -183,17 +183,17 @@ u8* observation_at(const AtariEnvCore& a, Bytes& out) {
     return out.mutable_data();
 }
 
-// Agents step one after another; those whose action is below 0 are left out: reward 0, no flags, a frame of zeros.
-// draws [n, frame_skip] float64: sticky draws, or None. The rest as in data.Step.
-void step_agents(const py::list& list, const py::array_t<i32, py::array::c_style>& actions, const std::optional<Doubles>& draws,
+// Steps each environment. An action below 0 skips its environment: reward 0, no flags, a frame of zeros.
+// draws [n, frame_skip] float64: numbers for sticky actions, or None. The other arrays are those of data.Step.
+void step_env_cores(const py::list& list, const py::array_t<i32, py::array::c_style>& actions, const std::optional<Doubles>& draws,
                  Bytes& frames, Floats& reward, Flags& terminated, Flags& truncated, Flags& ended) {
-    AtariEnvCore* agents[256];
+    AtariEnvCore* env_cores[256];
     const size_t n = list.size();
-    if (n < 1 || n > 256) throw std::invalid_argument("1 to 256 agents step together");
-    for (size_t i = 0; i < n; i++) agents[i] = py::cast<AtariEnvCore*>(list[i]);
-    const size_t size = agents[0]->observation_bytes();
+    if (n < 1 || n > 256) throw std::invalid_argument("1 to 256 environments step together");
+    for (size_t i = 0; i < n; i++) env_cores[i] = py::cast<AtariEnvCore*>(list[i]);
+    const size_t size = env_cores[0]->observation_bytes();
     if (size_t(actions.size()) != n || size_t(frames.size()) != n * size || size_t(reward.size()) != n || size_t(terminated.size()) != n ||
-        size_t(truncated.size()) != n || size_t(ended.size()) != n || (draws && size_t(draws->size()) != n * agents[0]->frame_skip()))
+        size_t(truncated.size()) != n || size_t(ended.size()) != n || (draws && size_t(draws->size()) != n * env_cores[0]->frame_skip()))
         throw std::invalid_argument("an array has the wrong size");
     const i32* const action = actions.data();
     for (size_t i = 0; i < n; i++)
@@ -205,7 +205,7 @@ void step_agents(const py::list& list, const py::array_t<i32, py::array::c_style
     py::gil_scoped_release release;
     for (size_t i = 0; i < n; i++) {
         Outcome o{0, false, false, false};
-        if (action[i] >= 0) o = agents[i]->step(u32(action[i]), drawn ? drawn + i * agents[i]->frame_skip() : nullptr, to + i * size);
+        if (action[i] >= 0) o = env_cores[i]->step(u32(action[i]), drawn ? drawn + i * env_cores[i]->frame_skip() : nullptr, to + i * size);
         else std::memset(to + i * size, 0, size);
         r[i] = o.reward, term[i] = o.terminated, trunc[i] = o.truncated, end[i] = o.ended;
     }
@@ -248,7 +248,7 @@ PYBIND11_MODULE(_core, m) {
         .def_property_readonly("episode_frames", &Emulator::episode_frames)
         .def_property_readonly_static("state_size", [](py::object) { return sizeof(State); });
     py::class_<AtariEnvCore, Emulator>(m, "AtariEnvCore")
-        .def(py::init(&make_agent), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("frame_skip"), py::arg("max_steps"),
+        .def(py::init(&make_env_core), py::arg("rom"), py::arg("kind"), py::arg("game"), py::arg("frame_skip"), py::arg("max_steps"),
              py::arg("life_loss"), py::arg("repeat_probability"), py::arg("observation"), py::arg("luminance"))
         .def("begin", [](AtariEnvCore& a, Bytes out) { a.begin(observation_at(a, out)); })
         .def("observe", [](AtariEnvCore& a, Bytes out) { a.observe(observation_at(a, out)); })
@@ -258,7 +258,7 @@ PYBIND11_MODULE(_core, m) {
         .def_property(
             "actions", [](const AtariEnvCore& a) { return py::bytes(reinterpret_cast<const char*>(a.actions.data()), a.actions.size()); },
             [](AtariEnvCore& a, const std::string& b) { a.actions.assign(b.begin(), b.end()); });
-    m.def("step_agents", &step_agents, py::arg("agents"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
+    m.def("step_env_cores", &step_env_cores, py::arg("env_cores"), py::arg("actions"), py::arg("draws"), py::arg("frames").noconvert(),
           py::arg("reward").noconvert(), py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);
 }

@@ -1,9 +1,4 @@
-// One emulator on the host: a console, its game, two pictures, the two streams of randomness; and its state as bytes.
-//
-//     state bytes     magic "ARLE" | version | kind of cartridge | checksums of ROM and mode | Snapshot | the two pictures
-//
-// Everything that the future depends on is in it, pictures included (a short frame shows lines of an older one). The
-// numbers are little-endian, as on every machine this builds for.
+// One emulator on the host: a console, its game, two pictures and two random streams; saved and restored as bytes.
 #pragma once
 #include <cstring>
 #include <map>
@@ -14,20 +9,10 @@
 #include <vector>
 
 #include "core/fast/frame.h"
-#include "core/progress.h"
+#include "snapshot.h"
 #include "stretch_x86.h"
 
 namespace accel {
-
-struct Snapshot {
-    State state;
-    Random sticky;
-    u32 console_draws;  // of the console's randomness, from its fixed seed
-    Progress progress;
-    u32 frame, episode_frame;
-    float sticky_probability;
-    u8 last_action, difficulty;
-};
 
 class Emulator {
   public:
@@ -49,9 +34,9 @@ class Emulator {
         random_seed(snap_.sticky, sticky_seed);
         snap_.sticky_probability = sticky;
     }
-    Emulator(const Emulator&) = delete;  // load() comes before anything else
+    Emulator(const Emulator&) = delete;  // call load() first
 
-    // Power on as the reference does: 60 frames to detect the TV format, then a reset.
+    // Powers on as ale-py does: 60 frames to detect the TV format, then a reset.
     void load() {
         random_seed(console_random_, CONSOLE_SEED);
         snap_.console_draws = 0;
@@ -80,7 +65,7 @@ class Emulator {
     i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
 
   protected:
-    // With the frame's picture drawn in gray, by the canvas; without both it is drawn later, if at all.
+    // Draws the frame's picture in gray by the canvas. Without gray and canvas the picture is drawn on demand.
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
@@ -97,19 +82,19 @@ class Emulator {
         else console_.run_frame(pixels_.data(), draws_);
     }
 
-    // Sticky actions as the reference draws them, from the seed on.
+    // Restarts the random stream of sticky actions, which is ale-py's.
     void set_sticky(u32 seed, float probability) {
         random_seed(snap_.sticky, seed);
         snap_.sticky_probability = probability;
     }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
-    void set_steps(const Game& game) {  // another mode's; they count from the next reset on
+    void set_steps(const Game& game) {  // of another mode, from the next reset on
         game_.steps = game.steps;
         for (u32 i = 0; i < game.steps; i++) game_.step[i] = game.step[i];
     }
     void set_draws(bool on) { draws_ = on; }
     bool fast() const { return fast_; }
-    void set_fast(bool on) {  // off: the plain core, frame by frame the same
+    void set_fast(bool on) {  // off: the plain core, with the same frames
         for (u32 b = 0; b < 2; b++) catch_up(b);
         fast_ = on;
     }
@@ -160,7 +145,7 @@ class Emulator {
             throw std::invalid_argument("the state has " + std::to_string(bytes.size()) + " bytes; expected " + std::to_string(expected));
         Snapshot s;
         std::memcpy(static_cast<void*>(&s), bytes.data() + sizeof head, sizeof s);
-        check(s);
+        check_snapshot(s, console_.rom.size);
         snap_ = s;
         std::memcpy(pixels_.data(), bytes.data() + sizeof head + sizeof s, pixels_.size());
         log_.count = 0;
@@ -178,10 +163,10 @@ class Emulator {
         for (size_t i = 0; i < size; i++) sum = (sum ^ static_cast<const u8*>(data)[i]) * 16777619u;
         return sum;
     }
-    // Later resets depend on the mode's presses; they are bytes without gaps.
+    // Of the mode's presses, which later resets depend on. They are bytes without gaps.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
-    // The decoded ROM, one for all emulators of a game.
+    // The decoded ROM, shared by all emulators of a game.
     std::shared_ptr<const std::vector<u32>> decoded() const {
         static std::mutex lock;
         static std::map<std::pair<u32, u32>, std::weak_ptr<const std::vector<u32>>> all;
@@ -202,7 +187,7 @@ class Emulator {
     };
     static inline const Palette SAME;
 
-    // A frame's writes are settled before the frame is over, so that one log serves all emulators of a thread.
+    // Shared by all emulators of a thread: a frame's writes are settled before the frame ends.
     static FastWrite* scratch_log() {
         static thread_local std::vector<FastWrite> log(MOST_WRITES);
         return log.data();
@@ -210,8 +195,8 @@ class Emulator {
     u8* picture(u32 b) { return pixels_.data() + (b ? size_t(game_.height) * WIDTH : 0); }
     FastCanvas colours(u32 b) { return FastCanvas{picture(b), SAME.colour, nullptr, nullptr}; }
 
-    // One update by the fast build. A picture that nobody asked for stays `late`: the state before its frame is kept, and
-    // the frame is run again when it is looked at, or when a short frame leaves the rest of it to be seen.
+    // Runs one frame by the fast core. A picture that is not requested stays `late`: the state before its frame is kept, and
+    // the frame runs again if the picture is read, or if a short frame leaves its rest visible.
     void update(GrayFrame* gray, const FastCanvas* canvas) {
         State& s = snap_.state;
         fast_console_.log.writes = scratch_log();  // of this thread
@@ -259,7 +244,7 @@ class Emulator {
         snap_.episode_frame++;
     }
 
-    // The action, or with some probability the last one.
+    // Sticky actions: the action, or with some probability the last one.
     u32 stuck(u32 action) {
         const double drawn = random_draw(snap_.sticky) / 4294967296.0;
         random_draw(snap_.sticky);  // the second player's
@@ -267,7 +252,7 @@ class Emulator {
         return snap_.last_action;
     }
 
-    // What an agent's action does; the presses of a reset do what they say.
+    // The action of an agent step; FIRE does nothing in some games, except in the presses of a reset.
     u32 played(u32 action) const { return game_.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
     void run_step(const Step& step) {
@@ -278,14 +263,14 @@ class Emulator {
             for (i32 i = 0; i < step.frames + step.gap; i++) {
                 const u32 action = i < step.frames ? step.action : 0;
                 frame(step.sticks ? stuck(action) : action, i < step.frames ? step.switches : u8(NO_SWITCH));
-                if (step.sticks || i >= step.frames) count_frame();  // the reference counts these of a reset's
+                if (step.sticks || i >= step.frames) count_frame();  // ale-py counts these frames of a reset
             }
             if (step.switches & RESET) snap_.last_action = 0;
             if (step.moves ? moving != before : !step.until.count) return;
         }
     }
 
-    // A cartridge's own RAM starts anew at each reset, unlike the console's.
+    // A reset randomizes a cartridge's own RAM, but not the console's.
     void fill_cartridge() {
         if (console_.rom.kind != CART_F8SC && console_.rom.kind != CART_F6SC) return;
         for (u8& b : snap_.state.cartridge.ram) b = u8(draw());
@@ -295,38 +280,6 @@ class Emulator {
         centre_controllers(snap_.state, game_.controllers);
         console_.reset(u8(25 + draw() % 75));
         fill_cartridge();
-    }
-
-    // Values that would lead outside an array or make a division overflow.
-    static void require(bool ok, const char* what) {
-        if (!ok) throw std::invalid_argument(std::string("the state is damaged: ") + what);
-    }
-    void check(const Snapshot& s) const {
-        const State& c = s.state;
-        for (u16 slice : c.cartridge.slice) require(slice + 1024u <= console_.rom.size, "a cartridge slice lies outside the ROM");
-        for (u8 pos : c.tia.pos) require(pos < WIDTH, "an object lies outside the line");
-        require(c.riot.shift <= 10, "the timer's divider");
-        require(c.cartridge.dpc.part >= 0 && c.cartridge.dpc.part < 1, "the voices' clock");
-        for (u16 counter : c.cartridge.dpc.counter) require(counter < 2048, "a data fetcher's counter");
-        const i32 most = -LONG_AGO;
-        require(c.cycle >= 0 && c.cycle <= MOST_CYCLES + MOST_CYCLES / 2, "the cycle count");
-        require(c.tia.frame_clock <= 0 && c.tia.frame_clock > -LINE_CLOCKS, "the frame's first clock");
-        require(c.tia.settled >= -LINE_CLOCKS && c.tia.settled <= 3 * c.cycle + LINE_CLOCKS, "the settled clock");
-        require(c.tia.dump_cycle >= LONG_AGO && c.tia.dump_cycle <= c.cycle, "the paddles' cycle");
-        require(c.tia.hmove_clock >= LONG_AGO && c.tia.hmove_clock <= 3 * c.cycle, "the clock of HMOVE");
-        require(c.tia.vsync_clock == NEVER || (c.tia.vsync_clock >= LONG_AGO && c.tia.vsync_clock < most), "the clock of VSYNC");
-        require(c.tia.stars <= 4 && c.tia.star_form <= 2, "the stars");
-        for (u8 hm : c.tia.hm) require(hm < 16, "a motion");
-        require(c.tia.enam[0] < 2 && c.tia.enam[1] < 2 && c.odd_frame < 2, "a flag");
-        require(c.cpu.c < 2 && c.cpu.v < 2 && c.cpu.d < 2 && c.cpu.i < 2, "a processor flag");
-        for (i32 r : c.paddle) require(r >= -1 && r <= PADDLE_MOST, "a paddle");
-        require(s.progress.over < 2 && s.progress.lives > -most && s.progress.lives < most, "the lives");
-        for (i32 score : {s.progress.score, s.progress.first_score})
-            require(score > -4 * most && score < 4 * most, "the score");
-        require(s.sticky.next <= 624, "the random numbers");
-        require(s.console_draws < (1u << 24), "the number of resets");
-        require(s.last_action < ACTIONS, "the last action");
-        require(s.sticky_probability >= 0 && s.sticky_probability <= 1, "the sticky probability");
     }
 
     Game game_;
@@ -344,7 +297,7 @@ class Emulator {
     bool draws_ = true, fast_ = true;
 
   protected:
-    bool keeps_ = true;  // else the fast build draws a picture when it is looked at
+    bool keeps_ = true;  // draw every picture at once, not on demand
 };
 
 }  // namespace accel

@@ -1,10 +1,10 @@
-// One environment of a sampler: an emulator that is played by agent steps.
+// One Atari environment: an emulator with agent steps of several frames.
 //
 //     action -> frame  frame  frame  frame          frame_skip of them, or fewer at an end of the game
 //               -      -      gray   gray   ->  maximum, observation, in the caller's array
 //
-// The rules are those of envs/ale.py: sticky draws come from the caller, an end within a step shows its last screen alone,
-// a lost life may end the return, a time limit that falls on another end adds nothing to it.
+// The rules are those of envs/ale.py. The caller draws the numbers for sticky actions. An end within a step shows the last
+// screen alone. A lost life may end the return. A time limit adds nothing to another end at the same step.
 #pragma once
 #include "area_x86.h"
 #include "emulator.h"
@@ -27,19 +27,19 @@ class AtariEnvCore : public Emulator {
   public:
     AtariEnvCore(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
         : Emulator(rom, kind, game, 0, 0.0f), rules_(rules) {
-        keeps_ = false;  // resets are long, and seldom seen
+        keeps_ = false;  // resets have many frames, which are seldom shown
         std::memcpy(luminance_, luminance, sizeof luminance_);
         for (i32 y = 0; y < game.height; y++) wanted_[y] = row_counts(rules.observation, y, game.height);
     }
 
-    // The screen as it is, as an observation.
+    // Writes the current screen as an observation.
     void observe(u8* out) {
         Scratch& work = scratch();
         copy_gray(work.last, luminance_);
         observer(work).observe(work.last, nullptr, out);
     }
 
-    // An episode begins with the emulator as it is now.
+    // Begins an episode at the emulator's current state.
     void begin(u8* out) {
         actions.clear();
         steps = 0;
@@ -48,14 +48,14 @@ class AtariEnvCore : public Emulator {
         observe(out);
     }
 
-    // The frames of an agent step and what they show. draws: frame_skip numbers in [0, 1) for the sticky actions; null where
-    // there are none. pooled: the maximum of the last two frames, else the last alone. one_life: a lost one ends it,
-    // too; most: so do as many frames.
-    struct Played {
+    // Runs the frames of an agent step and writes their observation. draws: frame_skip numbers in [0, 1) for sticky actions,
+    // or null. pooled: the observation is the maximum of the last two frames, else the last frame. A lost life (one_life)
+    // or `most` frames end the step early.
+    struct Frames {
         double reward;
         bool ended;
     };
-    Played play(u32 action, const double* draws, bool pooled, bool one_life, u32 most, u8* out) {
+    Frames play(u32 action, const double* draws, bool pooled, bool one_life, u32 most, u8* out) {
         Scratch& work = scratch();
         const i32 lives_first = lives();
         const u32 skip = rules_.frame_skip;
@@ -102,7 +102,7 @@ class AtariEnvCore : public Emulator {
     std::vector<u8> actions;  // of this episode's steps
 
   private:
-    // One step's pictures; they serve all agents of a thread.
+    // The pictures of one step, shared by all environments of a thread.
     struct Scratch {
         GrayFrame first, last;
         Observer observer;

@@ -1,11 +1,11 @@
-"""Agents: games that are played by agent steps in the core, several in one call.
+"""Atari environments in the compiled core, several stepped in one call.
 
-agent = make_agent("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True)
-agent.reset()                                # the console; begin(frame) then starts an episode and writes its frame
-step_agents([agent], codes, None, out)       # codes [n] int32 of the 18 actions, below 0: left out; out: data.Step
+core = make_env_core("pong", "104x80", luminance, frame_skip=4, max_steps=27_000, life_loss=True)
+core.reset()                                 # resets the console; begin(frame) starts an episode and writes its frame
+step_env_cores([core], codes, None, out)     # codes [n] int32 of the 18 actions, below 0: skipped; out: data.Step
 """
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -17,7 +17,31 @@ from accel_rl.system.errors import ConfigError
 OBSERVATIONS = ("104x80", "104x80-mean", "84x84")
 
 
-def make_agent(
+class AtariEnvCore(Protocol):
+    """The compiled class (env_core.h), as Python uses it."""
+
+    steps: int
+    held: int
+    lives_before: int
+    actions: bytes
+
+    @property
+    def over(self) -> bool: ...
+    def load(self) -> None: ...
+    def reset(self) -> None: ...
+    def begin(self, frame: np.ndarray) -> None: ...
+    def act(self, action: int) -> int: ...
+    def save(self) -> bytes: ...
+    def restore(self, state: bytes) -> None: ...
+    def ram(self) -> np.ndarray: ...
+    def set_ram(self, address: int, value: int) -> None: ...
+    def set_steps(self, steps: list[tuple]) -> None: ...
+    def set_difficulty(self, difficulty: int) -> None: ...
+    def set_fast(self, fast: bool) -> None: ...
+    def mapped(self, palette: np.ndarray, channels: int) -> np.ndarray: ...
+
+
+def make_env_core(
     game: str,
     observation: str,
     luminance: np.ndarray,
@@ -27,22 +51,22 @@ def make_agent(
     repeat_probability: float = 0.0,
     mode: int | None = None,
     difficulty: int | None = None,
-) -> Any:
-    """One game, loaded. luminance: [256] uint8, a colour byte's gray. Raises ConfigError."""
+) -> AtariEnvCore:
+    """Load one game. luminance: [256] uint8, the gray of each colour byte. Raises ConfigError."""
     rows = settings(game)["height"]
     kind = OBSERVATIONS.index(observation)
     if rows != 210 and kind:
         raise ConfigError(f"frame={observation} of {game} with its {rows} rows: use env.backend=ale, or frame=104x80")
     rom = rom_path(game).read_bytes()
     rules = (frame_skip, max_steps, life_loss, repeat_probability, kind, luminance)
-    agent = core().AtariEnvCore(rom, cartridge(game), settings(game), *rules)
+    env_core: AtariEnvCore = core().AtariEnvCore(rom, cartridge(game), settings(game), *rules)
     if mode is not None:
-        agent.set_steps(steps(game, mode))
+        env_core.set_steps(steps(game, mode))
     if difficulty is not None:
-        agent.set_difficulty(difficulty)
-    return agent
+        env_core.set_difficulty(difficulty)
+    return env_core
 
 
-def step_agents(agents: list[Any], codes: np.ndarray, draws: np.ndarray | None, out: Step) -> None:
-    """One step of each. draws [n, frame_skip] float64 in [0, 1): for sticky actions. Writes all but age and valid."""
-    core().step_agents(agents, codes, draws, out.frame, out.reward, out.terminated, out.truncated, out.ended)
+def step_env_cores(cores: list[AtariEnvCore], codes: np.ndarray, draws: np.ndarray | None, out: Step) -> None:
+    """Step each environment. draws [n, frame_skip] float64 in [0, 1), for sticky actions. Writes all but age, valid."""
+    core().step_env_cores(cores, codes, draws, out.frame, out.reward, out.terminated, out.truncated, out.ended)

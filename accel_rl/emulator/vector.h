@@ -1,9 +1,9 @@
-// The players of a vector environment over a pool of threads.
+// A vector environment: environments stepped by a pool of threads.
 //
-//     caller     send(which, tasks) -> queue ........................ recv: the first `batch_size` that are done, in order
-//     threads                          queue -> player -> done         of arrival; of all players, in their own order
+//     caller     send(which, tasks) -> queue ........................ recv: the first `batch_size` finished, in order
+//     threads                          queue -> env -> done         of arrival; of all environments, in their own order
 //
-// Where all players make one batch, each writes its stack straight into the batch's array; else recv copies it there.
+// If a batch holds all environments, each writes its stack directly into the batch's array. Otherwise recv copies it.
 #pragma once
 #include <pthread.h>
 #include <sched.h>
@@ -13,12 +13,12 @@
 #include <exception>
 #include <thread>
 
-#include "player.h"
+#include "stacked_env.h"
 
 namespace accel {
 
 struct Task {
-    u32 player;
+    u32 env;
     i32 action;      // below 0: a reset
     long long seed;  // of the reset; below 0: none
     u8* to;          // where the stack goes; null: recv copies it
@@ -26,10 +26,10 @@ struct Task {
 
 class Vector {
   public:
-    // cores: what each thread is pinned to; below 0: nothing.
-    Vector(const std::vector<AtariEnvCore*>& agents, const PlayerRules& rules, u32 batch_size, const std::vector<int>& cores)
+    // cores: the core of each thread; below 0: not pinned.
+    Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size, const std::vector<int>& cores)
         : batch_size_(batch_size) {
-        for (AtariEnvCore* agent : agents) players_.push_back(std::make_unique<Player>(*agent, rules));
+        for (AtariEnvCore* core : env_cores) envs_.push_back(std::make_unique<StackedEnv>(*core, rules));
         for (int core : cores) {
             threads_.emplace_back([this] { work(); });
             if (core < 0) continue;
@@ -41,7 +41,7 @@ class Vector {
     }
     ~Vector() { stop(); }
 
-    // What is queued is left undone.
+    // Queued tasks are dropped.
     void stop() {
         {
             const std::lock_guard<std::mutex> guard(lock_);
@@ -53,9 +53,9 @@ class Vector {
         threads_.clear();
     }
 
-    size_t size() const { return players_.size(); }
-    bool whole() const { return batch_size_ == players_.size(); }
-    Player& player(u32 i) { return *players_[i]; }
+    size_t size() const { return envs_.size(); }
+    bool whole() const { return batch_size_ == envs_.size(); }
+    StackedEnv& env(u32 i) { return *envs_[i]; }
     u32 batch_size() const { return batch_size_; }
 
     void send(const std::vector<Task>& tasks) {
@@ -68,7 +68,7 @@ class Vector {
         else wake_.notify_all();
     }
 
-    // A batch of players; where all make one, in their own order, whether or not they had anything to do.
+    // Waits for a batch and returns its environments. A batch of all environments is in their own order, with those that had no task.
     std::vector<u32> recv() {
         std::unique_lock<std::mutex> guard(lock_);
         const size_t wanted = whole() ? busy_ + done_.size() : batch_size_;
@@ -81,13 +81,13 @@ class Vector {
         std::vector<u32> batch(done_.begin(), done_.begin() + std::ptrdiff_t(wanted));
         done_.erase(done_.begin(), done_.begin() + std::ptrdiff_t(wanted));
         if (whole()) {
-            batch.resize(players_.size());
+            batch.resize(envs_.size());
             for (u32 i = 0; i < batch.size(); i++) batch[i] = i;
         }
         return batch;
     }
 
-    // Waits for all that was sent and forgets it.
+    // Waits for all tasks and drops their results.
     void drain() {
         std::unique_lock<std::mutex> guard(lock_);
         arrived_.wait(guard, [&] { return busy_ == 0; });
@@ -113,20 +113,20 @@ class Vector {
             guard.lock();
             if (error) error_ = error;
             busy_--;
-            done_.push_back(task.player);
+            done_.push_back(task.env);
             if (!busy_ || error || (!whole() && done_.size() >= batch_size_)) arrived_.notify_all();
         }
     }
 
     void play(const Task& task) {
-        Player& player = *players_[task.player];
-        if (task.action < 0) player.reset(task.seed);
-        else player.step(u32(task.action));
-        if (task.to) player.write(task.to);
+        StackedEnv& env = *envs_[task.env];
+        if (task.action < 0) env.reset(task.seed);
+        else env.step(u32(task.action));
+        if (task.to) env.write(task.to);
     }
 
     const u32 batch_size_;
-    std::vector<std::unique_ptr<Player>> players_;
+    std::vector<std::unique_ptr<StackedEnv>> envs_;
     std::vector<std::thread> threads_;
     std::mutex lock_;
     std::condition_variable wake_, arrived_;

@@ -1,4 +1,4 @@
-// Python's face of a vector environment's players. The GIL is released wherever the caller waits.
+// Python binding of the vector environment. The GIL is released wherever the caller waits.
 #pragma once
 #include <pybind11/stl.h>
 
@@ -13,8 +13,8 @@ class PythonVector {
     using Ints = py::array_t<i32, py::array::c_style>;
     using Longs = py::array_t<long long, py::array::c_style>;
 
-    PythonVector(const py::list& agents, const py::dict& rules, u32 batch_size, const std::vector<int>& cores)
-        : agents_(agents), vector_(pointers(agents), rules_of(rules), batch_size, cores) {
+    PythonVector(const py::list& env_cores, const py::dict& rules, u32 batch_size, const std::vector<int>& cores)
+        : env_cores_(env_cores), vector_(pointers(env_cores), rules_of(rules), batch_size, cores) {
         if (batch_size < 1 || batch_size > vector_.size() || cores.empty()) throw std::invalid_argument("an impossible vector");
     }
     ~PythonVector() { stop(); }
@@ -23,17 +23,17 @@ class PythonVector {
         vector_.stop();
     }
 
-    // which [n] players are reset, by seeds [n] (below 0: none). obs: the batch that all players make, or None.
+    // Resets the environments which [n] by seeds [n] (below 0: no seed). obs: the array of a batch of all environments, or None.
     void reset(const Ints& which, const Longs& seeds, std::optional<Bytes> obs) {
-        if (seeds.size() != which.size()) throw std::invalid_argument("as many seeds as players are wanted");
+        if (seeds.size() != which.size()) throw std::invalid_argument("seeds and environments differ in number");
         std::vector<Task> tasks;
         for (py::ssize_t i = 0; i < which.size(); i++) tasks.push_back({u32(which.at(i)), -1, seeds.at(i), nullptr});
         start(tasks, obs);
     }
 
-    // actions [n] of the 18 for the players `which` [n].
+    // actions [n] of the 18 for the environments `which` [n].
     void send(const Ints& which, const Ints& actions, std::optional<Bytes> obs) {
-        if (actions.size() != which.size()) throw std::invalid_argument("as many actions as players are wanted");
+        if (actions.size() != which.size()) throw std::invalid_argument("actions and environments differ in number");
         std::vector<Task> tasks;
         for (py::ssize_t i = 0; i < which.size(); i++) {
             if (actions.at(i) < 0 || actions.at(i) >= i32(ACTIONS)) throw std::invalid_argument("an action is not one of the 18");
@@ -55,20 +55,20 @@ class PythonVector {
             throw std::invalid_argument("an array has the wrong size");
         bool any = false;
         for (size_t i = 0; i < n; i++) {
-            const Player& player = vector_.player(batch_[i]);
-            const Report& report = player.finished ? player.final_report : player.report;
+            const StackedEnv& env = vector_.env(batch_[i]);
+            const Report& report = env.finished ? env.final_report : env.report;
             reward.mutable_data()[i] = report.reward;
             terminated.mutable_data()[i] = report.terminated;
             truncated.mutable_data()[i] = report.truncated;
             i32* const to = numbers.mutable_data() + i;
             to[0] = i32(batch_[i]);
-            put(player.report, to, n);
-            any |= player.finished;
+            put(env.report, to, n);
+            any |= env.finished;
         }
         if (obs) {
             u8* const to = obs->mutable_data();
             py::gil_scoped_release release;
-            for (size_t i = 0; i < n; i++) vector_.player(batch_[i]).write(to + i * vector_.player(0).bytes());
+            for (size_t i = 0; i < n; i++) vector_.env(batch_[i]).write(to + i * vector_.env(0).bytes());
         }
         return any;
     }
@@ -79,17 +79,17 @@ class PythonVector {
         check(obs, n);
         if (size_t(ended.size()) != n || size_t(numbers.size()) != 4 * n) throw std::invalid_argument("an array has the wrong size");
         for (size_t i = 0; i < n; i++) {
-            const Player& player = vector_.player(batch_[i]);
-            ended.mutable_data()[i] = player.finished;
-            if (!player.finished) continue;
-            player.write_final(obs.mutable_data() + i * player.bytes());
-            put(player.final_report, numbers.mutable_data() + i, n);
+            const StackedEnv& env = vector_.env(batch_[i]);
+            ended.mutable_data()[i] = env.finished;
+            if (!env.finished) continue;
+            env.write_final(obs.mutable_data() + i * env.bytes());
+            put(env.final_report, numbers.mutable_data() + i, n);
         }
     }
 
     std::vector<bool> waiting() {
         std::vector<bool> out;
-        for (u32 i = 0; i < vector_.size(); i++) out.push_back(vector_.player(i).waits_for_reset());
+        for (u32 i = 0; i < vector_.size(); i++) out.push_back(vector_.env(i).waits_for_reset());
         return out;
     }
     void drain() {
@@ -101,45 +101,45 @@ class PythonVector {
     static void put(const Report& report, i32* to, size_t n) {
         to[n] = report.lives, to[2 * n] = i32(report.frame), to[3 * n] = i32(report.episode_frame);
     }
-    static std::vector<AtariEnvCore*> pointers(const py::list& agents) {
+    static std::vector<AtariEnvCore*> pointers(const py::list& env_cores) {
         std::vector<AtariEnvCore*> out;
-        for (auto agent : agents) out.push_back(py::cast<AtariEnvCore*>(agent));
-        if (out.empty()) throw std::invalid_argument("a vector has at least one player");
+        for (auto core : env_cores) out.push_back(py::cast<AtariEnvCore*>(core));
+        if (out.empty()) throw std::invalid_argument("a vector has at least one env");
         return out;
     }
-    static PlayerRules rules_of(const py::dict& d) {
+    static StackedEnvRules rules_of(const py::dict& d) {
         return {d["stack"].cast<u32>(), d["noop_max"].cast<u32>(), d["max_frames"].cast<u32>(), d["maxpool"].cast<bool>(),
                 d["fire"].cast<bool>(), d["episodic_life"].cast<bool>(), d["life_loss_info"].cast<bool>(), d["clips"].cast<bool>(),
                 AutoReset(d["autoreset"].cast<int>()), d["repeat_probability"].cast<float>()};
     }
     void check(const std::optional<Bytes>& obs, size_t n) {
-        if (obs && size_t(obs->size()) != n * vector_.player(0).bytes()) throw std::invalid_argument("obs has the wrong size");
+        if (obs && size_t(obs->size()) != n * vector_.env(0).bytes()) throw std::invalid_argument("obs has the wrong size");
     }
-    // The players that have nothing to do show again what they showed.
+    // Environments without a task show the same picture again.
     void start(std::vector<Task>& tasks, std::optional<Bytes>& obs) {
         check(obs, vector_.size());
         for (const Task& task : tasks)
-            if (task.player >= vector_.size()) throw std::invalid_argument("there is no such player");
+            if (task.env >= vector_.size()) throw std::invalid_argument("there is no such env");
         if (obs) {
             u8* const to = obs->mutable_data();
-            const size_t bytes = vector_.player(0).bytes();
+            const size_t bytes = vector_.env(0).bytes();
             std::vector<bool> plays(vector_.size());
-            for (Task& task : tasks) task.to = to + task.player * bytes, plays[task.player] = true;
+            for (Task& task : tasks) task.to = to + task.env * bytes, plays[task.env] = true;
             for (u32 i = 0; i < plays.size(); i++)
-                if (!plays[i]) vector_.player(i).show(to + i * bytes);
+                if (!plays[i]) vector_.env(i).show(to + i * bytes);
         }
         py::gil_scoped_release release;
         vector_.send(tasks);
     }
 
-    const py::list agents_;  // keeps them
+    const py::list env_cores_;  // keeps them
     Vector vector_;
     std::vector<u32> batch_;
 };
 
 inline void bind_vector(py::module_& m) {
     py::class_<PythonVector>(m, "Vector")
-        .def(py::init<const py::list&, const py::dict&, u32, const std::vector<int>&>(), py::arg("agents"), py::arg("rules"),
+        .def(py::init<const py::list&, const py::dict&, u32, const std::vector<int>&>(), py::arg("env_cores"), py::arg("rules"),
              py::arg("batch_size"), py::arg("cores"))
         .def("reset", &PythonVector::reset, py::arg("which"), py::arg("seeds"), py::arg("obs").noconvert())
         .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert())

@@ -25,7 +25,7 @@ from gymnasium.vector.utils import batch_space
 
 from accel_rl.emulator import palette
 from accel_rl.emulator.atari import core
-from accel_rl.emulator.env_core import make_agent
+from accel_rl.emulator.env_core import make_env_core
 from accel_rl.emulator.games import games
 from accel_rl.system.errors import ConfigError, nearest
 
@@ -130,12 +130,10 @@ class VectorEnv(GymnasiumVectorEnv):
             "autoreset": MODES[mode],
             "repeat_probability": repeat_action_probability,
         }
-        agents = [
-            make_agent(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False) for _ in range(num_envs)
+        cores = [
+            make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False) for _ in range(num_envs)
         ]
-        self._core = core().Vector(
-            agents, rules, self.batch_size, _cores(num_envs, num_threads, thread_affinity_offset)
-        )
+        self._core = core().Vector(cores, rules, self.batch_size, _cores(num_envs, num_threads, thread_affinity_offset))
         self._whole = self.batch_size == num_envs
         shape = (self.batch_size, stack_num, SIDE, SIDE)
         self._shape = shape

@@ -165,9 +165,9 @@ class AtariEnv:
         return pack_origin(header, self._ale.cloneState(include_rng=True).serialize(), self, bytes(self._actions))
 
     def set_state(self, state: bytes) -> None:
-        """Go on from a state; `screen_rgb` shows it from the next step on, when ale-py draws again.
+        """Restore a state; `screen_rgb` shows it after the next step, when ale-py draws again.
 
-        One of the emulator's is played again from its episode's start."""
+        A state of the emulator is replayed from its episode's start."""
         if is_foreign(state, "ale"):
             return replay(self, state)
         header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)
@@ -187,10 +187,10 @@ class AtariEnv:
         return self._lives
 
     def close(self) -> None:
-        """Nothing is held that outlives the object."""
+        """Nothing to release."""
 
     def _sticky_act(self, code: int) -> int:
-        """One emulated frame, with some probability of the action before (Machado et al. 2018, section 5.2).
+        """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2).
 
         ale-py's own sticky actions forget the action before when a state is restored.
         """

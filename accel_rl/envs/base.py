@@ -1,4 +1,4 @@
-"""The one interface that every kind of environment wears, and nothing above `envs` looks behind."""
+"""The interface of all environments."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from accel_rl.data.step import Step
 
 
 def episode_rng(seed: int, episode: int) -> np.random.Generator:
-    """The generator that all of an episode's randomness comes from."""
+    """The random generator of one episode."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(episode,)))
 
 
@@ -35,36 +35,36 @@ class Env(Protocol):
         """
 
     def get_state(self) -> bytes:
-        """Everything needed to go on exactly from here, without pickle."""
+        """The complete state as bytes, without pickle."""
 
     def set_state(self, state: bytes) -> None:
-        """Go on from a state; ValueError if it is not one of this environment's."""
+        """Restore a state. Raises ValueError if it is not one of this environment's."""
 
     def close(self) -> None: ...
 
 
 class BatchEnv(Protocol):
-    """n environments stepped together; a step is send + recv, so that it can overlap with other work."""
+    """n environments stepped together. A step is send + recv, so that it can overlap with other work."""
 
     spec: EnvSpec
     n: int
 
     def reset(self, out: Step) -> None:
-        """Start an episode in each; writes frame and age, clears the rest."""
+        """Start an episode in each environment. Writes frame and age, clears the rest."""
 
     def send(self, action: np.ndarray) -> None:
         """Hand over actions [n] (any integer dtype)."""
 
     def recv(self, out: Step) -> None:
-        """Write what the step led to. Resets by the mode the batch was made with."""
+        """Write the results of the step. Resets by the batch's mode."""
 
     def reset_waiting(self, out: Step) -> None:
-        """In the optimisation pause, reset those that wait (mode `wait`; writes only their frame and age), or the
-        reserves that are due (mode `swap`; writes nothing)."""
+        """In the optimisation pause, reset the waiting environments (mode `wait`; writes only frame and age) or
+        the used reserves (mode `swap`; writes nothing)."""
 
     @property
     def late_resets(self) -> int:
-        """Episodes that were begun by a reset at once, since no reserve was ready (mode `swap`)."""
+        """Number of episodes that began with an immediate reset because no reserve was ready (mode `swap`)."""
 
     def get_state(self) -> list[bytes]: ...
 

@@ -1,4 +1,4 @@
-"""Atari games through the emulator of our own: the rules of ale.py, a batch in one call.
+"""Atari games on this project's emulator, by the rules of ale.py, a batch in one call.
 
     ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
@@ -14,7 +14,7 @@ from ale_py import Action
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 from accel_rl.emulator import palette
-from accel_rl.emulator.env_core import make_agent, step_agents
+from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import games, modes
 from accel_rl.envs.base import Env, episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
@@ -68,7 +68,7 @@ class EmulatorEnv:
     def load(self) -> None:
         rules = self.rules
         self.origin = Origin()
-        self.agent = make_agent(
+        self.core = make_env_core(
             self.game,
             rules.frame,
             luminance(games()[self.game]["height"]),
@@ -81,94 +81,94 @@ class EmulatorEnv:
         )
         self._start: bytes | None = None
         if self._cached:
-            self.agent.reset()
-            self._start = self.agent.save()
+            self.core.reset()
+            self._start = self.core.save()
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         episode = self.episode if episode is None else episode
         self._rng, self.episode = episode_rng(self.seed, episode), episode + 1
-        agent = self.agent
+        core = self.core
         noops = self._rng.integers(self.rules.noop_max + 1)
         self.origin.begin(self.ram())
         self._begin()
         for _ in range(noops):
-            agent.act(0)
-            if agent.over:
+            core.act(0)
+            if core.over:
                 self._begin()
-        agent.begin(self._alone.frame)
+        core.begin(self._alone.frame)
         frame[:] = self._alone.frame[0]
 
     def _begin(self) -> None:
         if self._start is None:
             self.reset_console()
         else:
-            self.agent.restore(self._start)
+            self.core.restore(self._start)
 
     def reset_console(self) -> None:
-        self.agent.reset()
+        self.core.reset()
         self.origin.count()
 
     def save_console(self) -> bytes:
-        return self.agent.save()
+        return self.core.save()
 
     def restore_console(self, console: bytes) -> None:
-        self.agent.restore(console)
+        self.core.restore(console)
 
     def ram(self) -> bytes:
-        return self.agent.ram().tobytes()
+        return self.core.ram().tobytes()
 
     def set_ram(self, ram: bytes) -> None:
         for address, value in enumerate(ram):
-            self.agent.set_ram(address, value)
+            self.core.set_ram(address, value)
 
     def draw(self, draws: np.ndarray) -> None:
-        """The step's numbers for the sticky actions into `draws` [frame_skip] float64."""
+        """Write the step's random numbers for sticky actions into `draws` [frame_skip] float64."""
         self._rng.random(out=draws)
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         out = self._alone
         if self.sticky:
             self.draw(self._draws[0])
-        step_agents([self.agent], self.codes[[action]], self._draws if self.sticky else None, out)
+        step_env_cores([self.core], self.codes[[action]], self._draws if self.sticky else None, out)
         frame[:] = out.frame[0]
         return float(out.reward[0]), bool(out.terminated[0]), bool(out.truncated[0]), bool(out.ended[0])
 
     def get_state(self) -> bytes:
-        agent = self.agent
+        core = self.core
         header = {
             "kind": "emulator",
             "game": self.game,
-            "steps": agent.steps,
-            "lives": agent.lives_before,
-            "held": agent.held,
+            "steps": core.steps,
+            "lives": core.lives_before,
+            "held": core.held,
             "seed": self.seed,
             "episode": self.episode,
             "rng": self._rng.bit_generator.state,
         }
-        return pack_origin(header, agent.save(), self, agent.actions)
+        return pack_origin(header, core.save(), self, core.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Go on from a state; one of ale-py's is played again from its episode's start."""
+        """Restore a state. A state of ale-py is replayed from its episode's start."""
         if is_foreign(state, "emulator"):
             return replay(self, state)
         header, blob, codes = unpack_origin(state, self, kind="emulator", game=self.game)
-        agent = self.agent
-        agent.restore(blob)
-        agent.steps, agent.lives_before, agent.held = header["steps"], header["lives"], header["held"]
-        agent.actions = codes
+        core = self.core
+        core.restore(blob)
+        core.steps, core.lives_before, core.held = header["steps"], header["lives"], header["held"]
+        core.actions = codes
         self.seed, self.episode = header["seed"], header["episode"]
         self._rng.bit_generator.state = header["rng"]
 
     def screen_rgb(self) -> np.ndarray:
         """The whole current screen [rows, 160, 3] uint8, for a video."""
-        return self.agent.mapped(palette.PAL_RGB if games()[self.game].get("pal") else palette.RGB, 3)
+        return self.core.mapped(palette.PAL_RGB if games()[self.game].get("pal") else palette.RGB, 3)
 
     def lives(self) -> int:
         """Lives left; 0 in a game without lives."""
-        return self.agent.lives_before
+        return self.core.lives_before
 
     def close(self) -> None:
-        """Nothing is held that outlives the object."""
+        """Nothing to release."""
 
 
 def _playing(env: Env) -> EmulatorEnv:
@@ -178,7 +178,7 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """A `SequentialEnv` over `EmulatorEnv`s, or `ReservedEnv`s of them, that plays a step of all in one call."""
+    """A `SequentialEnv` over `EmulatorEnv`s, or `ReservedEnv`s of them, that steps all in one call."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:
@@ -194,4 +194,4 @@ class EmulatorBatch(SequentialEnv):
             for env, code, row in zip(envs, codes.tolist(), draws, strict=True):
                 if code >= 0:
                     env.draw(row)
-        step_agents([env.agent for env in envs], codes, draws, out)
+        step_env_cores([env.core for env in envs], codes, draws, out)

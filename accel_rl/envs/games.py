@@ -1,4 +1,4 @@
-"""The Atari games there are, and what a random player and a human score in them."""
+"""The Atari games, and published scores of random and human players."""
 
 import json
 from functools import cache
@@ -60,7 +60,7 @@ ATARI_57 = tuple(
 
 
 def check_game(name: str) -> None:
-    """ConfigError, with the nearest names, unless ale-py has the game."""
+    """Raise ConfigError, with the nearest names, unless ale-py has the game."""
     if name not in GAMES:
         raise ConfigError(
             f"game={name!r} is unknown: must be one of ale-py's {len(GAMES)} games" + nearest(name, GAMES)
@@ -69,7 +69,7 @@ def check_game(name: str) -> None:
 
 @cache
 def unclean_resets() -> frozenset[str]:
-    """The games in which a reset keeps something of what was played before (unclean_reset.json: how it was found)."""
+    """The games whose reset keeps some state of the previous episode (unclean_reset.json: how it was found)."""
     return frozenset(json.loads(files("accel_rl.envs").joinpath("unclean_reset.json").read_text())["games"])
 
 

@@ -1,4 +1,4 @@
-"""From a configuration to environments: where the rest of the framework has them made."""
+"""Builds environments from a configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -21,7 +21,7 @@ UNNAMED = {"backend": "ale"}  # what played the runs whose settings do not name 
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """Which environment, by which rules. A field left None is the protocol's."""
+    """The environment and its rules. A field that is None has the protocol's value."""
 
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders. Give this or id."""
@@ -30,7 +30,7 @@ class EnvConfig:
     protocol: str = "stooke2018"
     """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN) or machado2018 (sticky actions)."""
     frame_skip: int | None = None
-    """Emulated frames that an action is held for, 1 to 60 (Mnih et al. 2015: 4)."""
+    """Emulated frames per action, 1 to 60 (Mnih et al. 2015: 4)."""
     repeat_action_probability: float | None = None
     """Sticky actions: chance that an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
     noop_max: int | None = None
@@ -52,8 +52,8 @@ class EnvConfig:
     difficulty: int | None = None
     """The game's difficulty switch (ale-py; the game's default if not given)."""
     backend: str = "auto"
-    """What plays an Atari game: ale (ale-py), emulator (our own: the same frames, several times as fast), or auto: the
-    emulator where it is built and the game is one of the 57 that were verified against ale-py, else ale."""
+    """Atari backend: ale (ale-py), emulator (this project's: the same frames, several times as fast), or auto: the
+    emulator if it is built and the game is one of the 57 verified against ale-py, else ale."""
 
     def overrides(self) -> dict[str, Any]:
         """The protocol's fields that are given here."""
@@ -64,7 +64,7 @@ class EnvConfig:
         return resolve(self.protocol, self.overrides())
 
     def resolved(self) -> "EnvConfig":
-        """With the backend that `auto` stands for. ConfigError."""
+        """Replace `auto` by the backend it stands for. Raises ConfigError."""
         if self.backend not in BACKENDS:
             raise ConfigError(
                 f"backend={self.backend!r} is unknown: must be one of {', '.join(BACKENDS)}"
@@ -75,7 +75,7 @@ class EnvConfig:
         return replace(self, backend="emulator" if self.game in ATARI_57 and _emulator_is_built() else "ale")
 
     def check(self) -> None:
-        """ConfigError, one line, if no environment can be made of this."""
+        """Raise ConfigError, one line, if no environment can be made of this."""
         make_spec(self, training=True)
 
     def to_dict(self) -> dict[str, Any]:

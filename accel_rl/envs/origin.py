@@ -1,4 +1,4 @@
-"""What an Atari episode follows from: it lies beside a backend's own state, so that the other backend can go on.
+"""The origin of an Atari episode, stored beside a backend's own state, so that the other backend can continue.
 
     state      header | the backend's own bytes | RAM [128] | actions, one byte a step
 
@@ -99,8 +99,8 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 
 
 def replay(env: Replayable, state: bytes) -> None:
-    """Let `env` play again what led to a state of the other backend. ValueError if that is not known, RunError if it
-    leads elsewhere."""
+    """Replay the episode of the other backend's state in `env`. Raises ValueError if the origin is unknown, RunError if
+    the RAM differs."""
     header, blob = unpack(state, game=env.game)
     found = header.get("origin")
     if found is None:
@@ -126,7 +126,7 @@ _walked: dict[tuple, list[Any]] = {}  # by backend, game and switches: consoles 
 
 
 def _walk(env: Replayable, resets: int) -> None:
-    """Bring a loaded console to its place in the stream of resets; most of the way is walked once in a process."""
+    """Bring a loaded console to its place in the stream of resets. Most of the stream is replayed once a process."""
     rules = env.spec.protocol
     kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
     while len(kept) <= resets // STRIDE:

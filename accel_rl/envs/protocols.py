@@ -1,4 +1,4 @@
-"""The rules an Atari game is played by; a score means nothing without them, so every run names them."""
+"""Atari protocols: the rules that a score belongs to. Every run records its protocol."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace

@@ -1,4 +1,4 @@
-"""An environment with a reserve, so that an episode begins as soon as the last has ended."""
+"""An environment with a reserve instance, so that the next episode begins without a reset."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class ReservedEnv:
 
     @property
     def playing(self) -> Env:
-        """The instance that plays now."""
+        """The active instance."""
         return self._playing
 
     def refill(self) -> None:

@@ -1,1 +1,1 @@
-"""From updates and episodes to rows, and from rows to whoever wants them."""
+"""Collects rows of metrics from updates and episodes, and writes them to sinks."""

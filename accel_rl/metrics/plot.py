@@ -1,4 +1,4 @@
-"""Learning curves as a picture: runs of one kind are one curve, with the spread over their seeds."""
+"""Learning curves as PNG: one curve for each setting, with the spread over seeds."""
 
 import csv
 import json
@@ -129,7 +129,7 @@ def gather(runs: list[Path], x: str, y: str) -> list[Curve]:
 
 
 def _common(folders: Sequence[str]) -> str:
-    """What the names of a sweep's runs, pong,a2c-16env,seed=0, have in common; else the first name."""
+    """The common part of the names of a sweep's runs (pong,a2c-16env,seed=0), else the first name."""
     first, *others = [name.split(",") for name in folders]
     return ",".join(part for part in first if all(part in other for other in others)) or folders[0]
 

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere."""
+"""Live progress of a run: a bar on a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -47,7 +47,7 @@ class ProgressDisplay:
             self._bar.start()
 
     def update(self, done: int, score: float) -> None:
-        """Cheap to call after every rollout."""
+        """Update the display. Cheap enough to call after every rollout."""
         now = time.monotonic()
         if now - self._shown < (BAR_INTERVAL_S if self._bar else PLAIN_INTERVAL_S):
             return
@@ -71,7 +71,7 @@ class ProgressDisplay:
             )
 
     def pause(self, what: str) -> None:
-        """Something else than training goes on; it does not count in steps/s."""
+        """Show an activity other than training. Its time does not count in steps/s."""
         if self._bar:
             self._bar.update(self._task, rate=what)
         else:
@@ -93,7 +93,7 @@ class ProgressDisplay:
 
 
 class Silent(ProgressDisplay):
-    """Of a rank that another one speaks for: nothing is shown but what is said."""
+    """Progress of a rank whose progress another rank shows: only messages are printed."""
 
     def __init__(self, total: int, done: int, label: str):
         super().__init__(total, done, label)

@@ -1,4 +1,4 @@
-"""Collects what happens between two rows."""
+"""Collects metrics between two rows."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class Recorder:
             self._counts[name] = self._counts.get(name, 0) + 1
 
     def means(self) -> dict[str, float]:
-        """And begin anew."""
+        """Return the means, and start again."""
         names = list(self._sums)
         values = torch.stack([self._sums[n] for n in names]).tolist() if names else []  # one synchronisation
         means = {n: v / self._counts[n] for n, v in zip(names, values, strict=True)}

@@ -1,4 +1,4 @@
-"""Where rows go. A sink gets every row, in order; on resume it is told which one was the last to count."""
+"""Destinations of rows. A sink gets every row in order; on resume it is told the last valid row."""
 
 import csv
 import math
@@ -25,10 +25,10 @@ def format_cell(value: float | int | str | None) -> str:
 
 
 class CsvSink:
-    """metrics.csv: a header, then a row a report, flushed at once. A new column rewrites the file, atomically."""
+    """metrics.csv: a header, then the rows, each flushed at once. A new column rewrites the file atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
-        """`rows`: keep only that many of a file that is there (what came after is about to happen again)."""
+        """`rows`: number of rows of an existing file to keep; later rows will be written again."""
         self.path = path
         self._columns: list[str] = []
         self.last: dict[str, str] = {}

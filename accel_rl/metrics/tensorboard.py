@@ -11,7 +11,7 @@ INSTALL = "pip install 'accel_rl[tensorboard]'"
 
 
 def check_tensorboard() -> None:
-    """ConfigError if the extra is missing."""
+    """Raise ConfigError if the extra is missing."""
     try:
         import tensorboard  # noqa: F401
     except ImportError as e:

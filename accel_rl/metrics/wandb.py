@@ -1,4 +1,4 @@
-"""Weights & Biases: disabled unless asked for, bounded in time, never fatal, its key in no file of the run."""
+"""Weights & Biases: off by default, with bounded waits, never fatal; the run folder does not hold its key."""
 
 import math
 import os
@@ -34,7 +34,7 @@ class WandbSink:
 
 
 def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Sink]:
-    """[] where disabled, or where it does not start in time (said once)."""
+    """The sink in a list; [] if disabled, or if wandb does not start in time (printed once)."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
@@ -61,7 +61,7 @@ def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Si
 
 
 def _run_id(folder: Path) -> str:
-    """The same after a resume, so that the curve goes on."""
+    """The id of the run, the same after a resume, so that the curve continues."""
     file = folder / "wandb_id"
     if not file.exists():
         file.write_text(os.urandom(4).hex() + "\n")

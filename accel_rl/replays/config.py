@@ -1,4 +1,4 @@
-"""Settings of a replay, and what it takes."""
+"""Settings of a replay and its memory."""
 
 from dataclasses import dataclass
 
@@ -20,21 +20,21 @@ class ReplayConfig:
     """Experience replay: every frame is stored once, organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
 
     size: Count = 1_000_000
-    """Transitions that are remembered, of all environments together (Mnih et al. 2015: 1 M)."""
+    """Capacity in transitions, of all environments together (Mnih et al. 2015: 1 M)."""
     start: Count = 50_000
-    """Env steps of uniform-random play before the first update (Mnih et al. 2015: 50,000)."""
+    """Env steps with uniform-random actions before the first update (Mnih et al. 2015: 50,000)."""
     device: str = "auto"
-    """Where it is stored: auto (where the learner is), cpu, cuda or cuda:N (Parr 2017)."""
+    """Device of the replay: auto (the learner's), cpu, cuda or cuda:N (Parr 2017)."""
     replacement: bool = True
     """Uniform batches may hold a transition twice."""
     prioritized: bool = False
-    """Draw by the size of the last error (Schaul et al. 2016), else uniformly."""
+    """Draw in proportion to the last error (Schaul et al. 2016), else uniformly."""
     alpha: float = 0.5
     """Exponent of the priorities (Hessel et al. 2018: 0.5)."""
     beta: float = 0.4
-    """Exponent of the importance weights at the beginning (Hessel et al. 2018: 0.4)."""
+    """Exponent of the importance weights at the start (Hessel et al. 2018: 0.4)."""
     beta_final: float = 1.0
-    """And at the end of the run; linear between (Hessel et al. 2018: 1)."""
+    """Exponent of the importance weights at the end of the run; linear between (Hessel et al. 2018: 1)."""
 
     def check(self) -> None:
         positive, share = "at least 1", "between 0 and 1"
@@ -55,16 +55,16 @@ class ReplayConfig:
         raise ConfigError(f"--replay.size {self.size}: too small for {why}; at least {least}")
 
     def where(self, learner: str) -> str:
-        """The device, resolved. ConfigError for one that is not there."""
+        """Resolve the device. Raises ConfigError for a missing device."""
         return learner if self.device == "auto" else hardware.available_device(self.device, "--replay.device")
 
     def bytes_each(self, spec: EnvSpec) -> float:
-        """Memory of one transition."""
+        """Bytes of one transition."""
         sums = 4 * (1 + 2 / 31) if self.prioritized else 0.0
         return bytes_per_transition(spec) + sums
 
     def check_memory(self, spec: EnvSpec, learner: str) -> None:
-        """ConfigError, by how much, if it does not fit into the memory that is free."""
+        """Raise ConfigError if the replay does not fit into free memory; the message names the difference."""
         device = self.where(learner)
         need, free = self.size * self.bytes_each(spec), 0.95 * hardware.free_memory(device)
         if need > free:
@@ -74,7 +74,7 @@ class ReplayConfig:
             )
 
     def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:
-        """Takes the memory. ConfigError if it is not there."""
+        """Allocate the replay. Raises ConfigError if there is not enough memory."""
         self.check_memory(spec, learner)
         try:
             ring = FrameRing(spec, B, self.size, returns, self.where(learner))
@@ -83,7 +83,7 @@ class ReplayConfig:
         return self.over(ring, learner, seed, owner=True)
 
     def over(self, ring: FrameRing, learner: str, seed: int, owner: bool = False) -> Replay:
-        """A way to draw from a ring that is there."""
+        """Build a replay over an existing ring."""
         if self.prioritized:
             return Replay(ring, Prioritized(ring, seed, self.alpha, self.beta, self.beta_final), learner, owner)
         return Replay(ring, Uniform(ring, seed, self.replacement), learner, owner)

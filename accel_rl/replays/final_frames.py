@@ -1,4 +1,4 @@
-"""Frames that no row of the ring shows: the last of each episode, which the next episode's first one replaces."""
+"""The last frame of each episode, which the ring does not hold: the next episode's first frame is in its place."""
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ class FinalFrames:
         return slots.to(self.frames.device)
 
     def drop(self, slots: Tensor) -> None:
-        """Nobody needs these any more (entries NONE are passed over)."""
+        """Free these slots; entries NONE are ignored."""
         self._free += slots[slots >= 0].tolist()
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""A ring as segments: what a checkpoint has to write of it is what is new."""
+"""A ring as segments, of which a checkpoint writes the new ones."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ class History:
         return tensors
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """ConfigError from a segment that is damaged; ValueError where the ring is another."""
+        """Restore. Raises ConfigError for a damaged segment, ValueError for another ring."""
         ring, B = self.ring, self.ring.B
         ring.cursor = state["cursor"]
         ring.final.fill_(NONE)

@@ -1,4 +1,4 @@
-"""Memory for what is read at random places."""
+"""Memory in large pages for random reads."""
 
 import contextlib
 import math

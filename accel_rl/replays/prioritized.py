@@ -1,4 +1,4 @@
-"""Transitions that surprised are drawn more often (Schaul et al. 2016, arXiv:1511.05952)."""
+"""Prioritized experience replay (Schaul et al. 2016, arXiv:1511.05952)."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Prioritized:
         self._generator = torch.Generator(ring.device).manual_seed(seed)
 
     def appended(self, before: tuple[int, int]) -> None:
-        """The ring has taken in a block; `before`: what was eligible until then."""
+        """Note a new block of the ring. `before`: the cells that were eligible until then."""
         self.highest = self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
@@ -51,7 +51,7 @@ class Prioritized:
             low = end
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """-> (cells [N] int64, weight [N])."""
+        """Draw; returns (cells [N] int64, weight [N])."""
         ring, device = self.ring, self.ring.device
         uniform = torch.rand(N, dtype=torch.float64, generator=self._generator, device=device)
         total = self.tree.total
@@ -75,7 +75,7 @@ class Prioritized:
         return newest - (newest - at) % size
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """New priorities |error| [N] for cells [N]; those that were overwritten meanwhile are left alone."""
+        """Set priorities |error| [N] of cells [N]; overwritten cells are skipped."""
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         weight = torch.where(weight.isfinite(), weight, self.highest)  # an update that failed: look at it again
         at, there = self.ring.at(cell), self.ring.sampleable(cell)
@@ -83,7 +83,7 @@ class Prioritized:
         self.tree.set(at, torch.where(there, weight, self.tree[at]))
 
     def anneal(self, progress: float) -> None:
-        """beta, by the share of the run that is done."""
+        """Set beta by the share of the run that is done."""
         self.beta = self._betas[0] + (self._betas[1] - self._betas[0]) * progress
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A ring and a way to draw from it."""
+"""A ring and a selection of its cells."""
 
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from accel_rl.replays.ring import FrameRing
 
 
 class Selection(Protocol):
-    """Which cells a batch is made of: `Uniform` or `Prioritized`."""
+    """Selects the cells of a batch: `Uniform` or `Prioritized`."""
 
     communicator: Communicator
 
@@ -41,7 +41,7 @@ class Replay:
         self._seen = ring.eligible
 
     def join(self, communicator: Communicator) -> None:
-        """This is one part of a replay that these ranks hold together."""
+        """Declare this replay as one part of a replay that the ranks share."""
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
@@ -52,18 +52,18 @@ class Replay:
         self._seen = self.ring.eligible
 
     def sample(self, N: int) -> ReplayBatch:
-        """N transitions. ValueError where there are too few."""
+        """Draw N transitions. Raises ValueError if there are too few."""
         if not len(self.ring):
             raise ValueError("the replay holds no whole transition yet")
         batch = self.ring.batch(*self.selection.draw(N))
         return batch if self.device == self.ring.device else _moved(batch, self.device)
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """The errors [N] that a batch showed: the priorities of its cells, where those matter."""
+        """Set the priorities of a batch's cells by its errors [N]."""
         self.selection.update(batch.cell.to(self.ring.device), error.to(self.ring.device))
 
     def anneal(self, progress: float) -> None:
-        """Where schedules are, by the share of the run that is done."""
+        """Set schedules by the share of the run that is done."""
         self.selection.anneal(progress)
 
     def __len__(self) -> int:

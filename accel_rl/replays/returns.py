@@ -1,4 +1,4 @@
-"""What a replay needs to know to turn single steps into transitions."""
+"""Returns of transitions over several steps."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""All transitions equally likely."""
+"""Uniform draws."""
 
 from typing import Any
 
@@ -18,18 +18,18 @@ class Uniform:
         self._generator = torch.Generator(ring.device).manual_seed(seed)
 
     def appended(self, before: tuple[int, int]) -> None:
-        """The ring has taken in a block; `before`: what was eligible until then."""
+        """Ignored: uniform draws need no bookkeeping."""
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """-> (cells [N] int64, weight [N])."""
+        """Draw; returns (cells [N] int64, weight [N])."""
         cells = self._with(N) if self.replacement else self._without(N)
         return cells, torch.ones(N, device=self.ring.device)
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """What was learned from a cell does not matter here."""
+        """Ignored: uniform draws have no priorities."""
 
     def anneal(self, progress: float) -> None:
-        """There is no schedule."""
+        """Ignored: there is no schedule."""
 
     def _with(self, N: int) -> Tensor:
         ring = self.ring

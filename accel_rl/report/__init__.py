@@ -1,1 +1,1 @@
-"""What runs have come to, beside what is published."""
+"""Tables and plots of many runs, beside published results."""

@@ -1,4 +1,4 @@
-"""What the pictures have in common: pyplot without a display, the bytes of a picture, colours."""
+"""Helpers of all plots: pyplot without a display, a figure as bytes, colours."""
 
 import io
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ def pyplot() -> object:
 
 
 def picture(figure: object, kind: str = "png") -> bytes:
-    """The figure as a file of this kind (png, pdf, svg); the figure is closed."""
+    """Save the figure as bytes (png, pdf or svg) and close it."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind)  # type: ignore[attr-defined]
     pyplot().close(figure)  # type: ignore[attr-defined]
@@ -22,7 +22,7 @@ def picture(figure: object, kind: str = "png") -> bytes:
 
 
 def colours(names: Sequence[str]) -> dict[str, object]:
-    """One for each name, the same in all pictures."""
+    """Assign a colour to each name, the same in all plots."""
     import matplotlib
 
     wheel = matplotlib.colormaps["tab10" if len(names) <= 10 else "turbo"]

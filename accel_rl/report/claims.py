@@ -1,4 +1,4 @@
-"""What Stooke & Abbeel 2018 write of their figures. The figures themselves have no printed numbers."""
+"""Claims of Stooke & Abbeel 2018 about their figures, which have no printed numbers."""
 
 from collections.abc import Sequence
 
@@ -16,18 +16,18 @@ def stooke_figures(experiment: str) -> list[str]:
 
 
 def shown_figures(runs: Sequence[Run]) -> list[str]:
-    """Of the sweeps that these runs are in, in the paper's order."""
+    """The claims about the sweeps of these runs, in the paper's order."""
     found = {n for r in runs for n in stooke_figures(r.experiment)}
     return sorted(found, key=int)
 
 
 def claims(figures: Sequence[str]) -> list[str]:
-    """A line for each claim."""
+    """Format each claim as a line."""
     printed = papers()["stooke2018"]["figures"]
     return [f"Stooke & Abbeel, figure {n}: {claim}" for n in figures for claim in printed[n]["claims"]]
 
 
 def title(figures: Sequence[str]) -> str:
-    """Of the figures together."""
+    """The claims about several figures."""
     printed = papers()["stooke2018"]["figures"]
     return "Stooke & Abbeel 2018, " + "; ".join(f"figure {n}: {printed[n]['title']}" for n in figures)

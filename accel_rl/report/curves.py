@@ -62,7 +62,7 @@ def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
 
 
 def score_bands(settings: Settings, curve: str, over: Over = "env steps") -> dict[str, dict[str, Band]]:
-    """{game: {setting: band}}."""
+    """Compute {game: {setting: band}}."""
     found: dict[str, dict[str, Band]] = {}
     for game in sorted({g for games in settings.values() for g in games}):
         evaluations = shows_evaluations([r for games in settings.values() for r in games.get(game, ())], curve)

@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Daley & Amato 2021 for one's own runs, in the paper's layout, beside the paper's numbers."""
+"""Tables 1 to 4 of Daley & Amato 2021 for given runs, in the paper's layout, beside the paper's numbers."""
 
 import math
 import statistics as stats
@@ -52,7 +52,7 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def hours_counted(run: Run) -> float:
-    """For 50 M env steps after the random ones that fill the replay (Algorithm 1)."""
+    """Hours for 50 M env steps, without the random steps that fill the replay (Algorithm 1)."""
     return run.hours_past(float(run.settings.get("algo.replay.start", 0)))
 
 

@@ -1,4 +1,4 @@
-"""What Stooke & Abbeel 2018 call a run: its family (A2C, A3C ...), and its name in their figures (A2C-256env)."""
+"""Names of runs in Stooke & Abbeel 2018: the family (A2C, A3C ...) and the name in figures (A2C-256env)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ Q_LEARNING = {"dqn": "DQN", "c51": "Categorical-DQN", "rainbow": "Rainbow"}
 FAMILIES = tuple(f for pair in POLICY_GRADIENTS.values() for f in pair) + tuple(
     prefix + name for name in Q_LEARNING.values() for prefix in ("", "Async-")
 )
-"""In the order of the figures, from top to bottom."""
+"""Families in the order of the figures, from top to bottom."""
 
 
 def ranks(settings: Settings) -> int:
@@ -42,7 +42,7 @@ def total_envs(settings: Settings) -> int | None:
 
 
 def family(settings: Settings) -> str:
-    """One of FAMILIES; "" for an algorithm that the paper does not have."""
+    """The family of a run, one of FAMILIES; "" for an algorithm that is not in the paper."""
     algorithm, update = str(settings.get("algorithm", "")), asynchronous(settings)
     if algorithm in POLICY_GRADIENTS:
         return POLICY_GRADIENTS[algorithm][update]

@@ -1,4 +1,4 @@
-"""The pictures of aggregates over games, as PNG bytes."""
+"""Plots of aggregates over games, as PNG bytes."""
 
 from collections.abc import Mapping
 

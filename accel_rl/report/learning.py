@@ -30,7 +30,7 @@ def bands_of(rows: dict[str, Settings], curve: str, over: Over) -> dict[str, dic
 
 
 def left_out(bands: dict[str, dict[str, dict[str, Band]]], settings: Settings, over: Over) -> list[str]:
-    """A line for each setting and game with scores but no curve."""
+    """Lines for the settings and games that have scores but no curve."""
     there = {(setting, game) for games in bands.values() for game, lines in games.items() for setting in lines}
     why = "no wall clock, or no minutes in common" if over == "minutes" else "no env steps in common"
     return [

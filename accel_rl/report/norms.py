@@ -12,7 +12,7 @@ from accel_rl.report.run import Run, by_setting
 LAYERS = {"Conv-0": "body.conv_0.weight", "FC-0": "advantage.hidden.weight"}
 NORMS = {"weights": "param_norm", "gradients": "grad_norm", "steps": "step_norm"}
 SECONDARY = "secondary/"
-"""Begins the columns of a secondary learner."""
+"""Prefix of a secondary learner's columns."""
 
 
 def titles() -> dict[str, str]:
@@ -24,7 +24,7 @@ def titles() -> dict[str, str]:
 
 
 def learners(run: Run) -> dict[str, str]:
-    """{prefix of the learner's columns: its name, with its batch}."""
+    """The learners: {column prefix: name with batch}."""
     settings = run.settings
     if batch := settings.get("secondary.batch"):
         sampler = f"{settings.get('algo.batch_size')}-sampler-learner"

@@ -1,4 +1,4 @@
-"""One HTML page that holds everything: no script, no file beside it."""
+"""One self-contained HTML page, without scripts or other files."""
 
 import base64
 import re
@@ -30,7 +30,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """Shown in this order: the notes, the pictures, the tables."""
+    """A section: notes, pictures and tables, shown in this order."""
 
     title: str
     pictures: Sequence[Picture] = ()
@@ -39,7 +39,7 @@ class Section:
 
 
 def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
-    """`notes`: of all the runs, at the top."""
+    """Render the page. `notes` concern all runs and are shown at the top."""
     games = {r.game for r in runs}
     title = f"{len(runs)} runs, {len({r.setting for r in runs})} settings, {len(games)} games"
     parts = [f"<h1>{title}</h1>", f"<p class=note>accel_rl {__version__}, {time.strftime('%Y-%m-%d %H:%M')}</p>"]
@@ -81,5 +81,5 @@ def _table(table: Table) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    """Also one with its deviation, 3069 (1093) or 25.08 +- 0.52, and a dash where there is none."""
+    """Whether a cell is a number, also with a deviation (3069 (1093), 25.08 +- 0.52), or a dash."""
     return cell in ("", "-") or re.fullmatch(NUMBER, cell) is not None

@@ -28,7 +28,7 @@ class Panel:
 def wrapped(
     panels: Sequence[Panel], colour: Mapping[str, object], columns: int = COLUMNS, kind: str = "png"
 ) -> list[bytes]:
-    """Panels one after another, as many pictures as it takes, each with one legend."""
+    """Arrange panels in as many pictures as needed, each with one legend."""
     return [_wrapped(panels[i : i + PANELS], colour, columns, kind) for i in range(0, len(panels), PANELS)]
 
 
@@ -88,7 +88,7 @@ def _in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) ->
 
 
 def _draw(axis: object, panel: Panel, colour: Mapping[str, object]) -> dict[str, object]:
-    """Returns {line: its handle}."""
+    """Draw the panel; returns {line: handle}."""
     a, lines = axis, {}
     for name, b in panel.lines.items():
         x = b.steps if panel.over == "env steps" else b.minutes

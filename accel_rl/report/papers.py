@@ -74,7 +74,7 @@ def stooke_cell(settings: Settings) -> Cell | None:
 
 
 def printed_hours(cell: Cell) -> float | None:
-    """What Stooke & Abbeel's table prints in a cell."""
+    """The printed value of a cell of Stooke & Abbeel's tables."""
     table, row, n = cell
     rows = papers()["stooke2018"][f"table_{table}"]
     cells = rows["asynchronous"][row.removesuffix(ASYNCHRONOUS)] if row.endswith(ASYNCHRONOUS) else None
@@ -143,7 +143,7 @@ def table_of_49() -> Table:
 
 
 def tables_of_times() -> list[Table]:
-    """What the papers print of speed."""
+    """Published speeds."""
     daley, stooke = papers()["daley2021"], papers()["stooke2018"]
     names = ["threads", *daley["table_1"]["columns"]]
     found = [

@@ -1,4 +1,4 @@
-"""The report: which pictures and tables it shows, in which order, and the page and files that they become."""
+"""Builds the report: one page of pictures and tables, and CSV files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ class ReportOptions:
     """What learning curves show; auto: training scores of policy gradients (Stooke & Abbeel); of other runs evaluations
     where every run has three, else training scores."""
     reps: Count = 2_000
-    """Bootstrap samples of an interval."""
+    """Number of bootstrap samples of an interval."""
 
 
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
-    """index.html and its tables as CSV; returns the files."""
+    """Write index.html and its tables as CSV; returns the files."""
     settings = by_setting(runs)
     learners = [r for r in runs if not families.samples_only(r.settings)]
     learnt = by_setting(learners)
@@ -75,7 +75,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
 
 
 def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
-    """What a reader must know of the runs before the numbers."""
+    """Notes about the runs, shown before the numbers."""
     found = _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
     without_score = [r for r in runs if np.isnan(r.score("final")) and not families.samples_only(r.settings)]
     found += _some([f"{r.name}: no score yet" for r in without_score])
@@ -91,5 +91,5 @@ def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
 
 
 def _some(lines: list[str]) -> list[str]:
-    """The first ones, and how many more there are."""
+    """Shorten a list: the first items, and the number of the others."""
     return lines if len(lines) <= MOST_NOTES else [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more like this"]

@@ -1,4 +1,4 @@
-"""One run: its settings, and its columns."""
+"""The settings and metrics columns of one run."""
 
 import math
 import re
@@ -43,7 +43,7 @@ class Run:
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     unfinished: str = ""
-    """What is missing, if anything is."""
+    """A note on missing data, or ""."""
 
     def score(self, which: str) -> float:
         """`final`: the last evaluation; `best`: the best one; `online`: the last training score. A run that was never
@@ -59,12 +59,12 @@ class Run:
 
     @property
     def steps_per_s(self) -> float:
-        """Of the whole run, with its evaluations; NaN before the first row."""
+        """Env steps/s of the whole run, evaluations included; NaN before the first row."""
         return self.env_steps / self.wall_s if self.env_steps and self.wall_s > 0 else math.nan
 
     @property
     def hours(self) -> float:
-        """For FULL_LENGTH env steps at this speed; NaN before the first row."""
+        """Hours for FULL_LENGTH env steps at this speed; NaN before the first row."""
         return FULL_LENGTH / self.steps_per_s / 3600
 
     def hours_past(self, start: float) -> float:
@@ -76,11 +76,11 @@ class Run:
         return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
 
     def minutes(self, env_steps: np.ndarray) -> np.ndarray:
-        """Since the run's beginning, at these env steps; NaN without a clock."""
+        """Minutes since the run's start at these env steps; NaN without a clock."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
-        """More columns of metrics.csv, against env steps; empty where they are not there."""
+        """Other columns of metrics.csv against env steps; empty if they do not exist."""
         return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Runs to be reported: this program's folders, and what other tools wrote as CSV."""
+"""Reads the runs of a report: run folders, and CSV files of other tools."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """The run folders among and in these, in order. ConfigError for a folder that holds none."""
+    """Find the run folders among and in these, in order. Raises ConfigError for a folder without runs."""
     found: dict[Path, None] = {}
     for folder in folders:
         here = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
@@ -33,7 +33,7 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """ConfigError for a file that is damaged; a run without a row yet has no scores."""
+    """Read a run. Raises ConfigError for a damaged file; a run without rows has no scores."""
     runs = [_read(p) for p in find_runs(folders)]
     labels = _labels(runs)
     for run, label in zip(runs, labels, strict=True):
@@ -78,7 +78,7 @@ def _read(path: Path) -> Run:
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """(env.game, pong) ... of nested settings."""
+    """Flatten nested settings: (env.game, pong) ..."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from flat(value, f"{prefix}{key}.")
@@ -88,7 +88,7 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any
 
 @cache
 def _experiment(folder: Path) -> str:
-    """Of a sweep's folder: experiments.stooke:figure_3; "" for another folder."""
+    """The experiment of a sweep's folder, such as experiments.stooke:figure_3; "" for other folders."""
     try:
         return str(json.loads((folder / "sweep.json").read_text()).get("experiment", ""))
     except (OSError, ValueError, AttributeError):

@@ -12,7 +12,7 @@ NAMES = {"random": "Random", "human": "Human", "dqn": "DQN", "gorila": "Gorila",
 
 
 def scores_table(settings: Settings, which: str) -> Table:
-    """A row a game and setting: score, spread over seeds, human-normalised, beside the published scores."""
+    """A row for each game and setting: score, spread over seeds, human-normalised, beside the published scores."""
     rows = []
     games = list(dict.fromkeys(g for found in settings.values() for g in found))
     for game in sorted(games):

@@ -1,4 +1,4 @@
-"""The parts of the page that have pictures, and the papers' tables of one's own runs."""
+"""Sections of the page with pictures, and the papers' tables for these runs."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ Shown = tuple[list[Section], list[Table]]
 
 
 def learning_curves(settings: Settings, curve: str) -> Shown:
-    """Scores against env steps and against minutes."""
+    """Sections of scores against env steps and against minutes."""
     rows = learning.grouped(settings)
     figures_here = shown_figures([r for games in settings.values() for same in games.values() for r in same])
     named = [n for n in figures_here if n not in (*SECONDARY_FIGURES, *NORM_FIGURES)]
@@ -42,7 +42,7 @@ def learning_curves(settings: Settings, curve: str) -> Shown:
 
 
 def secondary_learners(runs: Sequence[Run]) -> Shown:
-    """Figures 6 to 8."""
+    """Sections of Figures 6 to 8."""
     sections, hidden = [], []
     here = [r for r in runs if secondary.has_secondary(r)]
     named = [n for n in shown_figures(here) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
@@ -62,7 +62,7 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
 
 
 def norms_of_layers(runs: Sequence[Run]) -> Shown:
-    """Figure 9, for each game."""
+    """Section of Figure 9, for each game."""
     sections, hidden = [], []
     here = [r for r in runs if norms.has_norms(r) and not secondary.has_secondary(r)]
     by_game = {game: [r for r in here if r.game == game] for game in sorted({r.game for r in here})}
@@ -77,7 +77,7 @@ def norms_of_layers(runs: Sequence[Run]) -> Shown:
 
 
 def paper_tables(runs: Sequence[Run], settings: Settings) -> list[Section]:
-    """The papers' tables that some run belongs to."""
+    """The papers' tables that contain some of the runs."""
     found = [Section(t.title, tables=[t]) for t in (*stooke.tables(runs), *daley.speed_tables(runs))]
     return found + [Section(t.title, tables=(t, counts)) for t, counts in daley.suite_tables(settings)]
 

@@ -1,4 +1,4 @@
-"""Aggregates over games with honest intervals: rliable (Agarwal et al. 2021, arXiv:2108.13264). Extra: report."""
+"""Aggregates over games with bootstrap intervals by rliable (Agarwal et al. 2021, arXiv:2108.13264). Extra: report."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from accel_rl.system.errors import ConfigError
 
 INSTALL = "pip install 'accel_rl[report]'"
 TAUS = np.linspace(0.0, 2.0, 41)
-"""Human-normalised scores, as shares, at which a profile is read."""
+"""Human-normalised scores (shares) at which profiles are evaluated."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Interval:
 
 
 def check_rliable() -> None:
-    """ConfigError if the extra is missing."""
+    """Raise ConfigError if the extra is missing."""
     try:
         import rliable  # noqa: F401
     except ImportError as e:

@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of Stooke & Abbeel 2018 for one's own runs, in the paper's layout, each cell beside the paper's."""
+"""Tables 1 to 3 of Stooke & Abbeel 2018 for given runs, in the paper's layout, each cell beside the paper's."""
 
 import math
 import statistics as stats
@@ -15,7 +15,7 @@ TITLE = "Stooke & Abbeel 2018, table {}"
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """Those of the three that some run belongs to."""
+    """The tables that contain some of the runs."""
     found = [sampling_table(runs), hours_table(2, runs), hours_table(3, runs)]
     return [t for t in found if t is not None]
 
@@ -28,7 +28,7 @@ def sampling_rate(run: Run) -> float:
 
 
 def sampling_table(runs: Sequence[Run]) -> Table | None:
-    """Table 1: of the runs that sample without learning."""
+    """Table 1, from the runs that sample without learning."""
     rates: dict[tuple[int, str], list[float]] = {}
     for run in runs:
         envs, rate = families.total_envs(run.settings), sampling_rate(run)

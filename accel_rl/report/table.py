@@ -1,4 +1,4 @@
-"""A table as it is shown and as it is written: the same text in both, so that they cannot differ."""
+"""A table, with the same text in HTML and CSV."""
 
 import csv
 import math
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Table:
-    """`name`: of its CSV."""
+    """A table. `name`: its CSV file."""
 
     name: str
     title: str
@@ -27,7 +27,7 @@ class Table:
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """A cell: as many decimals as asked for, else two at most; empty where there is no value."""
+    """Format a number: the given number of decimals, else at most two; empty for NaN."""
     if value is None or math.isnan(value):
         return ""
     if digits is not None:
@@ -36,7 +36,7 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 Pair = tuple[str, str]
-"""Cells of the own runs and of the paper."""
+"""Pairs of cells: the run's and the paper's."""
 
 
 def beside(

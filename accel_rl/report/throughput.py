@@ -1,4 +1,4 @@
-"""How fast the runs of each setting were, beside the papers' hours."""
+"""Speed of the runs of each setting, beside the papers' hours."""
 
 import math
 import statistics as stats

@@ -48,7 +48,12 @@ def test_the_figure_draws_both_lines(tmp_path: Path, monkeypatch) -> None:
         matplotlib.axes.Axes, "axhline", lambda self, y, **k: drawn.update({k["linestyle"]: (y, k["label"])})
     )
     case = {"game": "breakout", "net": "a3c", "workers": 1, "groups": 2, "horizon": 20, "together": False}
-    case |= {"reset": "immediate", "B": 4, "cores": 1, "median": {"S": 5.0, "E": 9.0, "E0": 2.0}}
+    case |= {
+        "reset": "immediate",
+        "B": 4,
+        "cores": 1,
+        "median": {"sampling": 5.0, "environment_only": 9.0, "ale_act_only": 2.0},
+    }
     figure([case], tmp_path / "with.png", {"process": 10.0, "hyperthreads": 13.0})
     assert {style: y for style, (y, _) in drawn.items()} == {"--": 10.0, ":": 13.0}
     assert "hyperthread" in drawn[":"][1]

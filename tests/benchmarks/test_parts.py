@@ -30,7 +30,7 @@ def test_ratio() -> None:
 def test_the_parts_of_a_step_add_up() -> None:
     cpu = CpuTime(workers_user=1.2, workers_kernel=0.01, server_user=0.3, server_kernel=0.02)
     b = breakdown(
-        cores=2, rate=2000.0, steps=2000, cpu=cpu, emulation_us=550.0, act_us=500.0, inference_us=100.0, copy_us=5.0
+        cores=2, rate=2000.0, steps=2000, cpu=cpu, emulation_us=550.0, ale_act_us=500.0, inference_us=100.0, copy_us=5.0
     )
     assert b["total"] == 1000.0 == pytest.approx(sum(b[part] for part in PARTS))
     assert b["worker"] == pytest.approx(50) and b["wake-ups"] == pytest.approx(15)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import concurrent, emulator, emulator_trace, exchange, peers, replay, sampler, scaling, soak, train
+from benchmarks import concurrent, emulator, emulator_trace, gradient_sync, peers, replay, sampler, scaling, soak, train
 
 MAINS = {
     "concurrent": concurrent.main,
     "emulator": emulator.main,
     "emulator_trace": emulator_trace.main,
-    "exchange": exchange.main,
+    "gradient_sync": gradient_sync.main,
     "peers": peers.main,
     "replay": replay.main,
     "sampler": sampler.main,
@@ -52,8 +52,8 @@ MAINS = {
         ("scaling", ["--only", "A4C"], ["--only A4C", "A3C"]),
         ("scaling", ["--patience", "0"], ["--patience 0"]),
         ("scaling", ["--tables", "1", "--simulators", "3"], ["--simulators 3", "2 ranks"]),
-        ("exchange", ["--network", "resnet"], ["resnet", "a3c"]),
-        ("exchange", ["--chunks", "0"], ["--chunks 0", "at least 1"]),
+        ("gradient_sync", ["--network", "resnet"], ["resnet", "a3c"]),
+        ("gradient_sync", ["--chunks", "0"], ["--chunks 0", "at least 1"]),
         ("emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("emulator", ["--machines", "vectr"], ["vectr", "nearest: vector"]),
         ("emulator_trace", ["--games", "pong,breakot"], ["breakot", "nearest: breakout"]),
@@ -90,7 +90,7 @@ def test_concurrent_runs(tmp_path: Path, capsys) -> None:
     results = json.loads(file.read_text())["results"]
     names = ["1 standard", "1 concurrent", "2 standard", "2 concurrent", "2 synchronized", "2 both"]
     assert [r["name"] for r in results] == names
-    assert all(r["median"]["S"] > 0 and min(r["stages_us"].values()) > 0 for r in results)
+    assert all(r["median"]["training"] > 0 and min(r["stages_us"].values()) > 0 for r in results)
     assert len(capsys.readouterr().out.splitlines()) == 8 and os.sched_getaffinity(0) == allowed
     assert len(concurrent.variants((1, 2, 4, 8))) == len(concurrent.PAPER_HOURS) == 14
 
@@ -122,13 +122,16 @@ def test_replay_runs(tmp_path: Path, capsys) -> None:
     assert "the bound on bytes is 7,213" in capsys.readouterr().out
 
 
-def test_exchange_runs(tmp_path: Path, capsys) -> None:
+def test_gradient_sync_runs(tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
-    assert exchange.main(["--envs", "2", "--updates", "2", "--repeats", "2", "--json", str(file)]) == 0
+    assert gradient_sync.main(["--envs", "2", "--updates", "2", "--repeats", "2", "--json", str(file)]) == 0
     result = json.loads(file.read_text())["result"]
     assert result["parameters"] > 850_000 and result["batch"] == 10
-    assert {len(v) for v in result["milliseconds"].values()} == {2} and result["all_reduce_share"] > 0
-    assert result["median"]["push_after"] > 0 and result["median"]["push"] > 0
+    assert {len(v) for v in result["milliseconds"].values()} == {2}
+    # a difference of so few updates may have either sign on a busy machine
+    assert result["gloo_all_reduce_share"] == result["gloo_all_reduce_ms"] / result["median"]["update"]
+    assert result["median"]["update_with_gloo_all_reduce"] > 0 and result["median"]["shared_memory_all_reduce"] > 0
+    assert result["median"]["push_after_another_rank"] > 0 and result["median"]["push"] > 0
     out = capsys.readouterr().out
     assert "several machines; here both ends are this one), 2 ranks" in out and "pushed in between" in out
 
@@ -140,7 +143,16 @@ def test_scaling_runs(tmp_path: Path, capsys) -> None:
     short = ("--ranks", "1", "2", "--seconds", "5", "--repeats", "1", "--simulators", "16")
     assert scaling.main(["--tables", "1", "2", *short, "--json", str(file)]) == 0
     results = json.loads(file.read_text())["results"]
-    assert set(results) == {"1/16/0", "1/16/1", "2/A2C/1", "2/A2C/2", "2/A3C/2", "2/PPO/1", "2/PPO/2", "2/APPO/2"}
+    assert set(results) == {
+        "1/16/sync",
+        "1/16/async",
+        "2/A2C/1",
+        "2/A2C/2",
+        "2/A3C/2",
+        "2/PPO/1",
+        "2/PPO/2",
+        "2/APPO/2",
+    }
     assert all(m[0]["steps_per_s"] > 0 for m in results.values())
     assert results["2/A2C/2"][0]["sync_s"] > 0 and results["2/A3C/2"][0]["sync_s"] > 0
     out = capsys.readouterr().out
@@ -183,7 +195,7 @@ def test_sampler_runs(tmp_path: Path, capsys) -> None:
         assert max(q["of_medians"] for q in turns["to_the_fastest"].values()) == 1
     for r in results:
         assert {len(v) for v in r["measurements"].values()} == {2}
-        assert ("I" in r["measurements"]) == (r["net"] == "dqn")
+        assert ("inference_only" in r["measurements"]) == (r["net"] == "dqn")
     assert plot.stat().st_size > 10_000 and "DQN-Net" in capsys.readouterr().out
 
 

@@ -7,7 +7,7 @@ pytest.importorskip("ale_py")
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator
-from accel_rl.emulator.env_core import make_agent, step_agents
+from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.preprocess import make_preprocessor
 
@@ -64,15 +64,15 @@ def test_states_go_from_one_to_the_other(game: str) -> None:
 @pytest.mark.parametrize("kind", ["104x80", "104x80-mean", "84x84"])
 def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
     """Of road_runner, whose frames are many colours; the last two screens from an emulator beside it."""
-    agent = make_agent("road_runner", kind, luminance(210), frame_skip=4, max_steps=10**6, life_loss=False)
+    core = make_env_core("road_runner", kind, luminance(210), frame_skip=4, max_steps=10**6, life_loss=False)
     emulator = AtariEmulator("road_runner", fast=False)
-    agent.restore(emulator.save())
+    core.restore(emulator.save())
     preprocessor = make_preprocessor(kind, 210)
     frame = np.zeros((1, 84, 84) if kind == "84x84" else (1, 104, 80), np.uint8)
     expected, out = frame[0].copy(), _Out(frame)
     for t in range(100):
         code = t % 18
-        step_agents([agent], np.array([code], np.int32), None, out)  # type: ignore[arg-type]
+        step_env_cores([core], np.array([code], np.int32), None, out)  # type: ignore[arg-type]
         rewards = 0
         for number in range(4):
             rewards += emulator.act(code)
@@ -82,7 +82,7 @@ def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
 
 
 class _Out:
-    """What step_agents writes."""
+    """What step_env_cores writes."""
 
     def __init__(self, frame: np.ndarray) -> None:
         self.frame, self.reward = frame, np.zeros(1, np.float32)

@@ -151,11 +151,12 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
 def test_table_1_is_measured_with_a_barrier_and_without():
     """By ranks, which meet every five steps where they are synchronous; one process alone has nothing to meet."""
     from accel_rl.cli.arguments import parse
-    from benchmarks.scaling import Options, cases
+    from benchmarks.scaling import cases
+    from benchmarks.scaling_settings import Options
 
     o = parse(Options, sampling.table_1(sampling.Options(scale=0.1)), "", "")
     assert o.tables == (1,) and o.ranks == (8,) and o.simulators == (64, 128, 256, 512) and o.seconds == 3.0
-    assert [(row, column) for _, row, column in cases(o)][:2] == [("64", 0), ("64", 1)]  # sync, async
+    assert [(row, column) for _, row, column in cases(o)][:2] == [("64", "sync"), ("64", "async")]
     for mode, update, envs in (("sync", "all-reduce", 64), ("async", "async", 8)):
         config = stooke.table_1(64, mode)
         assert (config.distributed.ranks, config.distributed.update, config.sampler.envs) == (8, update, envs)
@@ -166,14 +167,14 @@ def test_table_1_is_measured_with_a_barrier_and_without():
 
 def test_learners_are_the_papers():
     many = stooke.a3c(ranks=32)
-    assert (many.group.ranks, many.group.update, many.sampler.envs) == (32, "async", 16)
+    assert (many.distributed.ranks, many.distributed.update, many.sampler.envs) == (32, "async", 16)
     appo, ppo = stooke.appo(local_updates=4), stooke.ppo_scaling(envs=8)
     algo: Any = appo.algo
     assert algo.learning_rate == ppo.algo.learning_rate / 4 and algo.learning_rate_schedule == "constant"
     assert algo.clip_grad_norm == 0.5 and algo.clip_schedule == "constant" and algo.optimizer == "adam-epsilon-hat"
-    assert (appo.group.ranks, appo.group.local_updates, appo.group.pull_steps) == (8, 4, 64)
+    assert (appo.distributed.ranks, appo.distributed.local_updates, appo.distributed.pull_steps) == (8, 4, 64)
     table = stooke.table_2(gpus=8, algorithm="ppo")
-    assert (table.sampler.envs, table.group.ranks, table.group.update) == (64, 8, "all-reduce")
+    assert (table.sampler.envs, table.distributed.ranks, table.distributed.update) == (64, 8, "all-reduce")
     assert stooke.table_2(gpus=8, algorithm="a3c").sampler.envs == 16  # of each
     figure = {m.name: m.config for m in stooke.figure_10().only({"game": ["pong"], "seed": ["0"]}).members}
     assert figure["pong,a2c-256env,seed=0"] == stooke.a2c_scaling(envs=256)

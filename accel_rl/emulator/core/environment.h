@@ -22,9 +22,11 @@ constexpr u32 CONSOLE_SEED = 4753849;
 // noop fire up right left down, upright upleft downright downleft, then the eight with fire
 HD u8 action_directions(u32 action) {
     static constexpr u8 held[ACTIONS] = {
+        // clang-format off
         0, FIRE, UP, RIGHT, LEFT, DOWN, UP | RIGHT, UP | LEFT, DOWN | RIGHT, DOWN | LEFT,
         UP | FIRE, RIGHT | FIRE, LEFT | FIRE, DOWN | FIRE, UP | RIGHT | FIRE, UP | LEFT | FIRE, DOWN | RIGHT | FIRE,
         DOWN | LEFT | FIRE,
+        // clang-format on
     };
     return held[action];
 }

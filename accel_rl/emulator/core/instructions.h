@@ -85,12 +85,14 @@ struct Instruction {
     HD void land(u8 m) { nz(p.a &= m); }
     HD void eor(u8 m) { nz(p.a ^= m); }
 
+    // clang-format off
     HD u8 asl(u8 m) { p.c = m >> 7; nz(u8(m << 1)); return p.n; }
     HD u8 lsr(u8 m) { p.c = m & 1; nz(m >> 1); return p.n; }
     HD u8 rol(u8 m) { const u8 c = p.c; p.c = m >> 7; nz(u8(m << 1 | c)); return p.n; }
     HD u8 ror(u8 m) { const u8 c = p.c; p.c = m & 1; nz(u8(m >> 1 | c << 7)); return p.n; }
     HD u8 inc(u8 m) { nz(++m); return m; }
     HD u8 dec(u8 m) { nz(--m); return m; }
+    // clang-format on
 
     HD void brk() {
         p.pc++;
@@ -124,6 +126,7 @@ struct Instruction {
         bus.tick(base_cycles(opcode));
         u32 at;
         switch (opcode) {
+// clang-format off
 #define READ(mode, code, what) case code: { const u8 m = bus.read(mode); what; break; }
 #define IMMEDIATE(code, what) case code: { const u8 m = fetch(); what; break; }
 #define MODIFY(mode, code, name) case code: at = mode; bus.write(at, name(bus.read(at))); break;
@@ -180,6 +183,7 @@ struct Instruction {
             case 0x28: before_pull(); cpu_set_flags(p, pull()); break;
             case 0x48: push(p.a); break;
             case 0x68: before_pull(); load(p.a, pull()); break;
+// clang-format on
             case 0x18: p.c = 0; break;
             case 0x38: p.c = 1; break;
             case 0x58: p.i = 0; break;

@@ -15,9 +15,11 @@
 namespace accel {
 
 enum TiaRegister : u8 {
+    // clang-format off
     VSYNC, VBLANK, WSYNC, RSYNC, NUSIZ0, NUSIZ1, COLUP0, COLUP1, COLUPF, COLUBK, CTRLPF, REFP0, REFP1, PF0, PF1, PF2,
     RESP0, RESP1, RESM0, RESM1, RESBL, AUDC0, AUDC1, AUDF0, AUDF1, AUDV0, AUDV1, GRP0, GRP1, ENAM0, ENAM1, ENABL,
     HMP0, HMP1, HMM0, HMM1, HMBL, VDELP0, VDELP1, VDELBL, RESMP0, RESMP1, HMOVE, HMCLR, CXCLR, TIA_REGISTERS
+    // clang-format on
 };
 
 // Objects, in the order of positions and motions; as bits of a pixel: 1 << object, and the playfield is bit 5.

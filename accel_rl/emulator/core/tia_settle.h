@@ -153,9 +153,11 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
 
 HD i32 write_delay(u32 reg, i32 at) {
     switch (reg) {
+        // clang-format off
         case VBLANK: case REFP0: case REFP1: case GRP0: case GRP1: return 1;
         case NUSIZ0: case NUSIZ1: return 8;
         case PF0: case PF1: case PF2: return i32(0x3254u >> (4 * (at / 3 & 3)) & 15);
+        // clang-format on
         default: return 0;
     }
 }
@@ -225,6 +227,7 @@ HD u32 reversed_bits(u32 value) {
 
 // `picture` is whatever has a draw_until: a Picture, or the fast build's masks, which name the register as a constant.
 template <class Target>
+// clang-format off
 HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {
     const i32 at = line_clock(t, clock);
     switch (reg) {
@@ -280,6 +283,7 @@ HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) 
         default: break;
     }
 }
+// clang-format on
 
 HD_CALL void settle_writes(Tia& t, TiaLog& log, const Picture& picture) {
     for (u32 i = 0; i < log.count; i++) {

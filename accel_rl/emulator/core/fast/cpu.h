@@ -11,6 +11,7 @@
 #include "console.h"
 
 namespace accel {
+// clang-format off: the interpreter is written in macros
 
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define FAST_THREADED 1
@@ -272,6 +273,7 @@ next:
         default: return GAVE_UP;
     }
 #endif
+// clang-format on
 
 slow:
     s.cpu.pc = PC();

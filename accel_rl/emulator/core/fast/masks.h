@@ -128,4 +128,27 @@ HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const 
     }
 }
 
+// The pixels that have the colours of player 0, player 1 and the playfield, by priority (as colour_index). mask: by object.
+HD void by_priority(const Mask* mask, u8 ctrlpf, Mask& zero, Mask& one, Mask& two) {
+    const bool field_first = ctrlpf & 4, score = (ctrlpf & 6) == 2;
+    for (u32 i = 0; i < 3; i++) {
+        const u64 p = mask[P0].w[i] | mask[M0].w[i], q = mask[P1].w[i] | mask[M1].w[i];
+        const u64 field = mask[PF].w[i], f = field | mask[BL].w[i];
+        if (field_first) {
+            zero.w[i] = p & ~f;
+            one.w[i] = q & ~(f | p);
+            two.w[i] = f;
+        } else if (score) {
+            const u64 left = i == 0 ? ~u64(0) : i == 1 ? 0xFFFF : 0;
+            zero.w[i] = p | (field & left);
+            one.w[i] = (q | (field & ~left)) & ~zero.w[i];
+            two.w[i] = f & ~(zero.w[i] | one.w[i]);
+        } else {
+            zero.w[i] = p;
+            one.w[i] = q & ~p;
+            two.w[i] = f & ~(p | q);
+        }
+    }
+}
+
 }  // namespace accel

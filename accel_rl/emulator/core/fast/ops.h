@@ -27,6 +27,7 @@
 
 namespace accel {
 
+// clang-format off
 #define FAST_ALU(X, n) X(n##_IM) X(n##_RZ) X(n##_GZ) X(n##_GA) X(n##_ZX) X(n##_RX) X(n##_AX) X(n##_RY) X(n##_AY) X(n##_IY)
 #define FAST_MODIFY(X, n) X(n##_RZ) X(n##_ZX)
 #define FAST_OPS(X) \
@@ -42,6 +43,7 @@ namespace accel {
     X(BPL) X(BMI) X(BVC) X(BVS) X(BCC) X(BCS) X(BNE) X(BEQ) \
     X(CLC) X(SEC) X(CLI) X(SEI) X(CLV) X(CLD) X(SED) X(DEY) X(INY) X(DEX) X(INX) \
     X(TXA) X(TYA) X(TAY) X(TAX) X(TSX) X(TXS) X(POLL)
+// clang-format on
 
 enum FastOp : u16 {
 #define FAST_ENUM(n) FAST_##n,
@@ -168,6 +170,7 @@ struct FastDecode {
             case 0xE1: return alu(FAST_SBC_IM, place, offset);
         }
         switch (opcode) {
+            // clang-format off
             case 0xA2: case 0xA6: case 0xAE: case 0xB6: case 0xBE: return index_register(FAST_LDX_IM, place, offset);
             case 0xA0: case 0xA4: case 0xAC: case 0xB4: case 0xBC: return index_register(FAST_LDY_IM, place, offset);
             case 0xE0: case 0xE4: case 0xEC: return alu(FAST_CPX_IM, place, offset);
@@ -181,6 +184,7 @@ struct FastDecode {
             case 0x26: case 0x36: return modify(FAST_ROL_RZ, place, offset);
             case 0x46: case 0x56: return modify(FAST_LSR_RZ, place, offset);
             case 0x66: case 0x76: return modify(FAST_ROR_RZ, place, offset);
+            // clang-format on
             case 0x0A: return op(FAST_ASL_A, 0);
             case 0x2A: return op(FAST_ROL_A, 0);
             case 0x4A: return op(FAST_LSR_A, 0);

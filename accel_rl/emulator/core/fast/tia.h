@@ -116,6 +116,7 @@ struct FastTia {
     // The write changes nothing that can be seen before something else changes.
     HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
+            // clang-format off
             case VBLANK: return !((t.vblank ^ value) & 2);
             case NUSIZ0: case NUSIZ1: return t.nusiz[reg - NUSIZ0] == value && !t.first_hidden[reg - NUSIZ0] && !(reg == NUSIZ0 && t.stars);
             case COLUP0: case COLUP1: case COLUPF: case COLUBK: return !canvas.pixels || t.colour[reg - COLUP0] == (value & 0xFE);
@@ -135,15 +136,18 @@ struct FastTia {
             case VDELP0: case VDELP1: case VDELBL: return t.vdel[reg - VDELP0] == (value & 1);
             case RESMP0: case RESMP1: return t.resmp[reg - RESMP0] == (value >> 1 & 1);
             case RESP0: case RESP1: case RESM0: case RESM1: case RESBL: case HMOVE: case CXCLR: return false;
+            // clang-format on
             default: return true;
         }
     }
 
     HD_FOLD void mark(u32 reg) {
+        // clang-format off
         static constexpr u8 objects[TIA_REGISTERS] = {
             0, 0, 0, 0, 5, 10, 0, 0, 0, 0, 48, 1, 2, 32, 32, 32, 1, 2, 4, 8, 16, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
             0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 31, 0, 0,
         };
+        // clang-format on
         static constexpr u8 shows[TIA_REGISTERS] = {
             0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 32, 32, 32, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 3, 19, 4, 8, 16,
             0, 0, 0, 0, 0, 1, 2, 16, 4, 8, 4, 0, 0,
@@ -273,28 +277,10 @@ struct FastTia {
         if (line) paint(line, span);
     }
 
-    // Each pixel's colour by priority: as colour_index.
+    // Writes each pixel's colour.
     HD void paint(u8* line, const Mask& span) {
         Mask zero, one, two;
-        const bool field_first = t.ctrlpf & 4, score = (t.ctrlpf & 6) == 2;
-        for (u32 i = 0; i < 3; i++) {
-            const u64 p = mask[P0].w[i] | mask[M0].w[i], q = mask[P1].w[i] | mask[M1].w[i];
-            const u64 field = mask[PF].w[i], f = field | mask[BL].w[i];
-            if (field_first) {
-                zero.w[i] = p & ~f;
-                one.w[i] = q & ~(f | p);
-                two.w[i] = f;
-            } else if (score) {
-                const u64 left = i == 0 ? ~u64(0) : i == 1 ? 0xFFFF : 0;
-                zero.w[i] = p | (field & left);
-                one.w[i] = (q | (field & ~left)) & ~zero.w[i];
-                two.w[i] = f & ~(zero.w[i] | one.w[i]);
-            } else {
-                zero.w[i] = p;
-                one.w[i] = q & ~p;
-                two.w[i] = f & ~(p | q);
-            }
-        }
+        by_priority(mask, t.ctrlpf, zero, one, two);
         spread(line, zero.w, one.w, two.w, span.w, shade);
     }
 };

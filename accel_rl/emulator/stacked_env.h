@@ -1,0 +1,124 @@
+// One environment of a vector environment: a game, its stack of observations, its no-ops, the result of its last step.
+//
+//     reset     console, no-ops (the first of them FIRE where the game starts by it), an observation beneath zeros
+//     step      frames -> observation -> stack; after an end: the reset alone (NEXT_STEP), or the reset too (SAME_STEP)
+//
+// The rules are those of ale-py 0.12.1's AtariVectorEnv, with one exception: at the end of an episode AtariVectorEnv shows
+// older screens, and this environment shows the last screen.
+#pragma once
+#include "env_core.h"
+
+namespace accel {
+
+enum class AutoReset : u8 { NEXT_STEP, SAME_STEP, DISABLED };
+
+struct StackedEnvRules {
+    u32 stack, noop_max, max_frames;
+    bool maxpool, fire, episodic_life, life_loss_info, clips;
+    AutoReset autoreset;
+    float repeat_probability;
+};
+
+// The result of one step or of a reset.
+struct Report {
+    i32 reward, lives;
+    u32 frame, episode_frame;
+    bool terminated, truncated;
+};
+
+class StackedEnv {
+  public:
+    StackedEnv(AtariEnvCore& core, const StackedEnvRules& rules)
+        : core_(core), rules_(rules), size_(core.observation_bytes()), ring_(rules.stack * size_) {}
+
+    // seed below 0: the random streams continue.
+    void reset(long long seed) {
+        if (seed >= 0) {
+            random_seed(noops_, u32(seed));
+            core_.set_sticky(u32(seed), rules_.repeat_probability);
+            core_.load();
+        }
+        restart();
+        report = {0, core_.lives(), core_.frames(), core_.episode_frames(), false, false};
+        finished = false;
+    }
+
+    void step(u32 action) {
+        finished = false;
+        if (ended_ && rules_.autoreset == AutoReset::NEXT_STEP) return reset(-1);
+        newest_ = (newest_ + 1) % rules_.stack;
+        const auto [reward, over] = core_.play(action, nullptr, rules_.maxpool, rules_.episodic_life, rules_.max_frames - played(),
+                                               ring_.data() + newest_ * size_);
+        const i32 lives = core_.lives();
+        const bool lost = lives < lives_;
+        lives_ = lives;
+        report = result(reward, over || (lost && (rules_.episodic_life || rules_.life_loss_info)), over);
+        ended_ = over || (lost && rules_.episodic_life) || report.truncated;
+        finished = rules_.autoreset == AutoReset::SAME_STEP && (report.terminated || report.truncated);
+        if (!finished) return;
+        final_.resize(ring_.size());
+        write(final_.data());
+        final_report = report;
+        if (!ended_) return;  // only a life was lost
+        restart();
+        report.lives = core_.lives();
+        report.frame = core_.frames();
+        report.episode_frame = core_.episode_frames();
+    }
+
+    // The stack, oldest first. out [stack, 84, 84].
+    void write(u8* out) const {
+        for (u32 i = 0; i < rules_.stack; i++)
+            std::memcpy(out + i * size_, ring_.data() + (newest_ + 1 + i) % rules_.stack * size_, size_);
+    }
+    // Shows the same picture again, without a reward.
+    void show(u8* out) {
+        report = {0, report.lives, report.frame, report.episode_frame, false, false};
+        finished = false;
+        write(out);
+    }
+    void write_final(u8* out) const { std::memcpy(out, final_.data(), final_.size()); }
+    size_t bytes() const { return ring_.size(); }
+    bool waits_for_reset() const { return ended_ && rules_.autoreset == AutoReset::DISABLED; }
+
+    Report report{}, final_report{};
+    bool finished = false;  // SAME_STEP: this step has a final observation
+
+  private:
+    Report result(double reward, bool terminated, bool over) const {
+        const i32 points = i32(reward);
+        const bool late = played() >= rules_.max_frames;
+        return {rules_.clips ? (points > 0) - (points < 0) : points, core_.lives(), core_.frames(), core_.episode_frames(),
+                terminated, late && !over};
+    }
+
+    // Frames of agent steps; those of the reset do not count for the limit.
+    u32 played() const { return core_.episode_frames() - first_; }
+
+    void restart() {
+        core_.reset();
+        u32 noops = rules_.noop_max ? u32(u64(random_draw(noops_)) * rules_.noop_max >> 32) : 0;
+        if (rules_.fire) {
+            core_.act(1);
+            if (noops) noops--;
+        }
+        for (u32 i = 0; i < noops; i++) core_.act(0);
+        std::memset(ring_.data(), 0, ring_.size());
+        newest_ = rules_.stack - 1;
+        core_.observe(ring_.data() + newest_ * size_);
+        lives_ = core_.lives();
+        first_ = core_.episode_frames();
+        ended_ = false;
+    }
+
+    AtariEnvCore& core_;
+    const StackedEnvRules rules_;
+    const size_t size_;
+    std::vector<u8> ring_, final_;
+    Random noops_{};
+    u32 newest_ = 0, first_ = 0;
+    i32 lives_ = 0;
+    bool ended_ = false;
+};
+
+}  // namespace accel
