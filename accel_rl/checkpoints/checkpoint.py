@@ -29,7 +29,7 @@ class Checkpoints:
         self.segments = SegmentStore(folder.parent / "segments")
 
     def steps(self) -> list[int]:
-        """Env steps of the checkpoints there are, ascending."""
+        """Return the env steps of all checkpoints, ascending."""
         if not self.folder.is_dir():
             return []
         return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdigit() and p.is_dir())
@@ -38,8 +38,8 @@ class Checkpoints:
         return self.folder / f"{env_steps:012d}"
 
     def save(self, env_steps: int, state: dict[str, Any]) -> Path:
-        """Write atomically, then drop the oldest beyond `keep`. RunError where the disk does not take it: what was
-        there before is untouched."""
+        """Write a checkpoint atomically, then remove the oldest beyond `keep`. RunError if the disk is full; earlier
+        checkpoints are untouched."""
         final = self.path(env_steps)
         temporary = self.folder / f".writing-{os.getpid()}-{env_steps}"
         try:
@@ -67,17 +67,17 @@ class Checkpoints:
         return final
 
     def _collect(self) -> None:
-        """Drop the segments that no checkpoint holds."""
+        """Remove the segments that no checkpoint refers to."""
         held: set[str] = set()
         for steps in self.steps():
             try:
                 held |= set(json.loads((self.path(steps) / "MANIFEST.json").read_bytes()).get("segments", []))
             except (OSError, ValueError, AttributeError):
-                return  # a damaged checkpoint: nothing is thrown away on its word
+                return  # a damaged checkpoint does not say which segments it needs
         self.segments.keep_only(held)
 
     def _remove(self, path: Path) -> None:
-        """Under its own name a checkpoint is whole or not there: it is renamed first."""
+        """Remove a checkpoint; it is renamed first, so that under its own name it is always whole."""
         if path.exists():
             doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
             shutil.rmtree(doomed, ignore_errors=True)
@@ -92,7 +92,7 @@ class Checkpoints:
         self._collect()
 
     def load_latest(self) -> tuple[int, dict[str, Any]] | None:
-        """The newest one, verified; None where there is none. ConfigError if it is damaged."""
+        """Load and verify the newest checkpoint; None if there is none. ConfigError if it is damaged."""
         steps = self.steps()
         return (steps[-1], load(self.path(steps[-1]))) if steps else None
 
@@ -120,7 +120,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _others(path: Path) -> str:
-    """What to use instead of a damaged checkpoint."""
+    """Suggest what to use instead of a damaged checkpoint."""
     others = [s for s in Checkpoints(path.parent).steps() if path.name.isdigit() and s != int(path.name)]
     return f"; delete it to go on from {path.parent / f'{others[-1]:012d}'}" if others else ""
 

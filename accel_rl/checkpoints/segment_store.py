@@ -36,15 +36,15 @@ class SegmentStore:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._known: dict[str, str] = {}  # name -> sha256, of those that are on the disk
+        self._known: dict[str, str] = {}  # name -> sha256 of the segments on disk
         self._used: dict[str, str] = {}
 
     def begin(self) -> None:
-        """A checkpoint begins."""
+        """Begin a checkpoint."""
         self._used = {}
 
     def put(self, segment: Segment) -> str:
-        """Keep a segment, if it is not kept yet; returns its sha256. OSError."""
+        """Write a segment unless it is on disk already; returns its sha256. OSError."""
         if segment.checksum and self._path(segment.name, segment.checksum).exists():
             self._known[segment.name] = segment.checksum
         if segment.name not in self._known:
@@ -65,16 +65,16 @@ class SegmentStore:
         return self._used[segment.name]
 
     def sync(self) -> None:
-        """What was put is on the disk."""
+        """Make the names of the segments durable: sync the folder."""
         if self._used:
             sync_folder(self.folder)
 
     def named(self) -> dict[str, Any]:
-        """What a checkpoint's manifest says of the segments put since `begin`."""
+        """Return the manifest entry of the segments put since `begin`."""
         return {"segments": [self._path(*item).name for item in self._used.items()]} if self._used else {}
 
     def get(self, name: str, checksum: str) -> Segment:
-        """A segment that a checkpoint names. Reading it raises ConfigError if it is missing or damaged."""
+        """Return a segment of a checkpoint. Reading it raises ConfigError if it is missing or damaged."""
         return Segment(name, lambda: self._read(name, checksum), checksum)
 
     def _read(self, name: str, checksum: str) -> dict[str, Tensor]:
@@ -88,7 +88,7 @@ class SegmentStore:
         return load(data)
 
     def keep_only(self, held: Iterable[str]) -> None:
-        """Remove all files but these, and what an interrupted write has left."""
+        """Remove all other files, and what an interrupted write has left."""
         held = set(held)
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             if path.name not in held:

@@ -8,12 +8,12 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Everything needed to go on bit for bit, written atomically and verified when read."""
+    """Checkpoints hold everything that a run needs to go on bit for bit. They are written atomically and verified."""
 
     interval: OptionalCount = None
     """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0: only at the end."""
     keep: Count = 3
-    """How many of the newest are kept."""
+    """Number of the newest checkpoints that are kept."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 0:

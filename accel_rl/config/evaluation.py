@@ -9,19 +9,19 @@ from accel_rl.system.errors import ConfigError
 @dataclass(frozen=True)
 class EvaluationConfig:
     """Scores on separate environments, without life-loss ends. Every episode that is begun is finished and counted, so
-    short episodes are not favoured."""
+    that short episodes are not favoured."""
 
     interval: Count = 1_000_000
-    """Env steps of training between evaluations; the end of the run always is (section 5.3: 1 M). 0: never."""
+    """Env steps of training between evaluations (section 5.3: 1 M); a run's end is always evaluated. 0: never."""
     steps: Count = 125_000
-    """Env steps of one evaluation; no episode is begun after (section 5.3: 125,000). Short runs take an eighth of what
-    they trained since the last."""
+    """Env steps of one evaluation, after which no episode is begun (section 5.3: 125,000); at most an eighth of the env
+    steps trained since the last one."""
     episodes: Count = 0
-    """Play exactly this many episodes instead (0: by steps)."""
+    """Number of episodes to play, instead of --evaluation.steps; 0: by steps."""
     max_episode_steps: Count = 27_000
-    """Longest evaluation episode in env steps (section 5.3: 27,000); the protocol may say less."""
+    """Time limit of an evaluation episode in env steps (section 5.3: 27,000), if the protocol's is not shorter."""
     parallel: Count = 16
-    """Environments that play side by side."""
+    """Number of environments."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
 

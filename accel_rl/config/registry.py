@@ -19,7 +19,7 @@ ALGORITHMS = {
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """`a2c`, or `module:Class` of the user's own (the current folder is searched too). ConfigError."""
+    """Return the class of `a2c`, or of a user's `module:Class`; the current folder is searched too. ConfigError."""
     found = find(name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.base.Algorithm")
@@ -27,7 +27,7 @@ def find_algorithm(name: str) -> type[Algorithm]:
 
 
 def find(name: str) -> Any:
-    """What `a2c` or `module:attribute` names (the current folder is searched too). ConfigError."""
+    """Import what `a2c` or `module:attribute` names; the current folder is searched too. ConfigError."""
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:

@@ -9,35 +9,37 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SamplerConfig:
-    """Who steps the environments, how many, and for how long between updates."""
+    """How many environments are stepped, by what, and for how long between updates."""
 
     envs: Count = 16
-    """B, environments in all (with --update async: of each rank); divides by ranks x groups x workers."""
+    """B, number of environments in all (with --update async: of each rank); must divide by ranks x groups x workers."""
     horizon: OptionalCount = None
-    """T, agent steps that each environment takes between optimisations. Default: as the algorithm's batch asks."""
+    """T, agent steps of each environment between optimisations. Default: as the algorithm's batch requires."""
     groups: OptionalCount = None
-    """Alternating groups: one is inferred for while the other steps (Stooke & Abbeel section 4.1: 2). Default: 2. Where
-    the emulator plays on the cores that infer, alternating hides nothing: there each group has half of the workers and
-    a server thread on their cores, and below 4 environments each, or with an odd number of workers, there is one."""
+    """Number of alternating groups: inference for one runs while another steps (Stooke & Abbeel section 4.1: 2).
+    Default: 2. With the emulator on a CPU the default is two groups with half of the workers and an inference thread
+    each, or one group if the number of workers is odd or a group would have fewer than 4 environments."""
     inference_per_worker: bool = False
-    """Each worker is a group by itself, inferred for in order of arrival; `groups` does not count (Daley & Amato 2021,
-    section 4: what synchronized execution, --sampler.groups 1, is faster than)."""
+    """Make each worker a group of its own, inferred for in order of arrival; --sampler.groups is ignored (Daley & Amato
+    2021, section 4, compare it with synchronized execution, which is --sampler.groups 1)."""
     workers: OptionalCount = None
-    """Worker processes, of each rank. Default: one per usable core, as far as envs divide."""
+    """Number of worker processes of each rank. Default: one per usable core, as far as --sampler.envs divides."""
     cores: tuple[int, ...] | None = None
-    """Cores to use, such as 0 1 2. Default: those that the affinity mask and the cgroup grant."""
+    """Cores to use, such as 0 1 2. Default: all that the affinity mask and the cgroup grant."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
-    """When an ended episode is reset (section 4.1): at once; in the optimisation pause, skipped until then (wait);
-    in the pause, a reserve plays on at once (swap; twice the emulators); never, a stored start is restored (cached)."""
+    """When an ended episode is reset (section 4.1). immediate: at once. wait: in the optimisation pause; until then the
+    environment is skipped. swap: in the pause, while a reserve goes on (twice the emulators). cached: never; a stored
+    start state is restored."""
     decorrelation_steps: Count = 300
-    """Each environment starts with up to this many uniform-random actions (section 5.3, start state decorrelation)."""
+    """Largest number of uniform-random actions that each environment begins with (section 5.3, decorrelation)."""
     engine: Literal["workers", "in-process"] = "workers"
-    """Worker processes, or everything serially in this one (debugging; the rollouts are the same)."""
+    """workers: processes step the environments. in-process: the learner's process does, for debugging; the rollouts are
+    the same."""
     capture: bool = True
     """Capture inference once and replay it without Python (CPU) or as a CUDA graph (GPU), if the agent and all its
     modules are unmodified built-ins. events.log says when it is not captured, and why."""
     timeout_s: float = 60.0
-    """A worker that owes an answer for longer counts as hung and is replaced, seconds."""
+    """Seconds after which a worker that does not answer counts as hung and is replaced."""
 
     def check(self) -> None:
         for name in ("envs", "horizon", "groups", "workers"):

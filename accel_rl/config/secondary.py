@@ -10,13 +10,13 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """A second learner that never plays: it starts from the first one's parameters and learns from its replay, at the
-    same rate of data (Stooke & Abbeel, section 5.4.2). Q-learning alone."""
+    """A second learner, whose agent never acts: it starts from the first learner's parameters and learns from its
+    replay at the same training intensity (Stooke & Abbeel, section 5.4.2). For Q-learning."""
 
     batch: Count = 0
-    """Transitions of one of its updates; 0: there is no second learner."""
+    """Transitions of one of its updates; 0: no second learner."""
     rate: float = 0.0
-    """Its step size; 0: the first one's."""
+    """Its step size; 0: that of the first learner."""
 
     def check(self, algo: AlgorithmConfig) -> None:
         if self.batch < 0:

@@ -37,32 +37,32 @@ class TrainConfig:
     env_steps: Count = 1_500_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0
-    """Everything random in the run follows from it."""
+    """All randomness of the run is derived from it."""
     run_dir: str = ""
     """Folder of the run, created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
     schedule: Literal["lockstep", "concurrent"] = "lockstep"
-    """Sample and learn in turns, or at the same time: the target network plays while the replay, which does not change
-    meanwhile, is learned from; they meet every --algo.target-interval env steps (Daley & Amato 2021). Q-learning
-    alone."""
+    """lockstep: sample and learn in turns. concurrent: at the same time; the target network acts while the learner
+    trains on the replay, which changes only every --algo.target-interval env steps (Daley & Amato 2021). concurrent is
+    for Q-learning."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
-    """Of products in the network while it learns and plays to learn. bfloat16: faster where the CPU (AMX, AVX512-BF16)
-    or the GPU has it, and no longer the papers' numbers; parameters, sums, heads, losses and evaluations stay
-    float32."""
+    """Of the network's products while it trains. bfloat16 is faster on CPUs with AMX and on GPUs, and does not give the
+    papers' numbers. Parameters, sums, heads, losses and evaluations stay float32."""
     torch_threads: OptionalCount = None
     """Threads of one torch operation. Default: one per usable core on a CPU, one beside a GPU."""
     max_skipped_updates: Count = 20
-    """So many updates in a row whose loss or gradient is not finite (each is skipped and counted) end the run."""
+    """End the run after this many consecutive updates with a non-finite loss or gradient. Each such update is skipped
+    and counted."""
     strict: bool = False
-    """A worker that dies ends the run (exit code 1) instead of being replaced."""
+    """End the run (exit code 1) if a worker process dies, instead of replacing it."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
-    """Weights & Biases. Never fatal: a service that does not answer is reported once and left out."""
+    """Weights & Biases. If the service does not answer, the run reports that once and goes on without it."""
     wandb_project: str = "accel_rl"
-    """Project that the run is filed under."""
+    """Weights & Biases project of the run."""
 
     def check(self) -> None:
-        """ConfigError, one line, for anything impossible that can be known before a process starts."""
+        """Raise ConfigError, one line, for any impossible value that can be known before a process starts."""
         if self.env_steps < 1:
             raise ConfigError(f"--env-steps {self.env_steps}: must be at least 1")
         if self.seed < 0:
@@ -120,18 +120,18 @@ class TrainConfig:
 
     @property
     def rank_envs(self) -> int:
-        """B of one rank."""
+        """Number of environments B of one rank."""
         return self.sampler.envs // (self.distributed.size if self.distributed.update == "all-reduce" else 1)
 
     @property
     def period(self) -> int:
-        """Env steps between two meetings of sampling and learning, in the concurrent schedule."""
+        """Concurrent schedule: env steps between two synchronizations of sampling and learning."""
         assert isinstance(self.algo, ReplayAlgorithmConfig)
         return self.algo.target_interval
 
     @property
     def T(self) -> int:
-        """The horizon, resolved. Where learning does not wait for it, as long as divides the period, up to 32."""
+        """The horizon, resolved. Concurrent schedule: the largest up to 32 with which rollouts divide the period."""
         if self.sampler.horizon:
             return self.sampler.horizon
         B = self.sampler.envs
@@ -140,7 +140,7 @@ class TrainConfig:
         return self.algo.horizon(B)
 
     def resolved(self) -> "TrainConfig":
-        """As a run is begun: with the horizon and the backend that the defaults stand for. ConfigError."""
+        """Return the settings with the horizon and the backend that defaults stand for. ConfigError."""
         return replace(self, sampler=replace(self.sampler, horizon=self.T), env=self.env.resolved())
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, d: dict[str, Any]) -> "TrainConfig":
-        """From config.json. ConfigError for a field that does not exist."""
+        """Build the settings from config.json. ConfigError for a field that does not exist."""
         d = dict(d)
         algo = find_algorithm(d.get("algorithm", "a2c")).Config
         d["algo"] = _build(algo, d.get("algo", {}), "algo.")
@@ -157,19 +157,21 @@ class TrainConfig:
         return _build(cls, d)
 
     def checkpoint_interval(self) -> int:
-        """Env steps, resolved; 0: at the end alone."""
+        """Env steps between checkpoints, resolved; 0: only at the end."""
         if self.checkpoint.interval is not None:
             return self.checkpoint.interval
         return min(max(self.env_steps // 20, 5_000), 100_000)
 
     def log_interval(self) -> int:
-        """Env steps, resolved."""
+        """Env steps between rows, resolved."""
         return self.log.interval or min(max(self.env_steps // 100, 1_000), 50_000)
 
 
 def default_config(name: str) -> TrainConfig:
-    """The defaults of an algorithm (its paper's environments and horizon), or what the function `module:function`
-    returns (an experiment). ConfigError."""
+    """Return the default settings of an algorithm, with its paper's environments and horizon.
+
+    name: `a2c`, `module:Class`, or `module:function` of a function that returns settings (an experiment). ConfigError.
+    """
     found = find(name)
     if not isinstance(found, type) and callable(found):
         config = found()

@@ -1,4 +1,4 @@
-"""Synchronous ranks: one collective a gradient, the same rule everywhere (Stooke & Abbeel 2018, section 4.2)."""
+"""Synchronous ranks: one collective a gradient, the same optimizer step on all (Stooke & Abbeel 2018, section 4.2)."""
 
 import hashlib
 import time
@@ -13,11 +13,11 @@ from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import RunError
 
-WIDE = 1 << 16  # numbers of a layer for whose sum nobody should wait
+WIDE = 1 << 16  # parameters of a layer whose sum runs in the background of the rest of backward
 
 
 class AllReduce(Local):
-    """The mean gradient of all ranks, clipped after the mean; every rank then applies the same rule to the same
+    """The mean gradient of all ranks, clipped after the mean; every rank then makes the same step from the same
     numbers, so that parameters stay identical: a hash is compared now and then.
 
     Ranks whose batches hold other numbers of valid samples count by them. Gradient, samples and loss go in one
@@ -53,7 +53,7 @@ class AllReduce(Local):
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """The wide layer's gradient is there."""
+        """Called when the wide layer's gradient is complete: start its sum."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]
@@ -90,7 +90,7 @@ class AllReduce(Local):
         return clip_by_norm_(self.flat.grad, self.max_norm, message[-2]), message[-1] / message[-2]
 
     def check(self) -> None:
-        """RunError, naming them, where ranks' parameters differ in a bit."""
+        """Raise RunError, naming the ranks, if their parameters differ in a bit."""
         digests = self.communicator.gather(digest(self.flat.data))
         if len(set(digests)) > 1:
             most = max(set(digests), key=digests.count)
@@ -107,5 +107,5 @@ def _wide(flat: FlatParameters) -> str | None:
 
 
 def digest(data: Tensor) -> str:
-    """Of every bit of data [P]."""
+    """Hash every bit of data [P]."""
     return hashlib.sha256(data.detach().cpu().numpy().tobytes()).hexdigest()[:16]

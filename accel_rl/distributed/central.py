@@ -79,16 +79,16 @@ class Central:
         return len(self.parts)
 
     def version(self, k: int) -> int:
-        """How often chunk k was written; may be asked without its lock."""
+        """How many times chunk k was written. Needs no lock."""
         return int(self._words[k, 0]) >> 1
 
     def updates(self, k: int) -> int:
-        """How many updates chunk k has had; one write may hold several. May be asked without its lock."""
+        """How many updates chunk k has had; one write may hold several. Needs no lock."""
         return int(self._words[k, 1])
 
     @contextmanager
     def held(self, k: int, timeout_s: float) -> Iterator[None]:
-        """Nobody else reads or writes chunk k. RunError after timeout_s."""
+        """Hold the lock of chunk k. RunError after timeout_s."""
         self.locks.acquire(k, timeout_s)
         try:
             yield
@@ -96,7 +96,7 @@ class Central:
             self.locks.release(k)
 
     def read(self, k: int) -> tuple[Tensor, dict[str, Any]]:
-        """(parameters [n], optimizer state) of chunk k, views of what counts now; with its lock held."""
+        """Return views of the current parameters [n] and optimizer state of chunk k; call with its lock held."""
         copy = self._copies[k][int(self._words[k, 0]) & 1]
         tensors = dict(copy.tensors)
         return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
@@ -118,7 +118,7 @@ class Central:
         self._words[k, 1] += np.uint64(updates)
 
     def verify(self, k: int, timeout_s: float = 10.0) -> int:
-        """The version of chunk k; AssertionError where it is torn. Only with checks."""
+        """Return the version of chunk k; AssertionError if it is torn. Only with checks."""
         with self.held(k, timeout_s):
             word = int(self._words[k, 0])
             copy, version = self._copies[k][word & 1], word >> 1

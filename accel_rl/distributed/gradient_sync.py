@@ -13,17 +13,17 @@ class GradientSync(Protocol):
     """Turns the gradient in `flat.grad` into a change of `flat.data`."""
 
     skipped: int
-    """Updates that were not applied since their loss or gradient was not finite."""
+    """Number of updates that were skipped because their loss or gradient was not finite."""
     skipped_in_a_row: int
 
     times: dict[str, float]
-    """Seconds spent with other ranks since the beginning, by what on; empty where there are none."""
+    """Seconds spent on synchronization with other ranks, by activity; empty for a single rank."""
 
     def pull(self) -> None:
-        """Before a gradient is computed that is not on-policy, and before parameters are shown to somebody."""
+        """Fetch newer parameters. Called before an off-policy gradient is computed, and before an evaluation."""
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
-        """The gradient of a loss [] into `flat.grad`, for the `apply` that follows with the same samples []."""
+        """The gradient of a loss [] into `flat.grad`, for the `step` that follows with the same samples []."""
 
     def step(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         """One update (loss []: what it minimised; samples []: of how many it is the mean); returns the gradient's norm
@@ -35,7 +35,7 @@ class GradientSync(Protocol):
 
 
 class Local:
-    """One learner, nobody to talk to: clip, then the optimizer. What is not finite is never applied."""
+    """A single learner: clip, then step the optimizer. A non-finite update is skipped."""
 
     def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
         self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
@@ -43,7 +43,7 @@ class Local:
         self.times: dict[str, float] = {}
 
     def pull(self) -> None:
-        """What is here is all there is."""
+        """Nothing to fetch."""
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
         self.flat.backward(loss)

@@ -17,7 +17,7 @@ from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import Optimizer
 
-LOCK_S = 60.0  # a chunk is held for a millisecond or so
+LOCK_S = 60.0  # a chunk is normally locked for about a millisecond
 
 
 class LockedChunks(Local):
@@ -31,25 +31,25 @@ class LockedChunks(Local):
         k: int,
         rank: int = 0,
     ):
-        """k: chunks. rank: where among them this one begins, so that not all begin with the same."""
+        """k: number of chunks. rank: with which chunk this rank begins, so that ranks begin with different ones."""
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(flat, self.optimizers[0], max_norm)
         self._rank, self._first = rank, rank % len(self.parts)
         self.warmup_updates = 0  # updates of the central parameters before which other ranks' gradients are dropped
-        self._parameters = [-1] * len(self.parts)  # versions that are here, of parameters and of optimizer state
+        self._parameters = [-1] * len(self.parts)  # versions of parameters and optimizer state in this rank
         self._states = [-1] * len(self.parts)
-        self.refreshed = 0  # how often parameters came from the central ones
+        self.refreshed = 0  # how many times parameters were pulled
         self.times = {"sync_s": 0.0, "lock_wait_s": 0.0}
 
     # -- the central parameters ------------------------------------------------------------
 
     def states(self) -> list[dict[str, Any]]:
-        """The state of each chunk's optimizer, as `Central` takes them."""
+        """Return the state of each chunk's optimizer, for `Central`."""
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
-        """Take part. publish: what is here becomes central; else what is central comes here."""
+        """Connect to the central parameters. publish: overwrite them with this rank's, else pull them."""
         self.central = central
         if publish:
             for k in range(len(self.parts)):
@@ -93,7 +93,7 @@ class LockedChunks(Local):
         self.times["sync_s"] += time.monotonic() - began
 
     def _free(self) -> Iterator[int]:
-        """Every chunk once, held while it is the turn's: the free ones first."""
+        """Yield every chunk once, with its lock held; free ones first."""
         central, waiting = self.central, [(self._first + i) % len(self.parts) for i in range(len(self.parts))]
         while waiting:
             k = next((k for k in waiting if central.locks.try_acquire(k)), None)
@@ -118,11 +118,11 @@ class LockedChunks(Local):
             self._states[k] = version
 
     def forget(self) -> None:
-        """As if others had pushed: everything is pulled anew."""
+        """Make the next pull fetch every chunk, as if other ranks had pushed."""
         self._parameters, self._states = [-1] * len(self.parts), [-1] * len(self.parts)
 
     def _write(self, k: int, updates: int = 0) -> None:
-        """Chunk k becomes what is here, after so many more updates."""
+        """Write this rank's chunk k to the central parameters. updates: how many it is ahead."""
         self.central.publish(k, self.flat.data[self.parts[k]], self.optimizers[k].state_dict(), updates)
         self._parameters[k] = self._states[k] = self.central.version(k)
 
@@ -142,7 +142,7 @@ class LockedChunks(Local):
         return {**super().state_dict(), "optimizer": optimizer}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """ValueError for one of other chunks. What is central stays as it is, until `connect` publishes."""
+        """Load a state; central parameters stay as they are until `connect` publishes. ValueError for other chunks."""
         self.flat.data.copy_(state["parameters"])
         for k, (part, optimizer) in enumerate(zip(self.parts, self.optimizers, strict=True)):
             mine = {}

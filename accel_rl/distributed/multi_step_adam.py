@@ -43,7 +43,7 @@ class MultiStepAdam(LockedChunks):
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def pull(self) -> None:
-        """Between local updates nothing is pulled: the local steps are still to be taken centrally."""
+        """Pull nothing between local updates, which have not been pushed yet."""
         if not self._n:
             super().pull()
 
@@ -52,7 +52,7 @@ class MultiStepAdam(LockedChunks):
         return super().pull_now() or pushed
 
     def flush(self) -> bool:
-        """Push what has been accumulated. Returns whether there was anything."""
+        """Push the accumulated updates; returns whether there were any."""
         if not self._n:
             return False
         self._push()

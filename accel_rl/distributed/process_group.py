@@ -15,17 +15,17 @@ from accel_rl.system.errors import RunError
 
 
 def file_store(fd: int, size: int) -> Any:
-    """Over an open file that all ranks of this machine have inherited; it needs no name and no port."""
+    """Open a store over a file descriptor that all ranks of this machine have inherited. It needs no name or port."""
     return dist.FileStore(f"/proc/self/fd/{fd}", size)  # type: ignore[attr-defined]
 
 
 def environment_store() -> tuple[Any, int, int]:
-    """As RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say -> (store, rank, size). RunError."""
+    """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; returns (store, rank, size). RunError."""
     try:
         store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=60)))
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
-    # two runs of one store, one after the other, must not read each other's words
+    # two runs of one store, one after the other, must not read each other's keys
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
 
@@ -39,7 +39,7 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
-    """torch's default process group. RunError where not all ranks come."""
+    """Form torch's default process group. RunError if not all ranks join."""
     if device.startswith("cuda"):
         torch.cuda.set_device(device)
     try:

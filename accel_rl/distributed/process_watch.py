@@ -1,4 +1,4 @@
-"""Which of the other ranks' processes have ended, where all are one machine's."""
+"""Which of the other ranks' processes on this machine have ended."""
 
 import os
 import select
@@ -15,14 +15,14 @@ class Watch:
                 fd = os.pidfd_open(pid)
             except ProcessLookupError:
                 self._gone.add(rank)
-            except OSError:  # a sandbox forbids it: what is left are the timeouts of those who wait
+            except OSError:  # a sandbox forbids it: waits then end by their timeouts
                 continue
             else:
                 self._ranks[fd] = rank
                 self._poll.register(fd, select.POLLIN)
 
     def gone(self) -> list[int]:
-        """Ranks that have ended."""
+        """Return the ranks whose processes have ended."""
         for fd, _ in self._poll.poll(0) if self._ranks else ():
             self._poll.unregister(fd)
             self._gone.add(self._ranks.pop(fd))

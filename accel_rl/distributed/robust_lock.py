@@ -45,11 +45,11 @@ class RobustLocks:
             raise OSError(code, name)
 
     def try_acquire(self, i: int) -> bool:
-        """Whether lock i was free, or its owner dead; it is then held."""
+        """Try to take lock i; returns whether it was free or its owner dead."""
         return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
 
     def acquire(self, i: int, timeout_s: float) -> None:
-        """RunError where a living owner keeps it for longer."""
+        """Take lock i. RunError if a living owner keeps it for longer than timeout_s."""
         left = timeout_s
         while True:
             wait = min(1.0, left)  # in slices: the clock that pthread waits by may be set, and processes stopped

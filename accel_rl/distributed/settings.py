@@ -11,38 +11,37 @@ from accel_rl.system.placement import gpu_of_rank
 
 @dataclass(frozen=True)
 class DistributedConfig:
-    """Processes that sample and learn alike, each with its own workers, environments and part of the replay (Stooke &
+    """Ranks: processes that learn together, each with its own workers, environments and part of the replay (Stooke &
     Abbeel 2018, sections 4.2 and 4.3)."""
 
     ranks: OptionalCount = None
-    """How many. Default: one a GPU of --gpus, else one in all."""
+    """Number of ranks. Default: one for each GPU of --gpus, else one."""
     gpus: str = ""
-    """GPUs to use, such as 0,1; more ranks than GPUs share them evenly, neighbours one. Default: --device for all."""
+    """GPUs to use, such as 0,1. More ranks than GPUs share them evenly, in order. Default: --device for all ranks."""
     update: Literal["all-reduce", "async"] = "all-reduce"
     """all-reduce: one learner on several devices; --envs, --batch-size and --minibatch are divided among the ranks.
-    async: each rank is a learner of its own, with so many environments and such batches, that applies its gradients to
-    central parameters whenever it has one. --replay.size is divided in both."""
+    async: each rank is a learner with --envs environments and batches of that size, and applies each gradient to the
+    central parameters at once. --replay.size is divided among the ranks in both."""
     chunks: Count = 3
-    """async: disjoint chunks of the central parameters, each with its lock (section 4.3)."""
+    """async: number of disjoint chunks of the central parameters, each with its own lock (section 4.3)."""
     local_updates: Count = 1
     """async with Adam: updates of a rank between two pushes (section 5.3: 1 to 4; the rule of appendix A)."""
     warmup_updates: Count = 0
-    """async: updates that rank 0 makes alone at a run's beginning; gradients of other ranks are dropped until then. Not
-    in the paper. RMSProp's first steps are longer than its later ones, and late gradients repeat them; by default all
-    ranks learn from the first update on."""
+    """async: updates by rank 0 alone at the beginning of a run; gradients of other ranks are dropped until then. Not in
+    the paper. RMSProp's first steps are longer than its later ones, and late gradients repeat them."""
     pull_steps: Count = 64
-    """async: steps of each environment after which central parameters are pulled while sampling (section 5.3: 64)."""
+    """async: steps of each environment between two pulls of the central parameters while sampling (section 5.3: 64)."""
     hash_interval: Count = 100
-    """all-reduce: updates between two comparisons of the ranks' parameters, bit by bit; 0: never."""
+    """all-reduce: updates between two bitwise comparisons of the ranks' parameters; 0: never."""
     max_restarts: Count = 0
-    """all-reduce: so often a run whose rank was killed is brought back from its checkpoint. async: lost ranks are
-    replaced in any case, and the others go on."""
+    """all-reduce: how many times a run is restarted from its checkpoint after a rank was killed. async: a killed rank
+    is always replaced while the others go on."""
     timeout_s: float = 120.0
-    """A rank that owes the others an answer for longer counts as hung, seconds."""
+    """Seconds after which a rank that does not answer counts as hung."""
 
     @property
     def gpu_list(self) -> list[int]:
-        """ConfigError where --gpus is no list of GPUs that are there."""
+        """GPU indices of --gpus. ConfigError for anything else than available GPUs."""
         if not self.gpus:
             return []
         names = self.gpus.replace(" ", ",").split(",")
@@ -58,11 +57,11 @@ class DistributedConfig:
 
     @property
     def several(self) -> bool:
-        """Whether ranks are processes of their own."""
+        """Whether each rank runs in a process of its own."""
         return self.size > 1 or self.update == "async"
 
     def device(self, rank: int, ranks: int, other: str) -> str:
-        """Of one of the machine's ranks; `other` where no GPUs are named."""
+        """Return the device of one of the machine's `ranks` ranks; `other` if --gpus names none."""
         gpus = self.gpu_list
         return f"cuda:{gpus[gpu_of_rank(rank, ranks, len(gpus))]}" if gpus else other
 

@@ -26,12 +26,12 @@ from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
 _LINE = 8  # int64 of a cache line
-_SPIN_S = 2e-3  # who waits longer sleeps: what others have on this core may be what is waited for
+_SPIN_S = 2e-3  # a longer wait sleeps: the rank that is waited for may need this core
 _SLEEP_S = 2e-4
 
 
 class SharedReduce(AllReduce):
-    """AllReduce, with the same result on every rank bit for bit."""
+    """All-reduce with a bitwise identical result on every rank."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class SharedReduce(AllReduce):
         flat.place_gradient(self._parts[communicator.rank])
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
-        Local.backward(self, loss, samples)  # nothing is copied that could go ahead
+        Local.backward(self, loss, samples)  # gradients are not copied
 
     def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         parts, share, total = self._parts, self._share, self._sum[:-2]
@@ -69,7 +69,7 @@ class SharedReduce(AllReduce):
         own[-2], own[-1] = samples, loss
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
-        n = sum(counts) or float("nan")  # nothing to learn from: an update that is skipped
+        n = sum(counts) or float("nan")  # no samples at all: the update is skipped
         shares = [part[share] for part in parts]
         self._squares[self.communicator.rank, 0] = _weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()
@@ -79,7 +79,7 @@ class SharedReduce(AllReduce):
         return torch.tensor(norm), torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
 
     def _meet(self) -> None:
-        """Return when all ranks have come. RunError, naming who has not."""
+        """Wait until all ranks are here. RunError, naming the ranks that are not."""
         turns, rank = self._turns, self.communicator.rank
         turns[rank, 0] += 1
         turn, patience = turns[rank, 0], Patience(self._timeout_s)

@@ -1,12 +1,12 @@
-"""Concurrent training (Daley & Amato 2021, section 3): sample and learn at the same time, and meet every C steps.
+"""Concurrent training (Daley & Amato 2021, section 3): sample and learn at the same time, synchronize every C steps.
 
     sampler   | act C steps with the snapshot, stage them | act C steps ...
     trainer   | C / F minibatches of the replay as it was | C / F minibatches ...
-              ^                                           ^ meet: staged steps into the replay, target <- learned,
-                                                            snapshot <- target
+              ^                                           ^ synchronize: staged steps into the replay,
+                                                            target <- learned, snapshot <- target
 
-Between two meetings neither sees what the other does, so how fast they are does not matter: the result is that of the
-same work done one after the other.
+Between two synchronizations neither sees what the other does, so the result does not depend on their speeds: it is that
+of the same work done one after the other.
 """
 
 import threading
@@ -25,13 +25,13 @@ from accel_rl.runners.schedule import named, with_names
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.system.hardware import pin
 
-LOOK_S = 0.2  # how often who waits for the trainer looks whether the run is to end
+LOOK_S = 0.2  # seconds between two checks of whether the run is to end, while waiting for the trainer
 
 
 class Concurrent:
-    """Q-learning alone: it needs a replay and a target network. A cycle is one period of C env steps.
+    """For algorithms with a replay and a target network. A cycle is one period of C env steps.
 
-    The replay does not change while the trainer reads it; every step sampled is in it once after the next meeting.
+    The replay does not change while the trainer reads it. Each sampled step is appended at the next synchronization.
     """
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
@@ -48,8 +48,9 @@ class Concurrent:
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
     ):
-        """period: C, env steps, a multiple of T x B. threads, cores: of torch in the trainer's thread, and where it
-        runs. most_skipped: updates in a row that were not finite, after which the trainer stops."""
+        """period: C in env steps, a multiple of T x B. threads, cores: of the trainer's thread: torch threads of one
+        operation, and cores to pin it to. most_skipped: consecutive non-finite updates after which the trainer stops.
+        """
         self.sampler, self.learners, self.most_skipped = sampler, with_names(learner, secondary), most_skipped
         self.algos = [_with_replay(x) for _, x in self.learners]
         self.algo = self.algos[0]
@@ -57,15 +58,15 @@ class Concurrent:
         assert period % self.each == 0
         self.period = period
         self.behaviour = self.algo.behaviour()
-        self._rollouts = 0  # of the period that was begun; 0: none is
-        self._owed = [0 for _ in self.learners]  # env steps of that period that each learner's updates were owed for
+        self._rollouts = 0  # of the current period; 0: none has begun
+        self._owed = [0 for _ in self.learners]  # env steps of the period for which updates were made due, by learner
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, dict[str, Tensor]]] = []  # metrics of the period's updates
         self._pause = threading.Event()
-        self.thread = ThreadPoolExecutor(1, "trainer", self._settle, (threads, cores))
+        self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
         self._stream = torch.cuda.Stream() if self.algo.device.type == "cuda" else None
 
-    def _settle(self, threads: int, cores: tuple[int, ...]) -> None:
+    def _set_up_thread(self, threads: int, cores: tuple[int, ...]) -> None:
         torch.set_num_threads(threads)
         if cores:
             pin(cores)
@@ -75,8 +76,10 @@ class Concurrent:
         return self._rollouts > 0
 
     def cycle(self, remaining: int) -> tuple[int, list[dict[str, Tensor]]]:
-        """One period, or what is left of one that was interrupted -> (its env steps, the metrics of its updates);
-        (0, nothing) where it is interrupted."""
+        """Run one period, or the rest of an interrupted one; returns its env steps and the metrics of its updates.
+
+        (0, []) if it is interrupted. remaining: env steps until the end of the run.
+        """
         if not self._rollouts:
             self._begin(remaining)
         self._pause.clear()
@@ -84,12 +87,12 @@ class Concurrent:
         try:
             self._sample(training)
             self._await(training)
-        finally:  # whatever happens to one side, the other stops after its minibatch
+        finally:  # if sampling fails, the trainer stops after its minibatch
             self._pause.set()
             training.result()
         if self._ends_early() or len(self._staged) < self._rollouts:
             return 0, []
-        return self._meet()
+        return self._synchronize()
 
     def _ends_early(self) -> bool:
         return self.interrupted() or any(
@@ -117,7 +120,7 @@ class Concurrent:
             self.sampler.check()
 
     def _train(self) -> None:
-        """In the trainer's thread: every minibatch that is owed."""
+        """In the trainer's thread: learn from every minibatch that is due."""
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.default_stream())
         with torch.cuda.stream(self._stream):  # does nothing without one
@@ -127,30 +130,30 @@ class Concurrent:
                     if self._pause.is_set() or learner.gradient_sync.skipped_in_a_row >= self.most_skipped:
                         break
 
-    def _meet(self) -> tuple[int, list[dict[str, Tensor]]]:
+    def _synchronize(self) -> tuple[int, list[dict[str, Tensor]]]:
         if self._stream is not None:
             torch.cuda.default_stream().wait_stream(self._stream)
         before = self.algo.env_steps
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = sum(algo.store(rollout) for rollout in self._staged)
-            if owed > taken:  # skipped cells (--sampler.reset wait) call for no update: the next period has fewer
+            if owed > taken:  # skipped cells (--sampler.reset wait) call for no update
                 algo.owe(taken - owed)
             algo.update_target()
-        self._show()
+        self._update_behaviour()
         metrics = [named(prefix, found) for prefix, found in self._found]
         self._rollouts, self._staged, self._found = 0, [], []
         return self.algo.env_steps - before, metrics
 
     @torch.no_grad()
-    def _show(self) -> None:
-        """The snapshot: what plays from now on is the target network."""
+    def _update_behaviour(self) -> None:
+        """Copy the target network to the agent that acts."""
         for shown, target in zip(self.behaviour.model.parameters(), self.algo.target.parameters(), strict=True):
             shown.copy_(target)
 
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """At a meeting, or wherever a period was interrupted."""
+        """Between periods, or within an interrupted one."""
         return {
             "rollouts": self._rollouts,
             "owed": self._owed,
@@ -160,7 +163,7 @@ class Concurrent:
         }
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """ValueError for a state of another schedule."""
+        """Load a state. ValueError for one of another schedule."""
         if state is None:
             raise ValueError("the run was begun with --schedule lockstep, which has no period to go on with")
         self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))
@@ -187,7 +190,7 @@ def _failed(training: Future[None]) -> bool:
 
 
 def _stacked(found: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Updates' metrics as one tensor [n] a name."""
+    """Stack the metrics of n updates, one tensor [n] for each name."""
     return {name: torch.stack([f[name] for f in found]) for name in found[0]} if found else {}
 
 

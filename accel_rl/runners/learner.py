@@ -1,4 +1,4 @@
-"""The part of a run that learns: algorithm, flat parameters, optimizer, gradient_sync."""
+"""The part of a run that learns: algorithm, flat parameters, optimizer and gradient sync."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 
 
 class Learner:
-    """One network and all that changes it. --log.norms: it reports what Stooke & Abbeel 2018 show in appendix C."""
+    """One network and everything that changes it."""
 
     def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, context: RankContext = SINGLE_RANK):
         torch.manual_seed(seed)
@@ -29,7 +29,7 @@ class Learner:
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
 
     def update(self, batch: Any) -> dict[str, Tensor]:
-        """Learn from one batch; returns what to report, scalars []."""
+        """Make one update from a batch; returns its metrics, scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
         with autocast_for(self.precision, self.algo.device), reading(getattr(batch, "obs", None)):
@@ -42,7 +42,7 @@ class Learner:
         return {**loss.metrics, "grad_norm": grad_norm, **self._norms(before)}
 
     def _norms(self, before: Tensor | None) -> dict[str, Tensor]:
-        """Stooke & Abbeel 2018, appendix C: L2 norms of each layer's parameters, gradient (clipped) and step."""
+        """L2 norms of each layer's parameters, clipped gradient and step (Stooke & Abbeel 2018, appendix C)."""
         if before is None:
             return {}
         norm, norms = torch.linalg.vector_norm, {"param_norm": torch.linalg.vector_norm(self.flat.data)}
@@ -66,7 +66,7 @@ class Learner:
         self.updates = state["updates"]
 
     def load_agent(self, state: dict[str, Any]) -> Agent:
-        """What plays, without what learning alone needs."""
+        """Load the agent of a state, without what only learning needs; returns it."""
         self._check(state)
         self.algo.agent.load_state_dict(state["algo"]["agent"])
         self.flat.data.copy_(state["gradient_sync"]["parameters"])
@@ -79,5 +79,5 @@ class Learner:
 
 
 def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
-    """The agent of a checkpoint, for evaluation and videos."""
+    """Return the agent of a checkpoint, for evaluation and videos."""
     return Learner(config, spec, device, seed=0).load_agent(state["learner"])

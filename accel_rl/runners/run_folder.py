@@ -31,7 +31,7 @@ class RunFolder:
 
     @classmethod
     def check_new(cls, path: Path) -> None:
-        """ConfigError if a run cannot be begun there."""
+        """Raise ConfigError if a run cannot begin in this folder."""
         if (path / "config.json").exists():
             raise ConfigError(
                 f"{path} already holds a run; go on with it: accel-rl resume {path}, or choose another --run-dir"
@@ -44,7 +44,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
-        """Begin a run. The configuration is written before anything else, so that a killed run can be resumed."""
+        """Create the folder of a new run. The settings are written first, so that a killed run can be resumed."""
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
@@ -54,7 +54,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
-        """A run that is there. ConfigError if there is none."""
+        """Open the folder of a run; returns it and the run's settings. ConfigError if there is no run."""
         file = path / "config.json"
         try:
             values = json.loads(file.read_text())
@@ -73,7 +73,7 @@ class RunFolder:
             raise ConfigError(f"{file}: {e}") from e
 
     def write_json(self, name: str, value: Any) -> None:
-        """Atomically; `name` may lie in a subfolder."""
+        """Write a file atomically; `name` may be in a subfolder."""
         file = self.path / name
         file.parent.mkdir(exist_ok=True)
         temporary = file.with_name(f".{file.name}.tmp")
@@ -81,13 +81,13 @@ class RunFolder:
         os.replace(temporary, file)
 
     def event(self, line: str) -> None:
-        """Note something unusual, with the time."""
+        """Append a line to events.log, with the time."""
         with open(self.path / "events.log", "a") as f:
             f.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
 
 def versions() -> dict[str, Any]:
-    """What a result depends on beside its configuration."""
+    """Return the versions that a result depends on."""
     found: dict[str, Any] = {"accel_rl": __version__, "python": platform.python_version(), "git": git_revision()}
     for package in _PACKAGES:
         try:
@@ -99,7 +99,7 @@ def versions() -> dict[str, Any]:
 
 @cache
 def git_revision() -> str | None:
-    """Of the source this runs from, with + where it is changed; None outside a checkout."""
+    """Return the git revision of the source, with + if files are changed; None outside a checkout."""
     here = Path(__file__).parent
     try:
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)

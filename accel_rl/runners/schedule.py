@@ -14,17 +14,19 @@ class Schedule(Protocol):
     """`Lockstep` or `Concurrent`."""
 
     interrupted: Callable[[], bool]
-    """Asked while a cycle lasts; it ends early where the answer is yes."""
+    """Called during a cycle, which ends early once it returns True."""
     sampled: Callable[[int], None]
-    """Told how many env steps of a cycle have been sampled."""
+    """Called with the env steps of the cycle that have been sampled."""
 
     @property
     def pending(self) -> bool:
-        """Whether the last cycle ended early: its steps are not counted yet, and `cycle` goes on with it."""
+        """Whether the last cycle ended early. Its steps are not counted yet; the next call of `cycle` continues it."""
 
     def cycle(self, remaining: int) -> tuple[int, list[dict[str, Tensor]]]:
-        """Sample and learn; `remaining`: env steps that the run still wants -> (env steps taken, the metrics of each
-        update)."""
+        """Sample and learn; returns the env steps taken and the metrics of each update.
+
+        remaining: env steps until the end of the run.
+        """
 
     def state_dict(self) -> dict[str, Any] | None: ...
 
@@ -34,9 +36,9 @@ class Schedule(Protocol):
 
 
 class Lockstep:
-    """Sample a rollout, learn from it, sample the next: neither ever runs beside the other.
+    """Sample a rollout, learn from it, sample the next one.
 
-    The first learner's agent plays. A second one, if there is one, learns after it from the same rollouts.
+    The first learner's agent acts. A second learner, if there is one, learns after it from the same rollouts.
     """
 
     interrupted: Callable[[], bool] = staticmethod(lambda: False)
@@ -49,7 +51,7 @@ class Lockstep:
         self.sampler, self.learners, self.context = sampler, with_names(learner, secondary), context
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[dict[str, Tensor]]]:
-        """One rollout and its updates."""
+        """Sample one rollout and make its updates."""
         first = self.learners[0][1]
         rollout = self.sampler.collect(self.context.agent(first.algo.agent, first.gradient_sync))
         metrics = []
@@ -61,7 +63,7 @@ class Lockstep:
         return int(rollout.valid.sum()), metrics
 
     def state_dict(self) -> None:
-        """Between cycles there is nothing to keep."""
+        """Nothing to save between cycles."""
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         assert state is None
@@ -71,7 +73,7 @@ class Lockstep:
 
 
 def with_names(learner: Learner, secondary: Learner | None) -> list[tuple[str, Learner]]:
-    """(what stands before the names of its metrics, learner)."""
+    """Pair each learner with the prefix of its metrics."""
     return [("", learner)] if secondary is None else [("", learner), ("secondary/", secondary)]
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM ask for an orderly end; a second Ctrl-C does not wait for it."""
+"""Ctrl-C and SIGTERM request an orderly stop; a second Ctrl-C stops at once."""
 
 import signal
 import threading
@@ -6,9 +6,9 @@ from types import FrameType, TracebackType
 
 
 class StopRequest:
-    """`with StopRequest() as stop:` ... `if stop:` finish. Outside the main thread nothing is caught.
+    """`with StopRequest() as stop:` ... `if stop:` finish. Outside the main thread no signal is caught.
 
-    Within another one it begins with what that was asked.
+    Nested in another one, it starts with the signal that the outer one has received.
     """
 
     def __init__(self) -> None:
