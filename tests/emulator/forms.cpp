@@ -88,7 +88,8 @@ int main() {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
         same = same_stretch("stretch_avx512", stretch_avx512) & same_area("area_line_avx512", area_line_avx512);
-    if (__builtin_cpu_supports("avx2")) same = same & same_stretch("stretch_avx2", stretch_avx2) & same_area("area_line_avx2", area_line_avx2);
+    if (__builtin_cpu_supports("avx2"))
+        same = same & same_stretch("stretch_avx2", stretch_avx2) & same_area("area_line_avx2", area_line_avx2);
 #endif
     return same ? 0 : 1;
 }

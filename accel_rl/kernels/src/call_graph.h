@@ -58,7 +58,7 @@ void define(pybind11::module_& m, const char* name) {
 
 // Addresses inside a region move with the step: at step t, region r begins at begin + t * step.
 class CallGraph {
-public:
+  public:
     struct Region {
         address begin;
         i64 step;
@@ -93,13 +93,14 @@ public:
     }
 
     void run(i64 t) {
-        for (const Moving& m : moving_) numbers_[m.number] = i64(regions_[m.region].begin) + t * regions_[m.region].step + m.offset;
+        for (const Moving& m : moving_)
+            numbers_[m.number] = i64(regions_[m.region].begin) + t * regions_[m.region].step + m.offset;
         for (const Call& call : calls_) call.function(numbers_.data() + call.numbers);
     }
 
     size_t size() const { return calls_.size(); }
 
-private:
+  private:
     struct Call {
         void (*function)(const i64*);
         size_t numbers;

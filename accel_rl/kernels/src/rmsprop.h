@@ -23,7 +23,8 @@ __attribute__((target("avx2,fma"))) inline void rmsprop_avx2(float* data, const 
 }
 #endif
 
-inline void rmsprop_part(float* data, const float* grad, float* square, i64 n, float alpha, float rest, float rate, float epsilon) {
+inline void rmsprop_part(float* data, const float* grad, float* square, i64 n, float alpha, float rest, float rate,
+                         float epsilon) {
 #if ACCEL_X86
     static const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (wide) return rmsprop_avx2(data, grad, square, n, alpha, rest, rate, epsilon);

@@ -9,7 +9,8 @@
 namespace accel {
 
 // logits [N, A], uniform [N] in [0, 1) -> action [N] int64, log_prob [N]
-inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, address uniform, address action, address log_prob) {
+inline void sample_categorical(std::int64_t N, std::int64_t A, address logits, address uniform, address action,
+                               address log_prob) {
     for (std::int64_t n = 0; n < N; n++) {
         const float* const row = at<const float>(logits) + n * A;
         const float most = *std::max_element(row, row + A);

@@ -97,10 +97,8 @@ ACCEL_TILES void add_products(const Operands& o) {
 }
 
 ACCEL_TILES inline void add_products(const Operands& o, bool two_rows, bool two_columns) {
-    if (two_rows)
-        two_columns ? add_products<2, 2>(o) : add_products<2, 1>(o);
-    else
-        two_columns ? add_products<1, 2>(o) : add_products<1, 1>(o);
+    if (two_rows) two_columns ? add_products<2, 2>(o) : add_products<2, 1>(o);
+    else two_columns ? add_products<1, 2>(o) : add_products<1, 1>(o);
 }
 
 // sums [2][2][16][16]
@@ -152,8 +150,8 @@ ACCEL_TILES inline void transpose(__m512i r[16]) {
 
 // two rows of 32 numbers -> 32 pairs of them
 ACCEL_TILES inline void pair_up(__m512i even, __m512i odd, __m512i& low, __m512i& high) {
-    const __m512i first = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5,
-                                           36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+    const __m512i first = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37, 5, 36,
+                                           4, 35, 3, 34, 2, 33, 1, 32, 0);
     low = _mm512_permutex2var_epi16(even, first, odd);
     high = _mm512_permutex2var_epi16(even, _mm512_add_epi16(first, _mm512_set1_epi16(16)), odd);
 }
@@ -164,9 +162,7 @@ ACCEL_TILES inline __m512 widened(__m256i numbers) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(numbers), 16));
 }
 
-ACCEL_TILES inline void put(__m512 numbers, bf16* to) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded(numbers));
-}
+ACCEL_TILES inline void put(__m512 numbers, bf16* to) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), rounded(numbers)); }
 
 #endif
 

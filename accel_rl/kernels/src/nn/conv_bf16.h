@@ -26,8 +26,8 @@ struct ConvBF16 {
     const i64 Ci, H, W, Co, k, s, p;
 
     ConvBF16(i64 Ci, i64 H, i64 W, i64 Co, i64 k, i64 s, i64 p)
-        : Ci(Ci), H(H), W(W), Co(Co), k(k), s(s), p(p),
-          side(k / s), down((H + 2 * p - k) / s + 1), right((W + 2 * p - k) / s + 1) {}
+        : Ci(Ci), H(H), W(W), Co(Co), k(k), s(s), p(p), side(k / s), down((H + 2 * p - k) / s + 1),
+          right((W + 2 * p - k) / s + 1) {}
     i64 K() const { return side; }
     i64 taps() const { return K() * K(); }
     i64 C() const { return s * s * Ci; }
@@ -36,12 +36,12 @@ struct ConvBF16 {
     i64 width() const { return columns() + K() - 1; }
     i64 cells() const { return (rows() + K() - 1) * width(); }
     i64 tap(i64 i) const { return i / K() * width() + i % K(); }
-    i64 reach() const { return (K() - 1) * (width() + 1); }  // the last tap
+    i64 reach() const { return (K() - 1) * (width() + 1); }             // the last tap
     i64 outputs() const { return (rows() * width() + 31) & ~i64(31); }  // rows() * columns() of them are stored
     i64 in() const { return H * W * Ci; }
     i64 out() const { return rows() * columns() * Co; }
 
-private:
+  private:
     const i64 side, down, right;  // stored: computing them takes a division, which innermost loops cannot afford
 };
 
@@ -52,7 +52,7 @@ class Lines {
     };
     std::unique_ptr<bf16[], Free> numbers;
 
-public:
+  public:
     explicit Lines(i64 n) : numbers(static_cast<bf16*>(::operator new[](size_t(n) * 2, std::align_val_t(64)))) {
         std::fill_n(data(), n, bf16(0));
     }
@@ -62,14 +62,13 @@ public:
 // Scratch memory of one thread for one picture. Cells that are never written stay zero.
 struct ConvBF16Scratch {
     Lines cells, pairs, grad, across;
-    std::vector<i64> inputs, outs, steps[2];  // where the s x s pixels of a cell lie in the input, and output q in `out`; -1: nowhere
+    std::vector<i64> inputs, outs,
+        steps[2];  // where the s x s pixels of a cell lie in the input, and output q in `out`; -1: nowhere
     alignas(64) float sums[1024];
 
     ConvBF16Scratch(const ConvBF16& l, i64 pictures)
-        : cells((l.outputs() + l.reach() + 32) * l.C()),
-          pairs(pictures * pairs_of(l)),
-          grad((l.outputs() + 2 * l.reach() + 32) * l.Co),
-          across(pictures * l.outputs() * l.Co) {
+        : cells((l.outputs() + l.reach() + 32) * l.C()), pairs(pictures * pairs_of(l)),
+          grad((l.outputs() + 2 * l.reach() + 32) * l.Co), across(pictures * l.outputs() * l.Co) {
         for (i64 cell = 0; cell < l.cells(); cell++) {
             for (i64 place = 0; place < l.s * l.s; place++) {
                 const i64 i = cell / l.width() * l.s + place / l.s - l.p, j = cell % l.width() * l.s + place % l.s - l.p;
@@ -97,8 +96,7 @@ ACCEL_TILES inline void fill_cells(const ConvBF16& l, const std::uint8_t* pictur
             __m512i r[16];
 #pragma GCC unroll 16
             for (int i = 0; i < 16; i++)
-                r[i] = _mm512_maskz_loadu_epi32(__mmask16((1u << n) - 1),
-                                                picture + (i / 4 * l.H + 4 * y + i % 4) * l.W + 4 * x);
+                r[i] = _mm512_maskz_loadu_epi32(__mmask16((1u << n) - 1), picture + (i / 4 * l.H + 4 * y + i % 4) * l.W + 4 * x);
             transpose(r);
             for (i64 i = 0; i < n; i++) {
                 alignas(64) std::uint8_t bytes[64];

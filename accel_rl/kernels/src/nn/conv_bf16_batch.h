@@ -37,8 +37,7 @@ void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         ConvBF16Scratch& scratch = scratch_of(geometry, 0);
         const TileRegisters registers;
-        for (i64 i = from; i < to; i++)
-            relu_convolution(layer, input + i * stride, weight, bias, out + i * layer.out(), scratch);
+        for (i64 i = from; i < to; i++) relu_convolution(layer, input + i * stride, weight, bias, out + i * layer.out(), scratch);
     };
     share(N, threads, part, std::clamp(N / (2 * i64(threads)), i64(1), i64(8)));
 }
@@ -84,7 +83,7 @@ void tile_convolutions_back(const Any&...) {}
 
 // input: `stride` numbers apart, bytes [4, H, W] or bfloat16 [H, W, Ci] -> out [N, rows, columns, Co] bfloat16.
 inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address weight, address bias,
-                       address out, int threads) {
+                          address out, int threads) {
     const auto all = [&](const auto* numbers) {
         tile_convolutions(N, geometry, numbers, stride, at<const bf16>(weight), at<const float>(bias), at<bf16>(out), threads);
     };
@@ -93,13 +92,12 @@ inline void conv_bf16_amx(i64 N, const Geometry& geometry, bool bytes, address i
 
 // -> d_weight [taps, Co / 32, C / 32, 2, 2, 16 co, 16 c], d_bias [Co] float32; d_input [N, H, W, Ci] bfloat16 unless 0.
 inline void conv_bf16_back(i64 N, const Geometry& geometry, bool bytes, address input, i64 stride, address grad, address out,
-                            address weight, address d_input, address d_weight, address d_bias, int threads) {
+                           address weight, address d_input, address d_weight, address d_bias, int threads) {
     if (bytes)
         tile_convolutions_back(N, geometry, at<const std::uint8_t>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
                                threads);
     else
-        tile_convolutions_back(N, geometry, at<const bf16>(input), stride, grad, out, weight, d_input, d_weight, d_bias,
-                               threads);
+        tile_convolutions_back(N, geometry, at<const bf16>(input), stride, grad, out, weight, d_input, d_weight, d_bias, threads);
 }
 
 }  // namespace accel

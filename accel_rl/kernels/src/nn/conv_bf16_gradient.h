@@ -28,7 +28,8 @@ ACCEL_TILES inline void before_relu(const ConvBF16& l, const bf16* grad, const b
 }
 
 // gradients in cell order -> d_input [H, W, Ci]; weight: tiles b [taps, Co / 32][C / 16]
-ACCEL_TILES inline void input_gradient(const ConvBF16& l, const bf16* grad, const bf16* weight, bf16* d_input, ConvBF16Scratch& s) {
+ACCEL_TILES inline void input_gradient(const ConvBF16& l, const bf16* grad, const bf16* weight, bf16* d_input,
+                                       ConvBF16Scratch& s) {
     const i64 parts = l.Co / 32, channels = l.C() / 16, cells = l.cells();
     if (l.s * (cells / l.width()) - l.p < l.H || l.s * l.width() - l.p < l.W) std::memset(d_input, 0, size_t(l.in()) * 2);
     auto &a_steps = s.steps[0], &b_steps = s.steps[1];
@@ -108,8 +109,8 @@ ACCEL_TILES inline void weight_gradient(const ConvBF16& l, i64 n, float* weight,
         for (i64 co = 0; co < l.Co; co += 32) {
             for (i64 c = 0; c < l.C(); c += 32, weight += 1024) {
                 load_tiles(weight);
-                add_products({s.across.data() + co * l.outputs(), 16 * l.outputs(), l.outputs(), a_steps.data(), pairs + 2 * c, 32,
-                              2 * l.C(), b_steps.data(), i64(a_steps.size())},
+                add_products({s.across.data() + co * l.outputs(), 16 * l.outputs(), l.outputs(), a_steps.data(), pairs + 2 * c,
+                              32, 2 * l.C(), b_steps.data(), i64(a_steps.size())},
                              co + 16 < l.Co, true);
                 store_tiles(weight);
             }

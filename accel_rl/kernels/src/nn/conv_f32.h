@@ -28,10 +28,11 @@ struct ConvF32 {
     std::vector<std::int64_t> begins, numbers;
 
     ConvF32(std::int64_t C, std::int64_t H, std::int64_t W, std::int64_t D, std::int64_t k, std::int64_t s, std::int64_t p,
-               bool as_it_is = true)
+            bool as_it_is = true)
         : C(C), H(H), W(W), D(D), k(k), s(s), p(p), r(k / s), rows((H + 2 * p - k) / s + 1), columns((W + 2 * p - k) / s + 1),
-          m(r == 2 ? Winograd<2>::outputs : Winograd<3>::outputs), n(m + r - 1), down((rows + m - 1) / m), across((columns + m - 1) / m),
-          bare(as_it_is && !p && (down * m + r - 1) * s <= H && (across * m + r - 1) * s <= W), below(s * line()), beside(s * C) {
+          m(r == 2 ? Winograd<2>::outputs : Winograd<3>::outputs), n(m + r - 1), down((rows + m - 1) / m),
+          across((columns + m - 1) / m), bare(as_it_is && !p && (down * m + r - 1) * s <= H && (across * m + r - 1) * s <= W),
+          below(s * line()), beside(s * C) {
         for (std::int64_t y = 0; y < down; y++)
             for (std::int64_t x = 0; x < across; x++) begins.push_back(m * (y * below + x * beside));
         for (std::int64_t y = 0; y < s; y++)
@@ -43,10 +44,12 @@ struct ConvF32 {
     std::int64_t points() const { return n * n; }
     std::int64_t input() const { return H * W * C; }
     std::int64_t output() const { return rows * columns * D; }
-    std::int64_t height() const { return bare ? H : (down * m + r - 1) * s; }  // including the border and what the last tiles read beyond it
+    std::int64_t height() const {
+        return bare ? H : (down * m + r - 1) * s;
+    }  // including the border and what the last tiles read beyond it
     std::int64_t line() const { return (bare ? W : (across * m + r - 1) * s) * C; }
     std::int64_t bordered() const { return bare ? 0 : height() * line(); }
-    std::int64_t weights() const { return channels() * D; }       // of one tap or one point
+    std::int64_t weights() const { return channels() * D; }  // of one tap or one point
     std::int64_t all_weights() const { return r * r * weights(); }
     // Channels of the outputs, and of the input, processed at a time.
     std::int64_t block() const { return widest(D); }

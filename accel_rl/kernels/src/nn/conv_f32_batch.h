@@ -49,7 +49,7 @@ struct Steps {
         to_weight = l.block() == 64 ? turned_product<4> : l.block() == 32 ? turned_product<2> : turned_product<1>;
     }
 
-   private:
+  private:
     template <int R>
     void take() {
         input_points = accel::input_points<R, Number>;
@@ -67,7 +67,8 @@ struct Block {
 
     Block(const ConvF32& l, i64 pictures)
         : most(std::clamp((i64(1) << 17) / (l.points() * l.tiles() * l.channels()), i64(1), std::max(i64(1), pictures))),
-          rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {}  // 16 more, so that points lie in different cache sets
+          rows(most * l.tiles()), of_input(rows * l.channels() + 16), of_output(rows * l.D + 16) {
+    }  // 16 more, so that points lie in different cache sets
 };
 
 // The input's points of n pictures from `begin` on.
@@ -86,14 +87,13 @@ void relu_convolutions(i64 N, const Geometry& geometry, const Input& input, cons
     const ConvF32& layer = input.layer;
     const Steps<typename Input::Number> steps(layer);
     const i64 points = layer.points(), tiles = layer.tiles();
-    const float* const weights =
-        prepared(geometry, weight, layer.all_weights(), points * layer.weights(), [&](float* numbers) {
-            std::vector<Line> kept = lines(layer.all_weights());
-            float* const taps = kept.data()->number;
-            input.places(false).in_order(weight, taps);
-            for (i64 i = 0; i < layer.all_weights(); i++) taps[i] /= divisor;
-            steps.weight_points(taps, layer.D, layer.channels(), layer.block(), numbers);
-        });
+    const float* const weights = prepared(geometry, weight, layer.all_weights(), points * layer.weights(), [&](float* numbers) {
+        std::vector<Line> kept = lines(layer.all_weights());
+        float* const taps = kept.data()->number;
+        input.places(false).in_order(weight, taps);
+        for (i64 i = 0; i < layer.all_weights(); i++) taps[i] /= divisor;
+        steps.weight_points(taps, layer.D, layer.channels(), layer.block(), numbers);
+    });
     const Block block(layer, (N + threads - 1) / threads);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         float* const bordered = scratch_of(layer.bordered() + points * (block.of_input + block.of_output));
@@ -173,14 +173,14 @@ void relu_convolutions_back(i64 N, const Input& input, const float* grad, const 
 
 // input [N, H, W, C], weight [D, C, k, k], bias [D] -> out [N, rows, columns, D].
 inline void conv_f32_winograd(i64 N, const Geometry& geometry, address input, address weight, address bias, address out,
-                        int threads) {
+                              int threads) {
     relu_convolutions(N, geometry, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(weight), 1.0f,
                       at<const float>(bias), at<float>(out), threads);
 }
 
 // -> d_weight as weight, d_bias [D], and d_input [N, H, W, C] unless 0.
 inline void conv_f32_back(i64 N, const Geometry& geometry, address input, address grad, address out, address weight,
-                             address d_input, address d_weight, address d_bias, int threads) {
+                          address d_input, address d_weight, address d_bias, int threads) {
     relu_convolutions_back(N, Pictures{conv_f32_of(geometry), at<const float>(input)}, at<const float>(grad),
                            at<const float>(out), at<const float>(weight), at<float>(d_input), at<float>(d_weight),
                            at<float>(d_bias), threads);

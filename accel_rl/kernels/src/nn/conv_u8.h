@@ -58,7 +58,7 @@ struct Stacks {
         return scratch;
     }
 
-private:
+  private:
     // Four rows of a plane -> a row of cells.
     void cells(const std::uint8_t* rows, std::uint8_t* to) const {
         i64 x = 0;
@@ -79,24 +79,24 @@ private:
 
 // pictures [N, S, H, W] uint8, `stride` bytes apart, weight [D, S, 8, 8], bias [D] -> out [N, rows, columns, D], of pictures / 255.
 inline void conv_u8(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address weight, address bias, address out,
-                        int threads) {
+                    int threads) {
     relu_convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
                       at<const float>(weight), 255.0f, at<const float>(bias), at<float>(out), threads);
 }
 
 // The same for the stacks that `gather_stacks` would copy.
 inline void conv_u8_frames(i64 N, i64 S, i64 H, i64 W, i64 D, address frames, i64 row, i64 column, address t, address b,
-                                  address age, address weight, address bias, address out, int threads) {
+                           address age, address weight, address bias, address out, int threads) {
     const std::vector<std::uint8_t> zeros(size_t(H * W));
     const Framed source{at<const std::uint8_t>(frames), row, column, at<const i64>(t), at<const i64>(b),
-                        at<const std::uint8_t>(age), S, H * W, zeros.data()};
+                        at<const std::uint8_t>(age),    S,   H * W,  zeros.data()};
     relu_convolutions(N, {S, H, W, D, 8, 4, 0}, Stacks(N, S, H, W, D, source), at<const float>(weight), 255.0f,
                       at<const float>(bias), at<float>(out), threads);
 }
 
 // grad and out [N, rows, columns, D] -> d_weight [D, S, 8, 8] by pictures of 0 to 255, d_bias [D].
 inline void conv_u8_back(i64 N, i64 S, i64 H, i64 W, i64 D, address pictures, i64 stride, address grad, address out,
-                             address d_weight, address d_bias, int threads) {
+                         address d_weight, address d_bias, int threads) {
     relu_convolutions_back(N, Stacks(N, S, H, W, D, Stored{at<const std::uint8_t>(pictures), stride, H * W}),
                            at<const float>(grad), at<const float>(out), nullptr, nullptr, at<float>(d_weight), at<float>(d_bias),
                            threads);

@@ -18,10 +18,8 @@ inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 
         for (i64 i = from; i < to; i++) {
             const char* oldest = at<const char>(frames) + at<const i64>(t)[i] * row + at<const i64>(b)[i] * column;
             for (i64 k = 0; k < S; k++, next += bytes) {
-                if (S - 1 - k > i64(at<const std::uint8_t>(age)[i]))
-                    std::memset(next, 0, size_t(bytes));
-                else
-                    std::memcpy(next, oldest + k * row, size_t(bytes));
+                if (S - 1 - k > i64(at<const std::uint8_t>(age)[i])) std::memset(next, 0, size_t(bytes));
+                else std::memcpy(next, oldest + k * row, size_t(bytes));
             }
         }
     };
@@ -34,10 +32,8 @@ inline void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         for (i64 i = from; i < to; i++) {
             const std::uint8_t* in = at<const std::uint8_t>(pictures) + i * stride;
-            if (bfloat16)
-                interleave(in, S, pixels, at<BFloat16>(out) + size_t(i) * size);
-            else
-                interleave(in, S, pixels, at<float>(out) + size_t(i) * size);
+            if (bfloat16) interleave(in, S, pixels, at<BFloat16>(out) + size_t(i) * size);
+            else interleave(in, S, pixels, at<float>(out) + size_t(i) * size);
         }
     };
     share(N, threads, part);

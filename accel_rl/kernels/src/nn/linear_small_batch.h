@@ -17,7 +17,7 @@
 namespace accel {
 
 constexpr i64 MAX_ROWS = 64;  // the largest N
-constexpr i64 PIECE = 576;  // of k: twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache
+constexpr i64 PIECE = 576;    // of k: twelve rows of W, six of them prefetched, and four rows of x fit in the first-level cache
 
 struct Wide {
     i64 N, K, G;
@@ -81,18 +81,21 @@ ACCEL_AVX512 void outputs_of(const Wide& w, i64 g, const float* then = nullptr) 
 inline void linear_small_batch(i64 N, i64 K, i64 G, address x, address weight, address bias, address out, int threads) {
     const Wide w{N, K, G, at<const float>(x), at<const float>(weight), at<const float>(bias), at<float>(out)};
     constexpr i64 SIX = 6;
-    share((G + SIX - 1) / SIX, threads, [&](i64 from, i64 to) {
-        // Alternate directions: the last rows of W are still in the second-level cache at the next call, the first ones are not.
-        static thread_local bool back = false;
-        back = !back;
-        for (i64 j = from; j < to; j++) {
-            const i64 i = back ? j : from + to - 1 - j;
-            const i64 following = SIX * (back ? i + 1 : i - 1);
-            const bool whole = j + 1 < to && following + SIX <= G;
-            if (SIX * (i + 1) <= G) outputs_of<6>(w, SIX * i, whole ? w.weight + following * K : nullptr);
-            else for (i64 g = SIX * i; g < G; g++) outputs_of<1>(w, g);
-        }
-    }, 1);
+    share((G + SIX - 1) / SIX, threads,
+          [&](i64 from, i64 to) {
+              // Alternate directions: the last rows of W are still in the second-level cache at the next call, the first ones are not.
+              static thread_local bool back = false;
+              back = !back;
+              for (i64 j = from; j < to; j++) {
+                  const i64 i = back ? j : from + to - 1 - j;
+                  const i64 following = SIX * (back ? i + 1 : i - 1);
+                  const bool whole = j + 1 < to && following + SIX <= G;
+                  if (SIX * (i + 1) <= G) outputs_of<6>(w, SIX * i, whole ? w.weight + following * K : nullptr);
+                  else
+                      for (i64 g = SIX * i; g < G; g++) outputs_of<1>(w, g);
+              }
+          },
+          1);
 }
 
 }  // namespace accel

@@ -23,7 +23,8 @@ struct Sums {
 
 // sums[p] += x[p] b
 template <int P, int N>
-ACCEL_AVX512 inline __attribute__((always_inline)) void add(Sums<P, N>& sums, const float* x, std::int64_t apart, const float* b) {
+ACCEL_AVX512 inline __attribute__((always_inline)) void add(Sums<P, N>& sums, const float* x, std::int64_t apart,
+                                                            const float* b) {
     __m512 w[N];
 #pragma GCC unroll 4
     for (int n = 0; n < N; n++) w[n] = _mm512_loadu_ps(b + 16 * n);
@@ -66,13 +67,13 @@ ACCEL_AVX512 void some_columns(const float* x, std::int64_t K, const float* y, s
 }
 
 // Calls the function for p <= P at run time: `some_rows<p, N>` and the like.
-#define ACCEL_SOME(name)                              \
-    template <int P, int N, class... Arguments>       \
+#define ACCEL_SOME(name)                                     \
+    template <int P, int N, class... Arguments>              \
     void name##_of(std::int64_t p, Arguments... arguments) { \
-        if constexpr (P > 0) {                        \
-            if (p == P) return name<P, N>(arguments...); \
-            name##_of<P - 1, N>(p, arguments...);     \
-        }                                             \
+        if constexpr (P > 0) {                               \
+            if (p == P) return name<P, N>(arguments...);     \
+            name##_of<P - 1, N>(p, arguments...);            \
+        }                                                    \
     }
 ACCEL_SOME(some_rows)
 ACCEL_SOME(some_columns)

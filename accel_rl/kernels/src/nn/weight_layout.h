@@ -30,7 +30,7 @@ struct WeightLayout {
         each([=](i64 place, i64 number) { weight[number] = in[place]; });
     }
 
-   private:
+  private:
     // Eight numbers of each channel, then the next eight: neighbouring channels share cache lines, and the cache holds only
     // twelve lines that lie a power of two apart. One channel after the other takes ten times as long.
     template <class Move>

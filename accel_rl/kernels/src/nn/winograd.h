@@ -61,8 +61,7 @@ struct Terms {
 };
 ACCEL_INLINE void add_term(Terms& to, float c, __m512 x) {
     if (c == 0) return;
-    if (!to.any)
-        to.sum = c == 1 ? x : _mm512_mul_ps(_mm512_set1_ps(c), x);
+    if (!to.any) to.sum = c == 1 ? x : _mm512_mul_ps(_mm512_set1_ps(c), x);
     else
         to.sum = c == 1    ? _mm512_add_ps(to.sum, x)
                  : c == -1 ? _mm512_sub_ps(to.sum, x)
