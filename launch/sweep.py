@@ -106,7 +106,7 @@ def show(lines: Sequence[str]) -> int:
 def main(argv: list[str]) -> int:
     """Exit codes: 0 done, 1 a run failed, 2 bad input, 130 stopped."""
     before_torch()
-    warnings.showwarning = show_warning  # type: ignore[assignment]
+    warnings.showwarning = show_warning
     try:
         if argv[:1] == ["status"]:
             from launch.status import status

@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Callable
 
 from accel_rl.cli.train import parse_train
 from accel_rl.config.train import TrainConfig
@@ -18,6 +19,7 @@ USAGE = """usage: accel-rl doctor [ALGORITHM [options]]
 
 Report what this machine offers, where the processes of a run would be placed, and what is wrong (exit code 1).
 ALGORITHM and options are those of accel-rl train; without them the run is: ppo --game pong."""
+Say = Callable[[str, object], None]
 EXTRAS = {"tensorboard": "tensorboard", "video": "imageio-ffmpeg", "report": "rliable", "slurm": "submitit"}
 
 
@@ -77,7 +79,7 @@ def report(config: TrainConfig) -> tuple[list[str], list[str]]:
     return lines, wrong
 
 
-def _emulator(say, wrong: list[str]) -> None:
+def _emulator(say: Say, wrong: list[str]) -> None:
     from accel_rl.emulator.atari import core
     from accel_rl.emulator.games import games
 
@@ -90,7 +92,7 @@ def _emulator(say, wrong: list[str]) -> None:
     say("emulator", f"built: {len(games())} games, those of the 57-game benchmark by default (--env.backend)")
 
 
-def _gpu(say, wrong: list[str]) -> None:
+def _gpu(say: Say, wrong: list[str]) -> None:
     import torch
 
     if not torch.cuda.is_available():
@@ -105,7 +107,7 @@ def _gpu(say, wrong: list[str]) -> None:
         say(f"GPU {i}", f"{p.name}, {p.total_memory / 2**30:.0f} GiB")
 
 
-def _memory(say, wrong: list[str]) -> None:
+def _memory(say: Say, wrong: list[str]) -> None:
     import psutil
 
     from accel_rl.data.spec import EnvSpec

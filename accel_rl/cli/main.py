@@ -55,7 +55,7 @@ def dispatch(argv: list[str]) -> int:
 def main(argv: list[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n."""
     before_torch()
-    warnings.showwarning = show_warning  # type: ignore[assignment]
+    warnings.showwarning = show_warning
     try:
         return dispatch(sys.argv[1:] if argv is None else argv)
     except ConfigError as e:

@@ -1,5 +1,7 @@
 """Check a run, start it, and report how it ended."""
 
+from typing import Any
+
 from accel_rl.cli.arguments import stdout
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
@@ -25,7 +27,7 @@ def check_memory(config: TrainConfig, plan: RankPlan) -> None:
     config.algo.check_memory(make_spec(config.env, training=True), plan.device)
 
 
-def start(config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict | None) -> int:
+def start(config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> int:
     """Run to the end from a checkpoint's state, or from the beginning (None); returns the exit code."""
     if config.distributed.several:
         stdout(

@@ -1,6 +1,7 @@
 """The agent of a run, read from one of its checkpoints."""
 
 from pathlib import Path
+from typing import Any
 
 from accel_rl.agents.base import Agent
 from accel_rl.checkpoints import checkpoint
@@ -15,7 +16,7 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.process import tune_torch
 
 
-def read_state(run: RunFolder, chosen: str = "") -> dict | None:
+def read_state(run: RunFolder, chosen: str = "") -> dict[str, Any] | None:
     """Read a checkpoint folder, or the run's newest checkpoint; None if there is none."""
     if chosen:
         return checkpoint.load(Path(chosen).expanduser())
@@ -25,7 +26,7 @@ def read_state(run: RunFolder, chosen: str = "") -> dict | None:
 
 def trained_agent(
     run: RunFolder, config: TrainConfig, chosen: str, greedy: bool
-) -> tuple[TrainConfig, dict, Agent, RankPlan]:
+) -> tuple[TrainConfig, dict[str, Any], Agent, RankPlan]:
     """Return a run's settings, its checkpoint, the agent that this holds as it is evaluated, and where it runs.
 
     chosen: a checkpoint folder; "" for the newest. ConfigError if there is no checkpoint.

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -103,6 +104,6 @@ class MultiStepAdam(LockedChunks):
         self.refreshed += 1
         self.times["sync_s"] += time.monotonic() - began
 
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         self.flush()
         return super().state_dict()

@@ -16,7 +16,7 @@ from accel_rl.system.errors import RunError
 
 def file_store(fd: int, size: int) -> Any:
     """Over an open file that all ranks of this machine have inherited; it needs no name and no port."""
-    return dist.FileStore(f"/proc/self/fd/{fd}", size)
+    return dist.FileStore(f"/proc/self/fd/{fd}", size)  # type: ignore[attr-defined]
 
 
 def environment_store() -> tuple[Any, int, int]:
@@ -27,7 +27,7 @@ def environment_store() -> tuple[Any, int, int]:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
     # two runs of one store, one after the other, must not read each other's words
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size
+    return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:
@@ -44,7 +44,7 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
         torch.cuda.set_device(device)
     try:
         dist.init_process_group(
-            name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,
+            name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,  # type: ignore[attr-defined]
             timeout=timedelta(seconds=timeout_s),
         )  # fmt: skip
     except (RuntimeError, ValueError) as e:

@@ -47,7 +47,7 @@ class EmulatorCore(Protocol):
 def core() -> Any:
     """Import the C++ extension. Raises ConfigError if it is not built."""
     try:
-        from accel_rl.emulator import _core  # type: ignore[attr-defined]
+        from accel_rl.emulator import _core
     except ImportError as error:
         raise ConfigError(
             "the emulator is not built: install a C++17 compiler (g++ or clang++) and reinstall accel_rl with pip"

@@ -14,7 +14,7 @@ from accel_rl.emulator.vector_env import VectorEnv
 from accel_rl.system.errors import ConfigError
 
 
-class SB3VecEnv(VecEnv):
+class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
     """A VectorEnv in SAME_STEP mode, worn as a VecEnv; infos have `terminal_observation`, `TimeLimit.truncated` and
     `episode` (`r` the sum of rewards as they come, `l` steps), as of SB3's VecMonitor. Raises ConfigError."""
 

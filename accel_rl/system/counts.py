@@ -1,7 +1,7 @@
 """Whole numbers as people write them: 20000, 1_000_000 or 1e6."""
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.constructors import PrimitiveConstructorSpec
 
@@ -14,7 +14,7 @@ def parse_count(text: str) -> int:
     return int(value)
 
 
-def _count_spec(optional: bool) -> PrimitiveConstructorSpec:
+def _count_spec(optional: bool) -> PrimitiveConstructorSpec[Any]:
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar="N",

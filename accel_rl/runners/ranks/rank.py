@@ -50,7 +50,7 @@ def main() -> None:
     if setup["rank"]:
         warnings.simplefilter("ignore")  # rank 0 shows it
     else:
-        warnings.showwarning = show_warning  # type: ignore[assignment]
+        warnings.showwarning = show_warning
     with StopRequest():  # Ctrl-C reaches this process as well as the launcher, which also asks it to stop
         _reply(setup)
 

@@ -30,7 +30,7 @@ class Rank:
     """The process of a rank."""
 
     index: int
-    process: subprocess.Popen
+    process: "subprocess.Popen[bytes]"
     reply_fd: int  # pipe on which the process writes its result or error
     received: bytes = b""
     failure_matters: bool = True  # False: an exit code other than 0 is ignored
