@@ -12,7 +12,7 @@ class Level:
     """Values that a grid goes through: of one key, or of several that go together. `names`: theirs in folders.
 
     `gpus` and `cores`: what the runs at each position ask for, where that is not what the configuration says (`Needs`).
-    A synchronous run that leaves `group.ranks` unset has a rank on each GPU that it gets.
+    A synchronous run that leaves `distributed.ranks` unset has a rank on each GPU that it gets.
     """
 
     values: Mapping[str, Sequence[Any]]

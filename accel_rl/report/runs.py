@@ -111,9 +111,9 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _short(key: str) -> str:
-    """evaluation.steps stays whole: its last word alone would mislead."""
+    """Shorten a setting's name where the last word suffices; evaluation.steps would mislead as steps."""
     group, _, name = key.rpartition(".")
-    return name if group in ("", "algo", "sampler", "env", "group") else key
+    return name if group in ("", "algo", "sampler", "env", "distributed") else key
 
 
 def read_csv(file: Path) -> list[Run]:
