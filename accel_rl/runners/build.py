@@ -15,7 +15,8 @@ from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
-from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
+from accel_rl.samplers.workers.pool import WorkerPool
+from accel_rl.samplers.workers.pool_config import PoolConfig
 from accel_rl.system import hardware
 
 # Workers that share their cores with the action server have a lower priority than it, since all of them wait for it. A
@@ -55,7 +56,7 @@ def build_sampler(
     if plan.in_process:
         engine = InProcessEngine(
             env, spec, grouping, plan.T, seed, training=training, reset=reset, decorrelation_steps=decorrelation,
-            first_index=first_index,
+            first_index=first_index, buffers=plan.buffers,
         )  # fmt: skip
     else:
         pool = PoolConfig(
@@ -68,6 +69,7 @@ def build_sampler(
             nice=NICE_BESIDE_SERVER if plan.shares_cores else 0,
             spins=0 if plan.shares_cores else 200,
             first_index=first_index,
+            buffers=plan.buffers,
         )
         engine = WorkerPool(env, spec, grouping, plan.T, seed, pool, log)
         if plan.threaded_inference:

@@ -56,6 +56,7 @@ class Concurrent:
         self.algo = self.algos[0]
         self.each = sampler.T * sampler.B
         assert period % self.each == 0
+        assert len(sampler.engine.buffers) > period // self.each, "the rollouts of a period must stay whole"
         self.period = period
         self.behaviour = self.algo.behaviour()
         self._rollouts = 0  # of the current period; 0: none has begun
@@ -110,7 +111,7 @@ class Concurrent:
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
             self.behaviour.epsilon = self.algo.epsilon(staged)
             rollout = self.sampler.collect(self.behaviour)
-            self._staged.append(rollout.copy())
+            self._staged.append(rollout)  # whole until the period's end: the sampler has a buffer for each
             staged += int(rollout.valid.sum())
             self.sampled(staged)
 

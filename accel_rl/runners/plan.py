@@ -11,6 +11,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import EnvConfig
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.samplers.grouping import Grouping, most_workers
+from accel_rl.samplers.workers.stepper import BUFFERS
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import Placement, place_processes
@@ -27,6 +28,7 @@ class SamplerPlan:
     T: int  # steps of each environment in a rollout
     grouping: Grouping
     device: str
+    buffers: int  # rollouts in memory
     in_process: bool  # environments are stepped in this process, without workers
     worker_cores: tuple[int | None, ...]  # one entry for each worker process; None: not pinned
     shares_cores: bool  # inference runs on the workers' cores
@@ -73,7 +75,7 @@ class RankPlan:
         """Plan a sampler of B evaluation environments: every worker steps a part of each group."""
         groups = self.groups if B % self.groups == 0 else 1
         grouping = Grouping(B, groups, most_workers(B, groups, self.placement.workers))
-        return _one_server(self.placement, grouping, T, self.sampler.in_process)
+        return _one_server(self.placement, grouping, T, BUFFERS, self.sampler.in_process)
 
     def lines(self) -> list[str]:
         """Describe the plan, a fact a line."""
@@ -163,16 +165,18 @@ def _fit_workers(config: TrainConfig, placement: Placement, groups: int) -> Plac
 
 def _training_sampler(config: TrainConfig, placement: Placement, groups: int) -> SamplerPlan:
     s, workers = config.sampler, placement.workers
+    buffers = _buffers(config)
     in_process = s.engine == "in-process"
     if s.inference_per_worker:  # groups are inferred for in order of arrival, by one server
-        return _one_server(placement, Grouping(s.envs, workers, workers, dedicated_workers=True), config.T, in_process)
+        grouping = Grouping(s.envs, workers, workers, dedicated_workers=True)
+        return _one_server(placement, grouping, config.T, buffers, in_process)
     # Threads do not run beside a concurrent learner: BLAS has one number of threads for all threads of a process.
     threadable = placement.device == "cpu" and bool(config.env.game) and config.schedule != "concurrent"
     dedicated = threadable and s.envs % workers == 0
     if dedicated and s.groups is None and workers % 2 == 0 and s.envs >= 2 * MIN_ENVS_PER_THREAD:
         groups = 2
     grouping = Grouping(s.envs, groups, workers, dedicated_workers=dedicated and groups > 1 and workers % groups == 0)
-    plan = _one_server(placement, grouping, config.T, in_process)
+    plan = _one_server(placement, grouping, config.T, buffers, in_process)
     if not grouping.dedicated_workers or not plan.shares_cores or in_process:
         return plan
     of_groups = [[plan.worker_cores[w] for w in grouping.workers_of(g)] for g in range(groups)]
@@ -184,13 +188,21 @@ def _training_sampler(config: TrainConfig, placement: Placement, groups: int) ->
     )
 
 
-def _one_server(placement: Placement, grouping: Grouping, T: int, in_process: bool) -> SamplerPlan:
+def _buffers(config: TrainConfig) -> int:
+    """Rollouts in memory: those of a whole period and one more where learning does not wait for them, else two."""
+    if config.schedule != "concurrent":
+        return BUFFERS
+    return config.period // (config.T * config.sampler.envs) + 1
+
+
+def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, in_process: bool) -> SamplerPlan:
     """One thread infers for all groups."""
     cores = placement.worker_cores[: grouping.workers]
     shared = bool(set(placement.server_cores) & set(placement.worker_cores))
     settles = shared and placement.act_threads == 1 and len(placement.server_cores) > 1
     return SamplerPlan(
         T=T,
+        buffers=buffers,
         grouping=grouping,
         device=placement.device,
         in_process=in_process,

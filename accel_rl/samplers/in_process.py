@@ -27,11 +27,12 @@ class InProcessEngine:
         reset: str = "immediate",
         decorrelation_steps: int = 0,
         first_index: int = 0,
+        buffers: int = BUFFERS,
     ):
         self.grouping = grouping
         layout = rollout_layout(spec, T, grouping.B)
         self.buffers = [
-            RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, spec.stack) for _ in range(BUFFERS)
+            RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, spec.stack) for _ in range(buffers)
         ]
         self._joined = False
 

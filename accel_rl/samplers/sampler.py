@@ -1,7 +1,6 @@
 """The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
 
 from collections.abc import Callable, Iterator
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -17,23 +16,13 @@ from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.inference.threads import InferenceThreads
-from accel_rl.samplers.workers.stepper import BUFFERS, initial
-
-
-class Phase(Enum):
-    """What the environments are doing.
-
-    IDLE --begin--> RUNNING --finish--> IDLE
-                    RUNNING --begin the next--> AHEAD --finish--> RUNNING
-    """
-
-    IDLE = "idle"  # they wait for the first action of a rollout
-    RUNNING = "running"  # they play a rollout
-    AHEAD = "ahead"  # they play one rollout to its end, and where they can the next one
+from accel_rl.samplers.phase import Phase
+from accel_rl.samplers.workers.stepper import initial
 
 
 class Sampler:
-    """`collect(agent)` -> Rollout [T, B]. Two buffers alternate: a rollout stays whole until the next but one is begun.
+    """`collect(agent)` -> Rollout [T, B]. The n buffers take turns: a rollout stays whole until n - 1 more have
+    been collected.
 
     The result depends on seed, B, groups and the agent alone, not on the engine, the number of workers or their speed.
     """
@@ -247,7 +236,7 @@ class Sampler:
 
     @property
     def _next_buffer(self) -> int:
-        return (self._buffer + 1) % BUFFERS
+        return (self._buffer + 1) % len(self.engine.buffers)
 
     def _require_idle(self) -> None:
         if self.phase is not Phase.IDLE:

@@ -15,7 +15,7 @@ def private_bytes(env: EnvConfig, B: int, reset: str) -> int:
             sampler.collect(agent)
         pages = 4096 * 18 * 2  # each array begins on a page of its own
         limit = bound(sampler.spec, sampler.T, reset)
-        assert sampler.engine._memory.nbytes <= B * limit.shared + pages
+        assert sampler.engine._memory.rollouts.nbytes <= B * limit.shared + pages
         return psutil.Process(sampler.engine.pids()[0]).memory_full_info().uss
     finally:
         sampler.close()

@@ -30,6 +30,8 @@ class WorkerSetup:
     seeds: list[list[int]]
     """By group: one for each environment."""
     stack: int
+    buffers: int
+    """Rollouts in shared memory."""
     rollout_layout: Layout
     rollout_fd: int
     counters_layout: Layout

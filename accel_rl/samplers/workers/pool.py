@@ -6,19 +6,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
-from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
-from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig
 from accel_rl.samplers.grouping import Grouping, env_seed
-from accel_rl.samplers.workers.channel import ServerSide, WorkersSilent, counters_layout
+from accel_rl.samplers.workers.channel import ServerSide, WorkersSilent
 from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
-from accel_rl.samplers.workers.process import WorkerProcess
-from accel_rl.samplers.workers.stepper import BUFFERS
+from accel_rl.samplers.workers.pool_config import PoolConfig
+from accel_rl.samplers.workers.pool_memory import PoolMemory
+from accel_rl.samplers.workers.process import History, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
@@ -28,34 +27,10 @@ MAX_FAILED_STARTS = 3
 REPLAYED_BYTES_PER_S = 500
 
 
-@dataclass(slots=True)
-class PoolConfig:
-    """How the processes of a sampler behave."""
-
-    cores: tuple[int | None, ...]  # one entry a worker
-    training: bool = True
-    reset: str = "immediate"
-    decorrelation_steps: int = 0
-    strict: bool = False  # a dead worker ends the run instead of being replaced
-    timeout_s: float = 60.0  # a worker that owes an answer for longer counts as hung
-    nice: int = 0
-    spins: int = 0
-    first_index: int = 0  # of this rank's environments among all
-
-
-@dataclass(slots=True)
-class _History:
-    """Of a worker's place, over its processes."""
-
-    generation: int = 0
-    failed_starts: int = 0
-
-
 class WorkerPool:
     """Worker processes that step the environments of every group.
 
-    A dead one is noticed at once and its cells are invalid for the rollout; a new process with fresh environments joins
-    at the beginning of a later rollout.
+    A dead one is noticed at once, and its cells of the rollout are invalid. A new process joins at a later rollout.
     """
 
     def __init__(
@@ -70,19 +45,14 @@ class WorkerPool:
     ):
         self.grouping, self.config = grouping, config
         self._env, self._spec, self._seed, self._log = env, spec, seed, log
-        self._layout: Layout = {}
-        for i in range(BUFFERS):
-            self._layout |= rollout_layout(spec, T, grouping.B, prefix=f"{i}/")
-        self._memory = SharedArrays.create(self._layout)
-        self.buffers = [RolloutArrays.of(self._memory.arrays, spec.stack, prefix=f"{i}/") for i in range(BUFFERS)]
-        self._counters_layout = counters_layout(grouping.workers, grouping.groups)
-        self._counters = SharedArrays.create(self._counters_layout)
+        self._memory = PoolMemory(spec, grouping, T, config.buffers)
+        self.buffers = self._memory.buffers
         self._event = EventFd()
         self._group_events = [EventFd() for _ in range(grouping.groups)] if grouping.dedicated_workers else []
-        self._side = ServerSide(self._counters.arrays, self._event, config.spins, self._group_events)
+        self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
         self._changing = threading.Lock()  # which workers take part; threads release groups side by side
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
-        self._history = [_History() for _ in range(grouping.workers)]
+        self._history = [History() for _ in range(grouping.workers)]
 
     # -- a process's life ------------------------------------------------------------
 
@@ -95,7 +65,7 @@ class WorkerPool:
     def _launch(self, w: int, start: bool = True) -> WorkerProcess:
         event, groups = EventFd(), self.grouping.groups_of(w)
         answers_to = self._group_events[groups[0]] if self._group_events else self._event
-        worker = WorkerProcess.launch(w, event, {self._memory.fd, self._counters.fd, *answers_to.fds})
+        worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds})
         self._workers[w] = worker
         self._side.attach(w, event, worker.control)  # before it looks at its requests
         worker.set_up(self._setup(w, start, event, answers_to))
@@ -120,10 +90,11 @@ class WorkerPool:
             slices=[(b.start, b.stop) for b in slices],
             seeds=self._seeds(w),
             stack=self._spec.stack,
-            rollout_layout=self._layout,
-            rollout_fd=self._memory.fd,
-            counters_layout=self._counters_layout,
-            counters_fd=self._counters.fd,
+            buffers=c.buffers,
+            rollout_layout=self._memory.rollout_layout,
+            rollout_fd=self._memory.rollouts.fd,
+            counters_layout=self._memory.counters_layout,
+            counters_fd=self._memory.counters.fd,
             event=event.fds,
             server_event=answers_to.fds,
         )
@@ -295,7 +266,7 @@ class WorkerPool:
         """
         self.check()
         self._until_ready()
-        self._seed, self._history = seed, [_History() for _ in self._workers]
+        self._seed, self._history = seed, [History() for _ in self._workers]
         for w in range(self.grouping.workers):
             with contextlib.suppress(Disconnected):  # noticed below
                 self._worker(w).control.send(Request("reseed", seeds=tuple(map(tuple, self._seeds(w)))))
@@ -313,7 +284,7 @@ class WorkerPool:
 
     def env_seconds(self) -> list[float]:
         """Per worker, how long its environments have been stepping since it started."""
-        return [float(ns) / 1e9 for ns in self._counters["env_ns"][:, 0]]
+        return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:
         """End every process; those that do not end within two seconds are killed."""
@@ -327,5 +298,4 @@ class WorkerPool:
             self._discard(worker)
         for event in (self._event, *self._group_events):
             event.close()
-        for memory in (self._memory, self._counters):
-            memory.close()
+        self._memory.close()

@@ -96,6 +96,14 @@ class WorkerProcess:
         self.event.close()
 
 
+@dataclass(slots=True)
+class History:
+    """What the successive processes of one worker have been through."""
+
+    generation: int = 0
+    failed_starts: int = 0
+
+
 def _environment() -> dict[str, str]:
     """Workers compute with one thread: libraries in a user's environment must not start a pool on every core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}

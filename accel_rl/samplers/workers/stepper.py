@@ -8,7 +8,8 @@ from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.step import Step
 from accel_rl.envs.base import BatchEnv
 
-BUFFERS = 2  # rollouts alternate: the first observation of the next one is written while the last is learned from
+BUFFERS = 2
+"""Rollouts in memory, at least: the initial observation of the next one is written while the last is learned from."""
 
 
 def initial(buffer: int) -> int:
@@ -17,7 +18,7 @@ def initial(buffer: int) -> int:
 
 
 class GroupStepper:
-    """Step index buffer * T + t asks for step t of a buffer's rollout, modulo the 2T steps of both buffers. The
+    """Step index buffer * T + t asks for step t of a buffer's rollout, modulo the steps of all buffers. The
     negative index `initial(buffer)` asks for the observation before a rollout's first step.
 
     Every view is sliced once, here: a step allocates nothing.

@@ -19,7 +19,7 @@ from accel_rl.samplers.workers.channel import WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
-from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
+from accel_rl.samplers.workers.stepper import GroupStepper
 from accel_rl.system.errors import RunError
 from accel_rl.system.process import die_with_parent
 
@@ -59,7 +59,7 @@ def run(control: Control) -> None:
 def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
     """By group."""
     memory = SharedArrays.attach(setup.rollout_layout, setup.rollout_fd)
-    buffers = [RolloutArrays.of(memory.arrays, setup.stack, prefix=f"{i}/") for i in range(BUFFERS)]
+    buffers = [RolloutArrays.of(memory.arrays, setup.stack, prefix=f"{i}/") for i in range(setup.buffers)]
     steppers = {}
     for group, (start, stop), seeds in zip(setup.groups, setup.slices, setup.seeds, strict=True):
         steppers[group] = GroupStepper(_batch(setup, seeds), buffers, slice(start, stop))
