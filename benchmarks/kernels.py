@@ -11,7 +11,6 @@ family stays only if something that users run is 1.2 times as fast with it.
 | conv_f32_winograd | the other convolutions by torch |
 | linear_small_batch | fully connected layers of few rows by torch |
 | gather_stacks | stacks of frames by torch's indexing |
-| channels_last | memory order of uint8 pictures by torch (both convolutions are torch's, with it and without it) |
 | rmsprop | RMSProp by torch's operations |
 | captured_inference | the agent is called at every step |
 | activation_cache | A2C's update computes its forward pass |
@@ -28,8 +27,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import torch
-
 from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.system.errors import ConfigError, nearest
@@ -44,24 +41,15 @@ WORTH = 1.2
 
 _NO: Callable[..., Any] = lambda *_, **__: None  # noqa: E731
 
-
-def _by_torch(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return x.to(dtype, memory_format=torch.channels_last)
-
-
-_CONVOLUTIONS = {"accel_rl.kernels.conv_u8.supports": _NO, "accel_rl.kernels.conv_f32_winograd.supports": _NO}
 FAMILIES: dict[str, dict[str, Any]] = {
     "conv_u8": {"accel_rl.kernels.conv_u8.supports": _NO},
     "conv_f32_winograd": {"accel_rl.kernels.conv_f32_winograd.supports": _NO},
     "linear_small_batch": {"accel_rl.kernels.linear.linear_small_batch": _NO},
     "gather_stacks": {"accel_rl.kernels.frames.FrameStacks.has_whole_frames": property(lambda self: False)},
-    "channels_last": {**_CONVOLUTIONS, "accel_rl.kernels.relu_conv2d.channels_last": _by_torch},
     "rmsprop": {"accel_rl.kernels.rmsprop.supports": _NO},
     "captured_inference": {"accel_rl.samplers.inference.capturable.refusal": lambda agent: "switched off"},
     "activation_cache": {"accel_rl.samplers.inference.server.ActivationCache": _NO},
 }
-BASES: dict[str, dict[str, Any]] = {"channels_last": _CONVOLUTIONS}
-"""What is switched off on both sides, where that is not nothing."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +102,6 @@ def worker(o: Options, workload: str, folder: Path, stack: contextlib.ExitStack)
 
 def measure(o: Options, workload: str, bar: Bar) -> dict[str, Any]:
     sides = {"all": {}, **{f"without {f}": FAMILIES[f] for f in o.families}}
-    sides |= {f"base of {f}": BASES[f] for f in o.families if f in BASES}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         parts: dict[str, Callable[[], float]] = {}
         for i, (side, changes) in enumerate(sides.items()):
@@ -127,18 +114,16 @@ def measure(o: Options, workload: str, bar: Bar) -> dict[str, Any]:
 
             parts[side] = turn
         found = interleave(parts, o.repeats, bar, f"{workload} {o.game}: ")
-    base = {f: f"base of {f}" if f in BASES else "all" for f in o.families}
     return {
         "workload": workload,
         "measurements": found,
         "median": medians(found),
-        "ratios": {f: ratio(found[base[f]], found[f"without {f}"]) for f in o.families},
+        "ratios": {f: ratio(found["all"], found[f"without {f}"]) for f in o.families},
     }
 
 
 def run(o: Options) -> dict[str, Any]:
-    sides = 1 + len(o.families) + sum(f in BASES for f in o.families)
-    with contextlib.closing(Bar(o.repeats * len(o.workloads) * sides)) as bar:
+    with contextlib.closing(Bar(o.repeats * len(o.workloads) * (1 + len(o.families)))) as bar:
         results = [measure(o, workload, bar) for workload in o.workloads]
     best = {f: max(r["ratios"][f]["of_medians"] for r in results) for f in o.families}
     return {"results": results, "best": best}

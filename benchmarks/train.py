@@ -59,6 +59,9 @@ Q_LEARNING = {"batch_size": DQN["batch_size"], "intensity": DQN["intensity"], "l
 SETTINGS: dict[str, dict[str, Any]] = {"ppo": PPO, "a2c": A2C, "dqn": Q_LEARNING, "c51": Q_LEARNING}
 
 
+CONVOLUTIONS = ("conv_u8", "conv_f32_winograd", "conv_bf16_amx")
+
+
 @dataclass(frozen=True)
 class Options:
     game: str = "breakout"
@@ -143,11 +146,13 @@ class Ours:
         algo = self.trainer.learner.algo
         algo.ingest(self._rollout)
         batch = next(iter(algo.batches()))
-        if self._rollout.kept is not None:
-            self._rollout.kept.void()
-        # the counter knows torch's operations only, so the compiled kernels are disabled
-        plain = {name: lambda *_: False for name in ("has_conv_u8", "has_conv_f32")}
-        with patch.multiple("accel_rl.models.convolution", **plain), FlopCounterMode(display=False) as counter:
+        if self._rollout.activation_cache is not None:
+            self._rollout.activation_cache.void()
+        # with torch's convolutions: the counter does not see compiled ones
+        off = [patch(f"accel_rl.kernels.{name}.supports", lambda *_: False) for name in CONVOLUTIONS]
+        with contextlib.ExitStack() as stack, FlopCounterMode(display=False) as counter:
+            for change in off:
+                stack.enter_context(change)
             algo.loss(batch).total.backward()
         return counter.get_total_flops() / len(batch.a_tm1 if hasattr(batch, "a_tm1") else batch.action)
 

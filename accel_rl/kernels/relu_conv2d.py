@@ -7,7 +7,6 @@ from torch import Tensor
 from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8
 from accel_rl.kernels.activation_cache import OutputBuffer, output_buffer
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.kernels.pictures import channels_last
 
 
 def relu_conv2d(
@@ -28,7 +27,7 @@ def relu_conv2d(
         buffer = _buffer(x, weight, stride, padding)
         return conv_f32_winograd.conv_f32_winograd(x, weight, bias, stride, padding, buffer)
     if x.dtype == torch.uint8:  # convolutions train 1.4 times as fast on channels-last memory
-        x = channels_last(x, _input_dtype(weight))
+        x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
     return torch.relu_(F.conv2d(x, weight / 255 if of_bytes else weight, bias, stride, padding))
 
 

@@ -55,7 +55,7 @@ def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
     torch.testing.assert_close(ranks[group][0][name], one[name], atol=1e-5, rtol=1e-4)
 
 
-def test_a_wide_layer_goes_ahead(ranks):
+def test_the_widest_layer_goes_ahead(ranks):
     """Of four ranks those above were of both kinds of networks."""
     ahead = {name: ranks["four over gloo"][0][f"{name}/ahead"] for name in ALGORITHMS}
     assert ahead["dqn"] and ahead["c51"] and not ranks["two over gloo"][0]["dqn/ahead"], ahead

@@ -101,8 +101,6 @@ void frames_of(i64 N, i64 pixels) {
     Longs t(N), b(N);
     for (i64 i = 0; i < N; i++) t.data[i] = i, b.data[i] = i % 3, age.data[i] %= 4;
     gather_stacks(N, S, pixels, frames.at(), 3 * pixels, pixels, t.at(), b.at(), age.at(), stacks.at(), 4);
-    Floats numbers(N * S * pixels);
-    channels_last(N, S, pixels, stacks.at(), S * pixels, numbers.at(), false, 4);
 }
 
 void small_ones(i64 N, i64 A) {

@@ -26,7 +26,6 @@ PYBIND11_MODULE(_native, m) {
     define<&accel::copy>(m, "copy");
     define<&accel::relu>(m, "relu");
     define<&gather_stacks>(m, "gather_stacks");
-    define<&channels_last>(m, "channels_last");
     m.def("has_avx512", &accel::has_avx512);
 #if ACCEL_X86
     define<&conv_u8>(m, "conv_u8");

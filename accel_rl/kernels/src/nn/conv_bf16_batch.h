@@ -11,7 +11,7 @@
 
 namespace accel {
 
-inline ConvBF16 tile_layer_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
+inline ConvBF16 conv_bf16_of(const Geometry& g) { return {g[0], g[1], g[2], g[3], g[4], g[5], g[6]}; }
 
 #if ACCEL_HAS_TILES
 
@@ -26,14 +26,14 @@ inline ConvBF16Scratch& scratch_of(const Geometry& geometry, i64 pictures) {
     for (Kept& kept : all)
         if (kept.geometry == geometry && kept.pictures == pictures) return kept.scratch;
     if (all.size() == 16) all.pop_back();  // the oldest: networks come and go
-    all.push_front({geometry, pictures, ConvBF16Scratch(tile_layer_of(geometry), pictures)});
+    all.push_front({geometry, pictures, ConvBF16Scratch(conv_bf16_of(geometry), pictures)});
     return all.front().scratch;
 }
 
 template <class Number>
 void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64 stride, const bf16* weight, const float* bias,
                        bf16* out, int threads) {
-    const ConvBF16 layer = tile_layer_of(geometry);
+    const ConvBF16 layer = conv_bf16_of(geometry);
     const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
         ConvBF16Scratch& scratch = scratch_of(geometry, 0);
         const TileRegisters registers;
@@ -46,7 +46,7 @@ void tile_convolutions(i64 N, const Geometry& geometry, const Number* input, i64
 template <class Number>
 void tile_convolutions_back(i64 N, const Geometry& geometry, const Number* input, i64 stride, address grad, address out,
                             address weight, address d_input, address d_weight, address d_bias, int threads) {
-    const ConvBF16 layer = tile_layer_of(geometry);
+    const ConvBF16 layer = conv_bf16_of(geometry);
     const i64 tiles = gradient_size(layer), size = tiles + layer.Co;
     const i64 parts = std::clamp(N / 8, i64(1), i64(16)), together = std::clamp(448 / layer.outputs(), i64(1), i64(8));
     std::vector<float> sums(size_t(parts * size), 0.0f);

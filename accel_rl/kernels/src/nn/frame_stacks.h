@@ -1,10 +1,9 @@
-// Stacks of uint8 frames, and their conversion to channels-last floats for torch's convolution.
+// Stacks of frames, gathered from a sequence in which each frame is stored once.
 #pragma once
 #include <cstring>
 #include <functional>
 
 #include "../address.h"
-#include "interleave.h"
 #include "../threads.h"
 
 namespace accel {
@@ -24,19 +23,6 @@ inline void gather_stacks(i64 N, i64 S, i64 bytes, address frames, i64 row, i64 
         }
     };
     share(N, size_t(N * S * bytes) < ONE_THREAD_BYTES ? 1 : threads, part);
-}
-
-// pictures [N, S, pixels] uint8, `stride` bytes apart, to [N, pixels, S] of float32 or bfloat16.
-inline void channels_last(i64 N, i64 S, i64 pixels, address pictures, i64 stride, address out, bool bfloat16, int threads) {
-    const size_t size = size_t(S * pixels);
-    const std::function<void(i64, i64)> part = [&](i64 from, i64 to) {
-        for (i64 i = from; i < to; i++) {
-            const std::uint8_t* in = at<const std::uint8_t>(pictures) + i * stride;
-            if (bfloat16) interleave(in, S, pixels, at<BFloat16>(out) + size_t(i) * size);
-            else interleave(in, S, pixels, at<float>(out) + size_t(i) * size);
-        }
-    };
-    share(N, threads, part);
 }
 
 }  // namespace accel
