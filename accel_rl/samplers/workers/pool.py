@@ -21,17 +21,15 @@ from accel_rl.samplers.workers.process import History, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
 MAX_FAILED_STARTS = 3
 # A state of ale-py is restored by replaying its episode, one byte an action, at this rate or faster.
 REPLAYED_BYTES_PER_S = 500
 
 
 class WorkerPool:
-    """Worker processes that step the environments of every group.
-
-    A dead one is noticed at once, and its cells of the rollout are invalid. A new process joins at a later rollout.
-    """
+    """Worker processes that step the environments of every group. A dead one is noticed at once, and its cells of the
+    rollout are invalid. A new process joins at a later rollout."""
 
     def __init__(
         self,
@@ -287,12 +285,12 @@ class WorkerPool:
         return [float(ns) / 1e9 for ns in self._memory.counters["env_ns"][:, 0]]
 
     def close(self) -> None:
-        """End every process; those that do not end within two seconds are killed."""
+        """End every process; those that do not end within CLOSE_TIMEOUT_S are killed."""
         workers = [x for x in self._workers if x is not None]
         for worker in workers:
             with contextlib.suppress(Disconnected):
                 worker.control.send(Request("close"))
-        deadline = time.monotonic() + 2.0
+        deadline = time.monotonic() + CLOSE_TIMEOUT_S
         for worker in workers:
             worker.reap(max(0.0, deadline - time.monotonic()))
             self._discard(worker)
