@@ -44,7 +44,7 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
     nature: three (Mnih et al. 2015)."""
     lstm: int = 0
-    """Number of units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256). 0: none."""
+    """Number of units of an LSTM between network body and heads (A3C-LSTM, Mnih et al. 2016: 256). 0: no LSTM."""
 
     def check(self) -> None:
         positive, share = "above 0", "between 0 and 1"

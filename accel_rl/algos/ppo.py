@@ -52,8 +52,8 @@ class PPOConfig(PolicyGradientConfig):
     epochs: int = 4
     """Number of passes over each rollout (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
     minibatch: int = 256
-    """Number of samples of one update, over all ranks that share it (Stooke & Abbeel's code: 512). If it does not divide
-    the rollout, minibatches are made smaller, of nearly equal size."""
+    """Number of samples of one update, over all ranks that share it (Stooke & Abbeel's code: 512). If it does not
+    divide the rollout, minibatches are made smaller, of nearly equal size."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
     """Normalize advantages to mean 0 and standard deviation 1 over each minibatch (CleanRL), over each rollout (OpenAI
     baselines), or not."""

@@ -1,4 +1,7 @@
-"""epsilon-Rainbow: Hessel et al. 2018 (arXiv:1710.02298) without noisy networks; Stooke & Abbeel 2018, section 5.4.1."""
+"""epsilon-Rainbow: Rainbow (Hessel et al. 2018, arXiv:1710.02298) without noisy networks.
+
+Source: Stooke & Abbeel 2018, section 5.4.1.
+"""
 
 from dataclasses import dataclass, field
 
