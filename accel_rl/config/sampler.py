@@ -24,7 +24,8 @@ class SamplerConfig:
     """Run inference for each worker by itself, in order of arrival; --sampler.groups is ignored. Daley & Amato 2021,
     section 4, compare this with synchronized execution, which is --sampler.groups 1."""
     workers: OptionalCount = None
-    """Number of worker processes of each rank. Default: one per usable core, or fewer so that --sampler.envs divides evenly."""
+    """Number of worker processes of each rank. Default: one per usable core, or fewer so that they divide
+    --sampler.envs."""
     cores: tuple[int, ...] | None = None
     """Cores to use, such as 0 1 2. Default: all cores that the affinity mask and the cgroup allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
