@@ -1,7 +1,7 @@
 """Daley & Amato 2021, Tables 1 to 3: concurrent training and synchronized execution, alone and together.
 
 The 14 variants are settings of one program: 1, 2, 4 or 8 samplers of one environment each. Inference serves them in
-order of arrival or (synchronized) all in one batch. Learning alternates with sampling or (concurrent) runs beside it.
+order of arrival or (synchronized) all in one batch. Learning alternates with sampling or (concurrent) runs in parallel.
 
     training       env steps/s of whole training: sampling, inference, C / F minibatches each C steps
     sampling_only  env steps/s without learning

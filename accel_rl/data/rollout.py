@@ -47,11 +47,11 @@ class Rollout:
         return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in names}, stack=arrays.stack)  # type: ignore[arg-type]
 
     def copy(self) -> "Rollout":
-        """In memory of its own."""
+        """Copy the rollout to new memory."""
         return Rollout.from_state({name: _map(getattr(self, name), torch.Tensor.clone) for name in self._saved()})
 
     def state_dict(self) -> dict[str, Any]:
-        """On the host, for a checkpoint."""
+        """Return the arrays on the host, for a checkpoint."""
         return {name: _map(getattr(self, name), torch.Tensor.cpu) for name in self._saved()}
 
     @classmethod

@@ -38,7 +38,7 @@ class LockedChunks(Local):
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(flat, self.optimizers[0], max_norm)
         self._rank, self._first = rank, rank % len(self.parts)
-        self.warmup_updates = 0  # until so many central updates, gradients of ranks other than 0 are dropped
+        self.warmup_updates = 0  # gradients of other ranks than 0 are dropped until this number of central updates
         self._parameters = [-1] * len(self.parts)  # versions of parameters and optimizer state in this rank
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # number of pulls of the parameters

@@ -74,7 +74,7 @@ def unclean_resets() -> frozenset[str]:
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Why episodes under this mode of reset are not exactly those of `immediate`; None where they are."""
+    """Return why episodes with this mode of reset are not exactly those of `immediate`; None if they are."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():

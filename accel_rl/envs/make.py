@@ -64,7 +64,7 @@ class EnvConfig:
         return resolve(self.protocol, self.overrides())
 
     def resolved(self) -> "EnvConfig":
-        """Replace `auto` by the backend it stands for. Raises ConfigError."""
+        """Resolve the backend `auto`. Raises ConfigError."""
         if self.backend not in BACKENDS:
             raise ConfigError(
                 f"backend={self.backend!r} is unknown: must be one of {', '.join(BACKENDS)}"
@@ -131,7 +131,7 @@ def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False)
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """The same environment on a backend ("": its own). ConfigError where that cannot play it."""
+    """Return the environment on another backend ("": its own). ConfigError if that backend cannot play it."""
     if not backend:
         return config
     config = replace(config, backend=backend).resolved()
@@ -140,7 +140,7 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
 
 
 def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
-    """ConfigError, one line, unless `config`'s backend can go on from a batch's states of the other one."""
+    """Raise ConfigError, one line, unless `config`'s backend can continue from batch states of the other backend."""
     if reset == "cached" and config.game in INEXACT_RESTORE:
         raise ConfigError(
             f"backend={config.backend}: {config.game}'s episodes with reset='cached' are not the same on both backends"

@@ -1,4 +1,4 @@
-"""The origin of an Atari episode, stored beside a backend's own state, so that the other backend can continue.
+"""The origin of an Atari episode, stored with a backend's own state, so that the other backend can continue.
 
     state      header | the backend's own bytes | RAM [128] | actions, one byte a step
 
@@ -141,7 +141,7 @@ def _walk(env: Replayable, resets: int) -> None:
 
 
 def has_origin(state: bytes) -> bool:
-    """Whether a state, of a batch's environment or within it, can go on with the other backend."""
+    """Whether the other backend can continue from a state, of a batch's environment or within it."""
     header, blob = unpack(state)
     if header["kind"] == "batch":
         return has_origin(blob)

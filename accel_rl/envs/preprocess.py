@@ -27,7 +27,10 @@ class Preprocessor(Protocol):
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
-    """For one of `protocols.FRAMES` and so many rows. Sets OpenCV to one thread in this process."""
+    """Make the preprocessor to frames of `kind` (`protocols.FRAMES`), for screens of the given size.
+
+    Sets OpenCV to one thread in this process.
+    """
     cv2.setNumThreads(1)  # an environment has one core
     if kind == "104x80":
         return Subsample(rows, columns)

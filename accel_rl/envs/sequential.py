@@ -106,7 +106,7 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """One step of those that are not `skipped` [n] (None: of all); the others write zeros."""
+        """Step the environments that are not `skipped` [n] (None: step all); skipped ones write zeros."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]

@@ -54,7 +54,7 @@ class Curve:
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Columns of a run's metrics.csv against another, where both are given; empty where there is none yet."""
+    """Read columns of a run's metrics.csv against another column, at rows with both; empty if there are none yet."""
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         with open(run / "metrics.csv", newline="") as f:

@@ -1,4 +1,4 @@
-"""The arithmetic of a network while it learns and plays to learn: float32, or bfloat16 where that is faster."""
+"""The precision of a network in training, with its sampling: float32, or bfloat16 where it is faster."""
 
 import functools
 from collections.abc import Callable

@@ -37,7 +37,7 @@ class Evaluation:
 
 
 class Quota:
-    """Which environments go on playing.
+    """Selects the environments that continue playing.
 
     By steps: each begins episodes until its share is used and finishes the last one, so that no episode is left out for
     being long. The sums over many evaluations have no bias (Wald); the mean of a single one leans to long episodes by
@@ -54,7 +54,7 @@ class Quota:
         self.idle = np.zeros(B, bool) if self._episodes is None else self._episodes == 0
 
     def count(self, finished: list[Episode]) -> list[Episode]:
-        """Take in finished episodes; returns those that count."""
+        """Add finished episodes; returns the episodes that count."""
         counted = []
         for e in finished:
             if self.idle[e.b]:

@@ -21,7 +21,7 @@ from accel_rl.samplers.workers.stepper import BUFFERS, initial
 
 
 class Phase(Enum):
-    """What the environments are doing.
+    """The state of the environments.
 
     IDLE --begin--> RUNNING --finish--> IDLE
                     RUNNING --begin the next--> AHEAD --finish--> RUNNING
@@ -254,7 +254,7 @@ class Sampler:
             raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
 
     def late_resets(self) -> int:
-        """With reset mode `swap`: how many episodes began with an immediate reset because no reserve was ready."""
+        """With reset mode `swap`: number of episodes begun by an immediate reset, since no reserve was ready."""
         return self.engine.late_resets()
 
     def check(self) -> None:
@@ -291,7 +291,7 @@ class Sampler:
         self.engine.join()
 
     def reseed(self, seed: int) -> None:
-        """Begin anew from another seed: what follows is what a new sampler with that seed gives, bit for bit."""
+        """Restart from another seed: later rollouts are bitwise identical to those of a new sampler with that seed."""
         self._require_idle()
         self.start()
         self.engine.reseed(seed)

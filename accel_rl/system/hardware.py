@@ -1,4 +1,4 @@
-"""What this process may use: allowed cores, cgroup limits, memory and GPUs.
+"""Resources that this process may use: allowed cores, cgroup limits, memory and GPUs.
 
 Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both.
 """
@@ -30,7 +30,7 @@ def allowed_cores() -> list[int]:
 
 
 def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[Path]:
-    """Where this process's cgroup (v2 or v1) and its ancestors keep a controller's limits."""
+    """Return the folders with a controller's limits, of this process's cgroup (v2 or v1) and its ancestors."""
     root = Path(root)
     try:
         lines = Path(proc).read_text().splitlines()
@@ -49,7 +49,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
 
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """How many cores' time the cgroup (v2 or v1) grants, the least over its ancestors; None without a limit."""
+    """Return the CPU limit of the cgroup (v2 or v1) in cores, the least over its ancestors; None without a limit."""
     limits = []
     for folder in _cgroup_folders("cpu", root, proc):
         try:
@@ -79,7 +79,7 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
 
 
 def free_memory(device: str = "cpu") -> int:
-    """Bytes that can still be taken, on the host (what the machine has and the cgroup grants) or on a GPU."""
+    """Return the bytes of free memory, on the host (within the cgroup's limit) or on a GPU."""
     if device != "cpu":
         import torch
 
@@ -92,7 +92,7 @@ def free_memory(device: str = "cpu") -> int:
 
 
 def gpu_count() -> int:
-    """CUDA devices that this process sees (CUDA_VISIBLE_DEVICES counts)."""
+    """Return the number of CUDA devices visible to this process, according to CUDA_VISIBLE_DEVICES."""
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0

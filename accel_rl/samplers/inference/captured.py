@@ -24,7 +24,7 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """The environments b of x [T, B, ...], in so many rows from t."""
+        """Return the memory of environments b of x [T, B, ...], in the given number of rows."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)

@@ -1,4 +1,4 @@
-// The log of TIA writes of the fast build: a whole frame's, without those that change nothing.
+// The log of TIA writes of the fast core: all writes of a frame, except writes without effect.
 //
 //     write -> the register's last value again? -- yes --> nothing
 //                                               -- no  --> cycle, register, value
