@@ -69,7 +69,7 @@ def check_game(name: str) -> None:
 
 @cache
 def unclean_resets() -> frozenset[str]:
-    """The games whose reset keeps some state of the previous episode (unclean_reset.json: how it was found)."""
+    """Return the games whose reset keeps state of the previous episode (unclean_reset.json says how this was found)."""
     return frozenset(json.loads(files("accel_rl.envs").joinpath("unclean_reset.json").read_text())["games"])
 
 

@@ -126,7 +126,10 @@ _walked: dict[tuple[Any, ...], list[Any]] = {}  # by backend, game and switches:
 
 
 def _walk(env: Replayable, resets: int) -> None:
-    """Bring a loaded console to its place in the stream of resets. Most of the stream is replayed once a process."""
+    """Advance a loaded console to its position in the stream of resets.
+
+    Most of the stream is replayed only once per process.
+    """
     rules = env.spec.protocol
     kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
     while len(kept) <= resets // STRIDE:
@@ -151,7 +154,7 @@ def has_origin(state: bytes) -> bool:
 
 
 def is_foreign(state: bytes, backend: str) -> bool:
-    """Whether it is an Atari game's state, of the other backend than this."""
+    """Whether a state is that of an Atari game on the other backend."""
     return unpack(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
 
 

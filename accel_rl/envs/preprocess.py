@@ -1,4 +1,4 @@
-"""From the raw screens of an agent step's last two frames to one observation, written in place.
+"""Preprocessing: builds an observation, in place, from the raw screens of an agent step's last two frames.
 
 ale-py hands out the picture as palette indices sixteen times faster than as grayscale, so the luminance is
 looked up here, and, when subsampling, only for the pixels that are kept.
@@ -23,7 +23,7 @@ class Preprocessor(Protocol):
         """Write the observation of the last screen alone into `frame` [H, W] uint8."""
 
     def both(self, frame: np.ndarray) -> None:
-        """Write that of the pixelwise maximum of the two screens' luminance."""
+        """Write the observation of the pixelwise maximum of both screens' luminance into `frame`."""
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:

@@ -1,4 +1,4 @@
-"""The result of an evaluation, and which episodes count in it, without favouring short ones."""
+"""The result of an evaluation, and the selection of its episodes, which does not favour short episodes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from accel_rl.samplers.episodes import Episode
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Raw scores and lengths (env steps) of whole episodes, and the protocol that they were played by."""
+    """Raw scores and lengths (env steps) of complete episodes, with their protocol."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]

@@ -31,7 +31,7 @@ from accel_rl.system.errors import RunError
 class Trainer:
     """Build the parts of a run and run them.
 
-    config, plan, run: of this rank. state: of the checkpoint to go on from. context: of this rank among the others.
+    config, plan, run: of this rank. state: of the checkpoint to continue from. context: this rank's `RankContext`.
     """
 
     def __init__(

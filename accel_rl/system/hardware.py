@@ -15,14 +15,14 @@ _said: set[str] = set()
 
 
 def say_once(message: str) -> None:
-    """A fallback is never silent and never nags."""
+    """Print a message, such as a fallback, once per process."""
     if message not in _said:
         _said.add(message)
         warnings.warn(message, stacklevel=3)
 
 
 def allowed_cores() -> list[int]:
-    """The cores this process may run on, from its affinity mask."""
+    """Return the cores that this process may run on, from its affinity mask."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     say_once("this system has no core affinity: processes are not pinned")
@@ -68,7 +68,7 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 
 
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
-    """Bytes that the cgroup (v2 or v1) still grants, the least over its ancestors; None without a limit."""
+    """Return the free bytes below the cgroup's (v2 or v1) limit, the least over its ancestors; None without a limit."""
     names = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
     left = []
     for folder in _cgroup_folders("memory", root, proc):
@@ -99,7 +99,7 @@ def gpu_count() -> int:
 
 
 def available_device(device: str, flag: str) -> str:
-    """A device that was asked for by name. ConfigError, naming the flag, if it is not there."""
+    """Check a device that a setting names. ConfigError, naming the flag, if it is not available."""
     n = gpu_count()
     allowed = ["cpu", *(["cuda"] if n else []), *(f"cuda:{i}" for i in range(n))]
     if device not in allowed:
