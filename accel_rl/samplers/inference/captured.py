@@ -16,7 +16,7 @@ from accel_rl.samplers.inference import capturable
 
 
 class _StepMemory(NamedTuple):
-    """Memory of a rollout that is another part at every step t: `bytes` bytes from begin + t * step."""
+    """Memory of a rollout that moves with the step t: `bytes` bytes from begin + t * step."""
 
     begin: int
     step: int

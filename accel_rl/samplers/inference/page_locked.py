@@ -1,4 +1,4 @@
-"""RnnState that a GPU reads and writes by itself, while the host goes on."""
+"""Page-locked host memory: a GPU copies from and to it asynchronously."""
 
 from collections.abc import Iterable
 from typing import Any
