@@ -17,13 +17,13 @@ NAMES = {"none": "random actions", "a3c": "A3C-Net", "dqn": "DQN-Net"}
 
 
 def check_net(net: str) -> None:
-    """ConfigError, one line, for an unknown net."""
+    """Raise ConfigError, one line, for an unknown net."""
     if net not in NETS:
         raise ConfigError(f"--nets {net}: must be one of {', '.join(NETS)}{nearest(net, NETS)}")
 
 
 def make_agent(net: str, spec: EnvSpec, device: str = "cpu", policy: str = "") -> Agent:
-    """Make an agent with the same untrained weights each time, or with those of the run in the folder `policy`.
+    """Make an agent with untrained weights, the same each time, or with the weights of the run in the folder `policy`.
 
     ConfigError for an unknown net, or a run of another network."""
     check_net(net)

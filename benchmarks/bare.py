@@ -18,8 +18,10 @@ KINDS = ("ale_act_only", "environment_only")
 
 
 def environments(config: dict) -> Callable[[int], int]:
-    """A function that takes one agent step of the next environment, or of all where a batch steps in one call. Returns
-    the number of agent steps."""
+    """Return a function that makes one agent step of the next environment, or of all if a batch steps in one call.
+
+    The function returns the number of agent steps.
+    """
     import numpy as np
 
     from accel_rl.data.step import Step
@@ -53,7 +55,7 @@ def environments(config: dict) -> Callable[[int], int]:
 
 
 def emulators(config: dict) -> Callable[[int], int]:
-    """The same for ale-py alone: four frames with one action, no screen."""
+    """Return such a function for ale-py alone: four frames with one action, no screen."""
     import numpy as np
     from ale_py import ALEInterface, LoggerMode, roms
 

@@ -1,4 +1,4 @@
-"""Where each microsecond of an environment step goes: core time, from the processes' own CPU clocks.
+"""Breakdown of the core time of an environment step, from the processes' CPU clocks.
 
     total        cores x seconds / env steps, over all cores that the sampler uses
     emulation    CPU time of environment_only, an agent step: emulation, screen reads, preprocessing
@@ -34,7 +34,7 @@ def best_threads(sampler: Sampler, agent: Agent, threads: int, seconds: float = 
 
 @dataclass(frozen=True)
 class CpuTime:
-    """Seconds of CPU so far, of the workers and of this process."""
+    """CPU seconds used so far by the workers and by this process."""
 
     workers_user: float
     workers_kernel: float
@@ -55,8 +55,11 @@ class CpuTime:
 
 
 def per_observation(sampler: Sampler, agent: Agent | None, seconds: float, threads: int) -> tuple[float, float]:
-    """Measure (observations/s, CPU microseconds per observation) at the batch of one group, or of all groups where each
-    has a thread. Measures inference, or with agent None the gathering of stacks and the writing of actions."""
+    """Measure (observations/s, CPU microseconds per observation) of inference.
+
+    The batch is that of one group, or of all groups if each has a thread. agent None: measure only the gathering of
+    stacks and the writing of actions.
+    """
     server, b = sampler.server, slice(0, sampler.B) if sampler.grouping.dedicated_workers else sampler.grouping.group(0)
     rollout, host = server.rollouts[0], server.host[0]
     obs = rollout.observations(0, b=b)
@@ -85,7 +88,7 @@ def breakdown(
     inference_us: float,
     copy_us: float,
 ) -> dict[str, float]:
-    """Microseconds of core time an env step.
+    """Return the microseconds of core time per env step, by part.
 
     rate: env steps/s of the sampler. cpu: CPU time of `steps` of its steps. The others are CPU microseconds a step,
     measured separately. `overhead` is all that is neither emulation nor inference; `overhead_busy` excludes idle time.
@@ -107,7 +110,7 @@ def breakdown(
 
 
 def lines(b: dict[str, float]) -> list[str]:
-    """The parts as printed lines."""
+    """Format the parts as lines."""
     parts = "  ".join(f"{name} {b[name]:,.1f}" for name in PARTS)
     return [
         f"core time of an env step, us: {b['total']:,.1f} = {parts}",

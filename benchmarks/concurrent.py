@@ -1,7 +1,7 @@
 """Daley & Amato 2021, Tables 1 to 3: concurrent training and synchronized execution, alone and together.
 
 The 14 variants are settings of one program: 1, 2, 4 or 8 samplers of one environment each. Inference serves them in
-order of arrival or (synchronized) all in one batch. Learning alternates with sampling or (concurrent) runs beside it.
+order of arrival or (synchronized) all in one batch. Learning alternates with sampling or (concurrent) runs in parallel.
 
     training       env steps/s of whole training: sampling, inference, C / F minibatches each C steps
     sampling_only  env steps/s without learning
@@ -124,13 +124,13 @@ class Variant:
 
 
 def variants(samplers: tuple[int, ...]) -> list[Variant]:
-    """With one sampler there is nothing to synchronize."""
+    """Return all variants. With one sampler there is nothing to synchronize."""
     kinds = [(c, s) for s in (False, True) for c in (False, True)]
     return [Variant(W, c, s) for W in samplers for c, s in kinds if W > 1 or not s]
 
 
 class Clock:
-    """Seconds spent in a method of an object."""
+    """Counts the seconds spent in a method of an object."""
 
     def __init__(self, owner: Any, method: str):
         self.seconds, call = 0.0, getattr(owner, method)
@@ -146,7 +146,7 @@ class Clock:
 
 
 class Measured:
-    """One variant, trained for a while again and again."""
+    """One variant, whose training is measured repeatedly."""
 
     def __init__(self, variant: Variant, o: Options, folder: Path, cores: set[int]):
         self.o, self._all = o, cores
@@ -199,7 +199,7 @@ class Measured:
         return n / took
 
     def learning(self) -> float:
-        """Measure learning alone, in the trainer's thread where there is one; returns env steps/s."""
+        """Measure learning alone, in the trainer's thread if there is one; returns env steps/s."""
         self._settle()
         if isinstance(self.schedule, Concurrent):
             return self.schedule.thread.submit(self._learn).result()
@@ -264,7 +264,7 @@ def measure(o: Options) -> dict[str, Any]:
 
 
 def report(o: Options, result: dict[str, Any]) -> list[str]:
-    """Tables 1 and 3 beside the paper's, with the stages. Ratios are medians of the ratios of each turn."""
+    """Format Tables 1 and 3 next to the paper's, with the stages. Ratios are medians of the ratios of each turn."""
     head = f"{'W':>2} {'variant':13}{'steps/s':>9}{'50 M, h':>9}{'speedup':>9}{'paper':>7}"
     head += f"{'of bound':>10}{'of stages':>11}"
     lines = [head + "   us/step: " + "  ".join(f"{s:>8}" for s in STAGES)]

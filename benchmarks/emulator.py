@@ -4,10 +4,10 @@
 
     fast     EmulatorBatch: frame skip 4, 84x84                fast 104x80   the same with every second pixel
     plain    the same by the plain core                        ale           AtariEnv, one after another in Python
-    vector   AtariVectorEnv, one thread, as many environments  envpool       EnvPool likewise, where it is installed
+    vector   AtariVectorEnv, one thread, as many environments  envpool       EnvPool likewise, if it is installed
 
-All take turns, round by round, with random actions; resets count. Time is the process's CPU time, in frames (4 a step)
-a second, the median of the rounds; a ratio is the median of the rounds' ratios to `vector`.
+All take turns, round by round, with random actions; resets count. Speed is in frames (4 per step) per second of the
+process's CPU time, the median of the rounds. A ratio is the median of the rounds' ratios to `vector`.
 """
 
 import importlib.util
@@ -32,7 +32,7 @@ Play = Callable[[int], None]
 
 
 def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> Play:
-    """A batch of our own with its resets, to be played for some steps."""
+    """Return a function that plays a batch of our emulator, with resets, for some steps."""
     config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
     batch = make_batch(config, list(range(envs)), training=True)
     for env in batch.envs if not fast else []:
@@ -88,7 +88,7 @@ MAKE: dict[str, Callable[[str, int], Play]] = {
 
 
 def speeds_of(game: str, names: list[str], envs: int, steps: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Frames a second of each machine, and its ratio to `vector`."""
+    """Measure frames/s of each machine, and its ratio to `vector`."""
     plays = {name: MAKE[name](game, envs) for name in names}
     for play in plays.values():
         play(10)
@@ -112,13 +112,13 @@ class Options:
     games: str = "all57"
     """all57, all, or names with commas."""
     envs: Count = 4
-    """Environments of a batch."""
+    """Number of environments of a batch."""
     steps: Count = 60
-    """Agent steps of a turn, by each environment."""
+    """Agent steps of each environment in one turn."""
     rounds: Count = 5
     """Turns; medians are reported."""
     machines: tuple[str, ...] = ()
-    """Beside `vector`: fast, "fast 104x80", plain, ale, envpool. Default: all that are installed."""
+    """Machines to measure in addition to `vector`: fast, "fast 104x80", plain, ale, envpool. Default: all installed."""
     json: str = ""
     """Also write everything to this file."""
 

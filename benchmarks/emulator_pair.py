@@ -1,6 +1,6 @@
-"""The emulator and ale-py side by side: one traced run, and the first frame in which they differ.
+"""The emulator and ale-py under the same actions: one traced run, and the first frame in which they differ.
 
-Run --> SideBySide: the same actions and resets to both --> Outcome: frames that agree, or what differs first
+Run --> SideBySide: the same actions and resets to both --> Outcome: number of equal frames, or the first difference
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from accel_rl.emulator.atari import rom_path
 
 @dataclass(frozen=True)
 class Run:
-    """How one trace is made. `resets` come besides those at an end of the game; `screens` of 10: every tenth screen."""
+    """Settings of a trace. resets: number in addition to those at ends of games. screens: compare every n-th screen."""
 
     game: str
     seed: int = 0
@@ -30,7 +30,7 @@ class Run:
 
 @dataclass
 class Outcome:
-    """What one traced run found; `first` names the first differing frame of each field."""
+    """The result of a traced run. first: the first differing frame of each field."""
 
     game: str
     frames: int = 0
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def actions(policy: str, minimal: list[int], seed: int) -> Iterator[int]:
-    """Endless actions: `random` minimal ones, `held` each for 1 to 30 frames, `full` all 18 at random."""
+    """Yield actions endlessly. random: minimal ones; held: each for 1 to 30 frames; full: all 18 at random."""
     rng = np.random.default_rng(seed)
     choices = list(range(18)) if policy == "full" else minimal
     while True:
@@ -81,7 +81,7 @@ class SideBySide:
         self.frame, self.episodes, self.rewards = 0, 1, (0, 0)
 
     def step(self) -> int | None:
-        """One frame; the action, or None where both were reset instead."""
+        """Run one frame; returns the action, or None if both were reset instead."""
         self.frame += 1
         if self.ale.game_over() or self.frame % self.reset_every == 0:
             self.ale.reset_game()
@@ -119,7 +119,7 @@ def _differences(ale: Any, ours: AtariEmulator, rewards: tuple[int, int], screen
 
 
 def trace(run: Run) -> Outcome:
-    """Runs both; stops at a difference in RAM, after which nothing would agree."""
+    """Run both; stops at a difference in RAM, since later frames would differ, too."""
     out, pair = Outcome(run.game), SideBySide(run)
     while True:
         for what, text in _differences(pair.ale, pair.ours, pair.rewards, pair.frame % run.screens == 0):
@@ -131,7 +131,7 @@ def trace(run: Run) -> Outcome:
 
 
 def first_difference(run: Run) -> str:
-    """The instructions of the first frame that differs in RAM or screen."""
+    """Return the instructions of the first frame that differs in RAM or screen."""
     pair = SideBySide(run)
     while pair.frame < run.frames:
         before = pair.ours.save()

@@ -7,7 +7,7 @@
 
 --jobs games are traced at once. The release protocol is 5 seeds x 20,000 frames of a game, 3 resets besides those at
 the ends of games, the policies in turn, sticky probability 0 and 0.25 in turn, and every mode for 300 frames; its table
-goes to benchmarks/results/emulator_trace.md. A game's line says `exact`, or the first frame that differs, in what;
+goes to benchmarks/results/emulator_trace.md. A game's line says `exact`, or names the first differing frame and fields;
 --verbose shows the instructions of that frame.
 """
 
@@ -30,12 +30,12 @@ from benchmarks.emulator_pair import Outcome, Run, first_difference, trace
 from benchmarks.program import program
 
 POLICIES = ("random", "held", "full")
-TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py ships their ROMs, and refuses to load them
+TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py contains their ROMs, but does not load them
 RESULTS = Path(__file__).parent / "results" / "emulator_trace.md"
 
 
 def chosen(text: str) -> list[str]:
-    """`all57`, `all` (every ROM that ale-py loads for one player, emulated or not), or names with commas."""
+    """Return the games of `all57`, `all` (every ROM that ale-py loads for one player), or names with commas."""
     known = list(games())
     roms = {path.stem for path in rom_path(known[0]).parent.glob("*.bin")}
     everything = known + sorted(roms - {*known, *TWO_PLAYERS})
@@ -67,7 +67,7 @@ def mode_runs(game: str, frames: int) -> list[Run]:
 
 
 def play(game: str, runs: list[Run]) -> dict[str, Any]:
-    """A game's row of the table."""
+    """Trace a game; returns its row of the table."""
     outcomes = []
     for run in runs:
         try:
@@ -103,25 +103,25 @@ class Options:
     games: str = "all57"
     """all57, all, or names with commas."""
     seeds: Count = 2
-    """Runs of each policy."""
+    """Number of runs of each policy."""
     frames: Count = 2000
-    """Frames of a run."""
+    """Number of frames of a run."""
     policy: Literal["random", "held", "full", "all"] = "random"
     """random: minimal actions; held: each for 1 to 30 frames; full: all 18; all: these in turn."""
     sticky: float = 0.0
-    """Chance that a frame repeats the last action."""
+    """Probability that a frame repeats the last action."""
     resets: int = 1
-    """Resets besides those at an end of the game."""
+    """Number of resets, in addition to those at the end of a game."""
     screens: Count = 1
     """Compare every n-th screen."""
     modes: bool = False
-    """Every mode and difficulty instead of the seeds."""
+    """Trace every mode and difficulty instead of several seeds."""
     release: bool = False
-    """The release protocol; writes the table of results."""
+    """Run the release protocol, and write the table of results."""
     jobs: int = 0
-    """Games traced at once, a process each. 0: one per usable core."""
+    """Number of games traced in parallel, a process each. 0: one per usable core."""
     verbose: bool = False
-    """Print the first differing frame's instructions."""
+    """Print the instructions of the first differing frame."""
     json: str = ""
     """Also write everything to this file."""
     table: str = ""
@@ -150,7 +150,7 @@ def runs_of(o: Options, game: str) -> list[Run]:
 
 
 def rows(o: Options, names: list[str]) -> Iterator[dict[str, Any]]:
-    """A row a game, in their order."""
+    """Trace the games in parallel; returns a row for each, in their order."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(o.jobs or len(usable_cores()), spawn) as pool:
         yield from pool.map(play, names, (runs_of(o, game) for game in names))

@@ -1,5 +1,5 @@
-"""Cost of gradient synchronization beside an update: an all-reduce of A3C-Net's gradient through shared memory and over
-gloo, and a push in locked chunks. All times are milliseconds.
+"""Cost of gradient synchronization relative to an update: an all-reduce of A3C-Net's gradient through shared memory and
+over gloo, and a push in locked chunks. All times are milliseconds.
 
     update                       an update of A2C on its batch (80 samples of 104x80x4 by default), without other ranks
     clip, optimizer              clipping alone; clipping and the optimizer step, both parts of an update
@@ -11,7 +11,7 @@ gloo, and a push in locked chunks. All times are milliseconds.
 
 Shares are of an update, medians of interleaved measurements.
 
-    python -m benchmarks.exchange --json OUT [--ranks 2] [--chunks 3]
+    python -m benchmarks.gradient_sync --json OUT [--ranks 2] [--chunks 3]
 """
 
 import contextlib
@@ -55,17 +55,17 @@ SPEC = EnvSpec("frames", (104, 80), "uint8", 6, 4)
 @dataclass(frozen=True)
 class Options:
     envs: Count = 16
-    """Environments of a rank; a batch has 5 steps of each."""
+    """Number of environments of a rank; a batch has 5 steps of each."""
     ranks: Count = 2
-    """Ranks of the all-reduce."""
+    """Number of ranks of the all-reduce."""
     chunks: Count = 3
     """Number of locked chunks of the central parameters."""
     network: str = "a3c"
     """a3c, dqn or nature."""
     threads: Count = 1
-    """Torch threads of each rank."""
+    """Number of torch threads of each rank."""
     updates: Count = 20
-    """Updates in one measurement."""
+    """Number of updates in one measurement."""
     repeats: Count = 9
     """Turns; medians are reported."""
     json: str = ""
@@ -80,7 +80,7 @@ def config_of(o: Options) -> TrainConfig:
 
 
 def rollout(T: int, B: int) -> Rollout:
-    """Random frames."""
+    """Return a rollout of random frames."""
     S, g = SPEC.stack, torch.Generator().manual_seed(0)
     no = torch.zeros(T, B, dtype=torch.bool)
     shape = (S - 1 + T + 1, B, *SPEC.frame_shape)
@@ -97,7 +97,7 @@ def rollout(T: int, B: int) -> Rollout:
 
 
 def per_call(act: Callable[[], Any], n: int) -> float:
-    """Milliseconds."""
+    """Measure milliseconds per call."""
     began = time.perf_counter()
     for _ in range(n):
         act()
@@ -119,7 +119,7 @@ def gloo_of(learner: Learner, group: SyncContext) -> AllReduce:
 
 
 class Parts:
-    """One learner, and the three exchanges on its gradient."""
+    """One learner, and the three ways to synchronize its gradient."""
 
     def __init__(self, o: Options, group: SyncContext, gradients: int):
         config = config_of(o)
@@ -138,11 +138,11 @@ class Parts:
         return per_call(lambda: self.learner.update(self._batch), self.n)
 
     def optimizer(self) -> float:
-        """Clipping and the optimizer step, as in every update."""
+        """Measure clipping and the optimizer step, as in every update."""
         return per_call(lambda: self.local.step(1e-9, self.loss), self.n)
 
     def update_with_gloo_all_reduce(self) -> float:
-        """An update with the all-reduce over gloo."""
+        """Measure an update with the all-reduce over gloo."""
         self._communicator.all_reduce_sum(torch.tensor(GLOO))
         self.learner.gradient_sync = self.reduce
         try:
@@ -155,7 +155,7 @@ class Parts:
         return per_call(lambda: self.shared.reduce(self.loss), self.n)
 
     def clip(self) -> float:
-        """Clipping alone, which both all-reduces include."""
+        """Measure clipping alone, which both all-reduces include."""
         return per_call(lambda: clip_by_norm_(self.learner.flat.grad, 0.5), self.n)
 
     def push(self) -> float:

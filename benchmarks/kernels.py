@@ -1,9 +1,9 @@
-"""What each kernel of our own, and each trick beside them, brings to whole training and acting.
+"""Effect of each kernel, and of each other optimization, on the speed of whole training and acting.
 
     python -m benchmarks.kernels --json OUT
 
 For each workload, a trainer (or a sampler) with everything on and one without each family are measured in turns. A
-family stays only if something that users run is 1.2 times as fast with it.
+family is kept only if a workload of users is at least 1.2 times as fast with it.
 
 | family | without it |
 |---|---|
@@ -15,7 +15,7 @@ family stays only if something that users run is 1.2 times as fast with it.
 | captured_inference | the agent is called at every step |
 | activation_cache | A2C's update computes its forward pass |
 
-The convolutions and linear_small_batch are needed by captured inference: without one of them there is none.
+Captured inference needs the convolutions and linear_small_batch: without one of them it is disabled.
 """
 
 import contextlib
@@ -59,9 +59,9 @@ class Options:
     workloads: tuple[str, ...] = WORKLOADS
     """Training (a2c, ppo, dqn) and acting with that many environments a core."""
     families: tuple[str, ...] = tuple(FAMILIES)
-    """Which, by name."""
+    """Families to measure."""
     seconds: float = 2.0
-    """Least length of one measurement."""
+    """Minimum length of one measurement."""
     repeats: int = 5
     """Turns; medians are reported."""
     json: str = ""
@@ -86,7 +86,7 @@ def without(changes: dict[str, Any]) -> Iterator[None]:
 
 
 def worker(o: Options, workload: str, folder: Path, stack: contextlib.ExitStack) -> Callable[[], float]:
-    """Something that trains or acts, warmed up -> its rate in env steps/s, each time it is called."""
+    """Return a function that measures training or acting, warmed up, in env steps/s."""
     if not workload.startswith("acting"):
         training = OurTraining(workload, o.game, folder)
         stack.callback(training.close)

@@ -10,7 +10,7 @@ from accel_rl.system.hardware import allowed_cores, cgroup_cpus
 
 
 def machine() -> dict[str, Any]:
-    """Processor, usable cores, load, date and versions."""
+    """Return processor, usable cores, load, date and versions."""
     model = platform.processor()
     try:
         with open("/proc/cpuinfo") as f:
@@ -24,7 +24,7 @@ def machine() -> dict[str, Any]:
 
 
 def cpu_ticks() -> tuple[int, int]:
-    """(all, stolen) clock ticks since boot; a hypervisor gave the stolen ticks to other guests."""
+    """Return (all, stolen) clock ticks since boot; the hypervisor gave stolen ticks to other guests."""
     try:
         with open("/proc/stat") as f:
             fields = [int(x) for x in f.readline().split()[1:9]]

@@ -1,4 +1,4 @@
-"""Memory of a running sampler beside the bound of its memory budget."""
+"""Memory of a running sampler, compared with the bound of its memory budget."""
 
 from dataclasses import asdict
 from typing import Any

@@ -30,7 +30,7 @@ def measure(
 
 
 def first_core() -> tuple[int, ...]:
-    """The hyperthreads of the first usable core, beginning with that core. Prints a line where there is only one."""
+    """Return the hyperthreads of the first usable core, that core first. Prints a line if there is only one."""
     core = min(usable_cores())
     threads = (core, *(t for t in machine.hyperthreads(core) if t != core))
     if len(threads) == 1:

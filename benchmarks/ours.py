@@ -1,4 +1,4 @@
-"""The sampler of accel_rl, as the benchmarks set it up."""
+"""The sampler of accel_rl in benchmarks."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a user would take instead, behind one loop: batched Atari environments of other packages.
+"""Batched Atari environments of other packages, behind one interface.
 
 Frame skip 4, a stack of 4 grayscale frames, up to 30 no-ops, no sticky actions, raw rewards, whole games; pictures of
 104x80 (resized by area; 84x84 is the size that most of them are known by).
@@ -26,7 +26,7 @@ class Shape:
 
 
 class Peer:
-    """One peer. `begin` makes it and resets; `step` plays a batch and leaves the next stacks in `self.obs`."""
+    """One peer. `begin` builds and resets it; `step` plays a batch and writes the next stacks to `self.obs`."""
 
     name = ""
     package = ""  # to import
@@ -56,11 +56,11 @@ class Peer:
         self.obs = self.env.step(action)[0]
 
     def stacks(self) -> np.ndarray:
-        """[batch, 4, H, W] uint8"""
+        """Return the stacks [batch, 4, H, W] uint8."""
         return self.obs
 
     def measure(self, seconds: float, act: Act | None) -> float:
-        """Env steps/s; `act` None: random actions drawn beforehand."""
+        """Measure env steps/s. act None: random actions, drawn beforehand."""
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < seconds:
             self.step(act(self.stacks()) if act else self._random[n // self.batch % 256])
@@ -93,7 +93,7 @@ class AleVector(Peer):
 
 
 class AleVectorAsync(AleVector):
-    """The half that is ready first; the other goes on meanwhile."""
+    """AtariVectorEnv with send and recv: acts for the half that is ready first, while the other half steps."""
 
     name, halves = "AtariVectorEnv send/recv", 2
 
@@ -127,7 +127,7 @@ class EnvPool(Peer):
 
 
 class EnvPoolAsync(EnvPool):
-    """EnvPool, the half that is ready first."""
+    """EnvPool, asynchronous: acts for the half that is ready first."""
 
     name, halves = "EnvPool async", 2
 
@@ -145,7 +145,7 @@ class EnvPoolAsync(EnvPool):
 
 
 def gymnasium_env(game: str, height: int, width: int) -> Any:
-    """One preprocessed environment [H, W, 1], for the peers that take a function for each."""
+    """Build one preprocessed environment [H, W, 1], for peers that take a function for each environment."""
     import ale_py
     import cv2
     import gymnasium
@@ -160,7 +160,7 @@ def gymnasium_env(game: str, height: int, width: int) -> Any:
 
 @dataclass(frozen=True)
 class MakeOne:
-    """A function that another process can be sent."""
+    """A picklable function that builds an environment."""
 
     shape: Shape
     stacked: bool
@@ -173,7 +173,7 @@ class MakeOne:
 
 
 class GymnasiumAsync(Peer):
-    """A process for each environment, over Gymnasium's shared memory."""
+    """Gymnasium AsyncVectorEnv: a process for each environment, over shared memory."""
 
     name, package, install, batched = "Gymnasium AsyncVectorEnv", "gymnasium", "gymnasium", False
 
@@ -187,7 +187,7 @@ class GymnasiumAsync(Peer):
 
 
 class SB3Subproc(Peer):
-    """A process for each environment, over pipes."""
+    """SB3 SubprocVecEnv: a process for each environment, over pipes."""
 
     name, package, install, batched = "SB3 SubprocVecEnv", "stable_baselines3", "stable-baselines3", False
 

@@ -1,6 +1,7 @@
-"""Other programs' replays behind one face, each filled with the same kind of experience, set up as its manual has it.
+"""Replays of other packages behind one interface, each set up as its manual describes.
 
-Pictures of 84x84 in stacks of four, from `B` simulators; every peer holds frames as densely as it can.
+All are filled with pictures of 84x84 in stacks of four from `B` simulators; each peer stores frames as compactly as it
+can.
 """
 
 import functools
@@ -15,24 +16,24 @@ EPISODE = 500  # steps
 
 @functools.cache
 def priorities(N: int) -> np.ndarray:
-    """What is written back for N transitions [N], drawn beforehand: drawing numbers is not what is measured."""
+    """Draw new priorities [N] for N transitions. They are drawn beforehand, so that this is not measured."""
     return np.random.default_rng(0).random(N)
 
 
 class PeerReplay(Protocol):
-    """sample(N): observations before and after, actions, rewards, ends; update: new priorities for what was drawn."""
+    """sample(N): observations before and after, actions, rewards, ends. update: new priorities of the last sample."""
 
     bytes_each: float
 
     def append(self) -> int:
-        """One step of every simulator -> transitions appended."""
+        """Append one step of every simulator; returns the number of transitions."""
 
     def sample(self, N: int) -> None: ...
     def sample_and_update(self, N: int) -> None: ...
 
 
 class SB3:
-    """stable_baselines3.common.buffers.ReplayBuffer with optimize_memory_usage: whole stacks, but each once."""
+    """stable_baselines3.common.buffers.ReplayBuffer with optimize_memory_usage: complete stacks, each stored once."""
 
     package, kinds = "stable_baselines3", ("uniform",)
 
@@ -63,7 +64,7 @@ class SB3:
 
 
 class Tianshou:
-    """tianshou.data.ReplayBuffer, stack_num=4, the newest frame alone; PrioritizedReplayBuffer."""
+    """tianshou.data.ReplayBuffer, stack_num=4, only the newest frame stored; PrioritizedReplayBuffer."""
 
     package, kinds = "tianshou", ("uniform", "prioritized")
 

@@ -1,4 +1,4 @@
-"""The sampler beside other vector environments, in one run.
+"""The sampler compared with other vector environments, in one run.
 
     python -m benchmarks.peers --games breakout pong --json OUT
 
@@ -64,7 +64,7 @@ class Options:
 
 
 def check(o: Options) -> None:
-    """ConfigError, one line, before anything is started."""
+    """Raise ConfigError, one line, for impossible options."""
     for name in ("workers", "envs_per_worker", "process_envs", "horizon", "repeats"):
         value = getattr(o, name)
         if value is not None and value < 1:
@@ -87,7 +87,7 @@ def setting(o: Options, game: str) -> Setting:
 
 
 def installed(o: Options) -> tuple[list[type[Peer]], dict[str, str]]:
-    """(peers that can be measured, {missing peer: how to install it}). Prints the missing peers once."""
+    """Return (installed peers, {missing peer: how to install it}). Prints the missing peers once."""
     there, missing = [], {}
     for peer in PEERS:
         if peer.name not in o.peers:
@@ -151,7 +151,7 @@ def measure(o: Options, game: str, peers: list[type[Peer]], bar: Bar) -> dict[st
 
 
 def table(game: str, r: dict[str, Any]) -> list[str]:
-    """A line for each peer: env steps/s and the ratio of accel_rl to it, for each network."""
+    """Format a line for each peer: env steps/s and the ratio of accel_rl to it, for each network."""
     nets = list(r["measurements"])
     lines = [f"{game:<26} {'envs':>5} {'picture':>8}" + "".join(f" {NAMES[n]:>16} {'ours':>6}" for n in nets)]
     for name, size in r["sizes"].items():

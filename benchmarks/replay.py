@@ -1,10 +1,10 @@
-"""Replays beside one another: transitions/s appended and drawn, bytes a transition.
+"""Comparison of replays: transitions/s appended and drawn, bytes per transition.
 
-Each peer, and ours on the host (and on the GPU, where there is one), draws batches of both observations of every
-transition, stacks put together; prioritized ones also write new priorities back. Turns are interleaved.
+Each peer, and our replay on the host (and on a GPU if there is one), draws batches with both observations of each
+transition as complete stacks. Prioritized replays also write back new priorities. Turns are interleaved.
 
-With --train it also takes Parr 2017's Table 1: a DQN's train step with the replay on the device that trains, against
-one in host memory, for pictures and for vectors of 27 floats, per batch size (without a GPU: host against host).
+With --train it also measures Table 1 of Parr 2017: a train step of DQN with the replay on the training device, relative
+to a replay in host memory, for pictures and for vectors of 27 floats, by batch size (without a GPU: host and host).
 
     python -m benchmarks.replay --json OUT
 """
@@ -49,19 +49,19 @@ class Options:
     batch: tuple[int, ...] = (32, 512)
     """Batch sizes."""
     peers: tuple[str, ...] = tuple(PEERS)
-    """Of SB3, Tianshou, cpprb and TorchRL; those that are not installed are named and left out."""
+    """Peers to measure: SB3, Tianshou, cpprb, TorchRL. Peers that are not installed are named and left out."""
     capacity: Count = 40_000
-    """Transitions in every replay."""
+    """Capacity of every replay, in transitions."""
     simulators: Count = 8
-    """B, environments that the experience comes from."""
+    """B, number of environments that the experience comes from."""
     n_step: Count = 1
-    """Steps of ours' transitions (the peers' are of one)."""
+    """n of our replay's n-step returns (the peers have 1)."""
     seconds: float = 1.0
-    """Least length of one measurement."""
+    """Minimum length of one measurement."""
     repeats: Count = 5
     """Turns; medians are reported."""
     threads: Count = 0
-    """Threads of torch; 0: one for each usable core."""
+    """Number of torch threads. 0: one per usable core."""
     train: bool = False
     """Also measure the train step with the replay on the device and on the host."""
     json: str = ""
@@ -100,7 +100,7 @@ def errors(N: int, device: torch.device) -> torch.Tensor:
 
 
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
-    """Random frames; an episode ends in every EPISODE steps, on average."""
+    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average."""
     g = torch.Generator().manual_seed(0)
     shape = (spec.stack - 1 + T + 1, B, *spec.frame_shape)
     if spec.is_image:
@@ -122,7 +122,7 @@ def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
 
 
 def rate(work: Callable[[], int], seconds: float) -> float:
-    """Transitions/s of `work`, which returns how many it did."""
+    """Measure transitions/s of `work`, which returns the number of transitions of a call."""
     n, begin = work(), time.perf_counter()
     n = 0
     while (took := time.perf_counter() - begin) < seconds:
@@ -157,7 +157,7 @@ def replays(o: Options, kind: str, peers: list[str]) -> dict[str, PeerReplay]:
 
 
 def compare(o: Options, kind: str, peers: list[str], bar: Bar) -> dict[str, Any]:
-    """Every replay of a kind in turns, at every batch size."""
+    """Measure all replays of a kind in turns, at every batch size."""
     there = replays(o, kind, peers)
     result: dict[str, Any] = {"kind": kind, "bytes": {n: r.bytes_each for n, r in there.items()}}
     appends = {n: (lambda r=r: rate(r.append, o.seconds)) for n, r in there.items()}
@@ -169,7 +169,7 @@ def compare(o: Options, kind: str, peers: list[str], bar: Bar) -> dict[str, Any]
 
 
 def drawing(r: PeerReplay, kind: str, N: int, seconds: float) -> Callable[[], float]:
-    """Measures transitions/s drawn; prioritized: and given new priorities."""
+    """Return a measurement of transitions/s drawn and, if prioritized, given new priorities."""
 
     def work() -> int:
         (r.sample_and_update if kind == "prioritized" else r.sample)(N)
@@ -179,7 +179,7 @@ def drawing(r: PeerReplay, kind: str, N: int, seconds: float) -> Callable[[], fl
 
 
 def train_step(o: Options, spec: EnvSpec, replay_device: str, learner: str, N: int) -> Callable[[], float]:
-    """Transitions/s of a DQN's whole train steps: draw, loss, backward, optimizer."""
+    """Measure transitions/s of complete train steps of DQN: draw, loss, backward, optimizer."""
     config = DQNConfig(
         replay=ReplayConfig(size=o.capacity, start=0, device=replay_device), batch_size=N, network="nature"
     )
@@ -200,7 +200,7 @@ def train_step(o: Options, spec: EnvSpec, replay_device: str, learner: str, N: i
 
 
 def parr(o: Options, bar: Bar) -> list[dict[str, Any]]:
-    """Table 1 of Parr 2017: percent speed-up of the train step by a replay on the device that trains."""
+    """Measure Table 1 of Parr 2017: percent speed-up of a train step by a replay on the training device."""
     learner, rows = ("cuda" if hardware.gpu_count() else "cpu"), []
     for spec in (PICTURES, VECTORS):
         for N in o.batch:
@@ -213,7 +213,7 @@ def parr(o: Options, bar: Bar) -> list[dict[str, Any]]:
 
 
 def table(r: dict[str, Any]) -> list[str]:
-    """A table of one kind: medians, and ours against each peer."""
+    """Format the table of one kind: medians, and the ratio of our replay to each peer."""
     columns = ["append", *(k for k in r if k.startswith("sample"))]
     lines = [f"{r['kind']:<18}{'bytes':>9}" + "".join(f"{c + ', /s':>19}" for c in columns)]
     for name, size in r["bytes"].items():

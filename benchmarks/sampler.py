@@ -49,18 +49,18 @@ class Options:
     game: tuple[str, ...] = ("breakout",)
     """Atari games."""
     workers: tuple[int, ...] = ()
-    """Worker processes. Default: one per usable core."""
+    """Number of worker processes. Default: one per usable core."""
     envs_per_worker: tuple[int, ...] = (32,)
-    """Environments of each worker, all groups together."""
+    """Number of environments of each worker, over all groups."""
     groups: tuple[int, ...] = ()
-    """Alternating groups. Default: as in training."""
+    """Number of alternating groups. Default: as in training."""
     horizon: tuple[int, ...] = (20,)
     """Steps per rollout."""
     together: bool = False
     """Synchronise the workers at the end of each rollout, as before an update. Otherwise groups with workers and a
     thread of their own continue (the default on a CPU)."""
     reset: tuple[str, ...] = ("immediate",)
-    """immediate, wait, swap or cached."""
+    """Mode of reset: immediate, wait, swap or cached."""
     nets: tuple[str, ...] = ("a3c",)
     """Networks that act: none (random actions without inference), a3c, dqn."""
     policy: str = ""
@@ -87,7 +87,7 @@ class Options:
 
 
 def settings(o: Options) -> list[Setting]:
-    """Every combination, game by game."""
+    """Return every combination of the options, game by game."""
     sweep = itertools.product(o.game, o.workers or (None,), o.envs_per_worker, o.groups or (None,), o.horizon, o.reset)
     return [
         Setting(
@@ -108,7 +108,7 @@ def settings(o: Options) -> list[Setting]:
 
 
 def check(o: Options) -> None:
-    """ConfigError, one line, before anything is started."""
+    """Raise ConfigError, one line, for impossible options."""
     if o.repeats < 1 or not o.seconds > 0:
         raise ConfigError(f"--repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
     if min((*o.workers, *o.envs_per_worker, *o.groups, *o.horizon)) < 1:

@@ -13,7 +13,7 @@ Result = dict[str, Any]
 
 
 def _rest(r: Result) -> str:
-    """The label of a curve: everything but the number of environments."""
+    """Label a curve by all settings except the number of environments."""
     return (
         f"{r['game']}, {NAMES[r['net']]}, {r['workers']} workers, {r['groups']} groups, T {r['horizon']}, "
         f"{'together' if r['together'] else 'free'}, {r['reset']}"
@@ -21,7 +21,7 @@ def _rest(r: Result) -> str:
 
 
 def report(r: Result) -> list[str]:
-    """One case: its parts, its ratios, its time and its memory."""
+    """Format one case: parts, ratios, time and memory."""
     m, ratios = r["median"], r["ratios"]
     late = f", {r['late_resets']} resets came before a reserve was ready" if r["late_resets"] else ""
     lines = [
@@ -66,7 +66,7 @@ def table(results: list[Result]) -> list[str]:
 
 
 def over(r: Result) -> float:
-    """Sampling over the environments alone, a ratio of medians."""
+    """Return the ratio of medians of sampling to the environments alone."""
     return r["ratios"]["sampling/environment_only"]["of_medians"]
 
 
@@ -75,9 +75,11 @@ def _key(r: Result) -> tuple:
 
 
 def figure(results: list[Result], path: Path, one_core: Mapping[str, float] | None = None) -> None:
-    """Steps/s per core against environments per core, a panel for each game (Stooke & Abbeel, figure 2). Lines across,
-    without inference: environment_only and ale_act_only of all cores, or rates of one core: {"process": dashed,
-    "hyperthreads": dotted}."""
+    """Plot steps/s per core against environments per core, a panel for each game (Stooke & Abbeel, figure 2).
+
+    Horizontal lines show rates without inference: environment_only and ale_act_only of all cores, or the rates of one
+    core: {"process": dashed, "hyperthreads": dotted}.
+    """
     import matplotlib
 
     matplotlib.use("Agg")

@@ -40,7 +40,7 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
 
 
 def cell(m: dict[str, float] | None) -> str:
-    """The cell of a measurement. {}: the case did not end. None: the case was not measured."""
+    """Format the cell of a measurement. {}: the case did not end. None: the case was not measured."""
     if not m:
         return "–" if m is None else "did not end"
     hours = f"{STEPS / m['steps_per_s'] / 3600:.1f}" if m["steps_per_s"] else "inf"

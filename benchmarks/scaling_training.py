@@ -46,7 +46,7 @@ def replays(experiment: str) -> bool:
 
 
 def rows(folder: Path) -> list[dict[str, str]]:
-    """The rows of a run's metrics.csv since its first update."""
+    """Read the rows of a run's metrics.csv since its first update."""
     try:
         with open(folder / "metrics.csv", newline="") as f:
             return [r for r in csv.DictReader(f) if None not in r.values() and float(r["updates"] or 0) > 0]

@@ -44,17 +44,17 @@ class Options:
     game: str = "pong"
     """Atari game."""
     workers: OptionalCount = None
-    """Worker processes. Default: one per usable core."""
+    """Number of worker processes. Default: one per usable core."""
     envs_per_worker: Count = 16
-    """Environments of each worker."""
+    """Number of environments of each worker."""
     horizon: Count = 20
     """Steps per rollout."""
     reset: str = "immediate"
-    """immediate, wait, swap or cached."""
+    """Mode of reset: immediate, wait, swap or cached."""
     net: str = "none"
     """Network that acts: none (random actions), a3c or dqn."""
     decorrelation_steps: Count = 0
-    """Random actions at the start of each environment, at most; a new worker plays them before it joins."""
+    """Maximum number of random actions at the start of each environment; a new worker plays them before it joins."""
     minutes: float = 10.0
     """Length of the run."""
     kill_every: float = 20.0
@@ -71,7 +71,7 @@ class Options:
     """Also write everything to this file."""
 
     def check(self) -> None:
-        """ConfigError, one line."""
+        """Raise ConfigError, one line, for impossible options."""
         for name in ("minutes", "kill_every", "hang", "back", "recovered"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"--{name.replace('_', '-')} {getattr(self, name)}: must be above 0")
@@ -125,7 +125,7 @@ class Findings:
 
 
 def whole_or_marked(r: Rollout) -> str | None:
-    """Describe what is wrong with a rollout: parts neither whole nor marked, undefined numbers; None if nothing is."""
+    """Describe an error of a rollout: parts neither complete nor marked invalid, undefined numbers; None if correct."""
     valid, lost = r.valid, ~r.valid.any(0)
     if bool((valid[1:] & ~valid[:-1]).any()) or bool((valid[:-1] & ~valid[1:] & ~r.ended[:-1]).any()):
         return "a part that is neither whole nor marked"  # only an ended environment may wait for the pause

@@ -1,7 +1,7 @@
-"""Training throughput beside Stable-Baselines3, CleanRL and its own parts, in one run.
+"""Training throughput, compared with Stable-Baselines3, CleanRL and its own parts, in one run.
 
     training           env steps/s of whole training: sampling, inference, updates; no evaluation
-    training_bfloat16  the same in bfloat16, where the CPU multiplies bfloat16 in hardware; everything else is float32
+    training_bfloat16  the same in bfloat16, if the CPU multiplies bfloat16 in hardware; everything else is float32
     environment_only   env steps/s of the emulator with preprocessing, a process on each core
     inference_only     env steps/s of inference at the batch of one group
     update_only        samples/s of updates; each sample is used `uses` times
@@ -67,9 +67,9 @@ class Options:
     game: str = "breakout"
     """Atari game."""
     algorithms: tuple[str, ...] = ("ppo", "a2c")
-    """Of ppo, a2c, dqn and c51."""
+    """Algorithms to measure: ppo, a2c, dqn, c51."""
     backend: str = "auto"
-    """The emulator of accel_rl: auto, ale or emulator."""
+    """Emulator of accel_rl: auto, ale or emulator."""
     precision: Precision = "float32"
     """Precision of training and of its parts; SB3 and CleanRL use float32. With float32, training_bfloat16 is measured
     as well."""
@@ -128,7 +128,7 @@ class Ours:
         return rate
 
     def update(self, seconds: float) -> float:
-        """Measure updates on one rollout again and again; returns samples/s."""
+        """Measure repeated updates on one rollout; returns samples/s."""
 
         class Again:
             collect = staticmethod(lambda agent: self._rollout)
@@ -184,7 +184,7 @@ def clean_rl(script: Path, algorithm: str, game: str, seconds: float) -> float:
 
 
 def peak_flops(precision: Precision, n: int = 2048) -> float:
-    """Measure FLOP/s of a large matrix product in that precision, with as many threads as training uses."""
+    """Measure FLOP/s of a large matrix product in the given precision, with the number of threads of training."""
     dtype, best = getattr(torch, precision), 0.0
     a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
     for _ in range(8):
@@ -208,7 +208,7 @@ def check(o: Options) -> None:
 
 
 def scripts_for(o: Options, algorithm: str) -> list[Path]:
-    """The CleanRL scripts of that algorithm, by the script's name."""
+    """Return the CleanRL scripts of an algorithm, recognised by their names."""
     return [Path(s) for s in o.cleanrl if Path(s).name.startswith(algorithm)]
 
 

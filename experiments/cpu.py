@@ -1,6 +1,6 @@
-"""What two CPU cores learn in an hour, and CartPole, which everybody tries first.
+"""Configurations for two CPU cores: Pong within an hour or two, and CartPole.
 
-`accel-rl train experiments.cpu:pong_a2c`; every setting can still be changed: `--seed 2 --env-steps 2e6`.
+`accel-rl train experiments.cpu:pong_a2c`; all settings can still be changed: `--seed 2 --env-steps 2e6`.
 """
 
 from collections.abc import Sequence
@@ -17,36 +17,39 @@ def pong_a2c(seed: int = 1) -> TrainConfig:
 
 
 def pong_a3c(seed: int = 1) -> TrainConfig:
-    """The same by two asynchronous learners of 16 environments, a core each: A3C (Stooke & Abbeel 2018, 5.3)."""
+    """Pong by A3C: two asynchronous learners of 16 environments, one core each (Stooke & Abbeel 2018, section 5.3)."""
     base = _pong("a2c", 4_000_000, seed)
     return replace(base, distributed=replace(base.distributed, ranks=2, update="async"))
 
 
 def pong_ppo(seed: int = 1) -> TrainConfig:
-    """Pong above +10 within 2 M env steps, by PPO's defaults."""
+    """Pong above +10 within 2 M env steps, with the defaults of PPO."""
     return _pong("ppo", 2_000_000, seed)
 
 
 def cartpole_a2c(seed: int = 1) -> TrainConfig:
-    """CartPole-v1 held for 500 steps. A step size that goes to zero keeps what was learned."""
+    """CartPole-v1, score 500. The learning rate decays to zero, which keeps the learned policy stable."""
     return _cartpole("a2c", 500_000, seed, {"envs": 8, "horizon": 5}, _ACTOR_CRITIC)
 
 
 def cartpole_impala(seed: int = 1) -> TrainConfig:
-    """The same with V-trace, an update each step on one group of four."""
+    """CartPole-v1, score 500, with V-trace: each step an update on one of four groups of environments."""
     return _cartpole("impala", 500_000, seed, {"envs": 16, "horizon": 1}, {**_ACTOR_CRITIC, "window": 8, "batches": 4})
 
 
 def cartpole_ppo(seed: int = 1) -> TrainConfig:
-    """CartPole-v1 held for 500 steps, in a fifth of the steps."""
+    """CartPole-v1, score 500, in a fifth of the env steps of A2C."""
     algo = {"minibatch": 256, "epochs": 20, "gae_lambda": 0.8, "gamma": 0.98, "entropy_coefficient": 0.0}
     return _cartpole("ppo", 100_000, seed, {"envs": 8, "horizon": 32}, algo)
 
 
 def pong_rainbow(seed: int = 1) -> TrainConfig:
-    """Pong above 0 within 90 minutes. What differs from Stooke & Abbeel 2018: the small network of A3C, half the
-    training intensity, a fifth of the memory, a shorter start and descent of epsilon, a step size as C51's, targets
-    renewed four times as often."""
+    """Pong above 0 within 90 minutes.
+
+    Differences from Stooke & Abbeel 2018: the small network of A3C, half the training intensity, a fifth of the replay,
+    a shorter random start and decay of epsilon, the learning rate of C51, four times as many updates of the target
+    network.
+    """
     algo = {
         "network": "a3c",
         "intensity": 4.0,
@@ -64,26 +67,34 @@ def pong_rainbow(seed: int = 1) -> TrainConfig:
 
 
 def cartpole_dqn(seed: int = 1) -> TrainConfig:
-    """CartPole-v1 held for 500 steps in evaluations; while it trains, one action in fifty is random. Returns over ten
-    steps and squared errors: with one step and Huber's, values lag behind what plays, the more so if that is a snapshot
-    (--schedule concurrent), and poles are held for 200 to 400 steps."""
+    """CartPole-v1, score 500 in evaluations; during training one action in fifty is random.
+
+    It uses 10-step returns and the squared loss. With 1-step returns and the Huber loss, values lag behind the policy,
+    even more with --schedule concurrent, where a snapshot acts; the score is then 200 to 400.
+    """
     algo = {"double": True, "n_step": 10, "huber": 0.0, "clip_grad_norm": 10.0}
     return replace(_cartpole_q("dqn", seed, **algo), env_steps=80_000)
 
 
 def cartpole_c51(seed: int = 1) -> TrainConfig:
-    """The same over distributions of returns: between 0 and 60, since a discount of 0.98 allows 50; at the edge, where
-    a discount of 0.99 allows 100 and the last atom is 100, good actions and better ones look alike."""
+    """CartPole-v1, score 500 in evaluations, with atoms from 0 to 60.
+
+    A discount of 0.98 limits returns to 50, well within the atoms. With a discount of 0.99 and a last atom of 100, the
+    returns of all good actions would lie at the last atom.
+    """
     return _cartpole_q("c51", seed, double=True, n_step=3, **_RETURNS_TO_60)
 
 
 def cartpole_rainbow(seed: int = 1) -> TrainConfig:
-    """The same with all of Rainbow's parts."""
+    """CartPole-v1, score 500 in evaluations, with all parts of Rainbow."""
     return _cartpole_q("rainbow", seed, **_RETURNS_TO_60)
 
 
 def step_sizes(seeds: Sequence[int] = (0, 1)) -> Grid:
-    """A sweep of minutes: `python -m launch.sweep experiments.cpu:step_sizes`, 2 games x 3 step sizes x 2 seeds."""
+    """A sweep that takes minutes: 2 games x 3 learning rates x 2 seeds.
+
+    `python -m launch.sweep experiments.cpu:step_sizes`
+    """
     return grid(
         replace(default_config("a2c"), env_steps=20_000),
         {"game": ("pong", "breakout")},
@@ -138,7 +149,7 @@ def _cartpole(algorithm: str, env_steps: int, seed: int, sampler: dict[str, Any]
         base,
         env=replace(base.env, id="CartPole-v1"),
         algo=replace(base.algo, **algo),
-        # so small an environment and network gain nothing from processes and threads
+        # processes and threads cost more than they gain with such a small environment and network
         sampler=replace(base.sampler, engine="in-process", **sampler),
         torch_threads=1,
         env_steps=env_steps,

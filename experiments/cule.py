@@ -1,6 +1,6 @@
 """Dalton & Frosio 2020 (arXiv:1907.08467), Table 3: A2C with V-trace, several batches per sampled window.
 
-`accel-rl train experiments.cule:table_3 --game pong`; a column each: batches 1, 5 or 20, N 5 or 20, SPU 5 or 1.
+`accel-rl train experiments.cule:table_3 --game pong`. The columns: batches 1, 5 or 20; N 5 or 20; SPU 5 or 1.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ COLUMNS = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
 
 
 def table_3(game: str = "pong", envs: int = 120, batches: int = 20, seed: int = 0) -> TrainConfig:
-    """One column: 120 environments on CPUs (1,200 on their GPU emulator)."""
+    """One column, with 120 environments, the paper's number on CPUs (1,200 on its GPU emulator)."""
     if batches not in COLUMNS:
         raise ValueError(f"batches={batches} is not in Table 3: {', '.join(map(str, COLUMNS))}")
     window, steps_per_update = COLUMNS[batches]
@@ -32,5 +32,5 @@ def one_batch() -> TrainConfig:
 
 
 def five_batches() -> TrainConfig:
-    """Second column."""
+    """Second column: 5 batches."""
     return table_3(batches=5)

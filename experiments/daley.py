@@ -22,13 +22,16 @@ VARIANTS = ("standard", "concurrent", "synchronized", "both")
 FILL = 50_000
 """Env steps of random play that fill the replay before Algorithm 1 counts its first (Table 5: N)."""
 FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standard", "concurrent")]
-"""One sampler has nobody to be synchronized with (Table 1)."""
+"""With one sampler there is nothing to synchronize (Table 1)."""
 
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """Table 5 and section 5.2, full size: 50 M env steps after the replay's random start, evaluated for 30 episodes
-    every 250,000 steps. Network, frames and epsilon are those of Mnih et al. 2015, which the paper keeps. Environments
-    start at once: random first actions are Stooke & Abbeel's."""
+    """Table 5 and section 5.2 at full size: 50 M env steps after the random start, 30 evaluation episodes every 250,000
+    env steps.
+
+    Network, frames and epsilon are those of Mnih et al. 2015, as in the paper. There is no decorrelation by random
+    first actions, which is Stooke & Abbeel's.
+    """
     if threads < 1 or variant not in VARIANTS:
         raise ValueError(f"threads={threads}, variant={variant!r}: at least 1, and one of {', '.join(VARIANTS)}")
     base = default_config("dqn")
@@ -74,8 +77,8 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
     seeds=(0, 1, 2, 3, 4),  # section 5.1: five trials
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """Tables 1 to 3, section 5.1: Pong, a million steps after the replay's random start, epsilon 0.1 throughout. Hours
-    for 50 M: times 50."""
+    """Tables 1 to 3, section 5.1: Pong, a million env steps after the random start, epsilon 0.1 throughout. The hours
+    for 50 M env steps are 50 times those of a run."""
     config = dqn("pong", threads, variant, seed)
     algo: Any = config.algo
     return replace(

@@ -1,9 +1,9 @@
-"""Hours that the papers' experiments take, by rates that were measured: the table of docs/experiments.md.
+"""Hours of the papers' experiments, computed from measured rates: the table of docs/experiments.md.
 
-python -m experiments.hours            # what experiments/hours.json holds: two CPU cores, and the papers' own machines
-python -m experiments.hours --rate A2C=9000 PPO=7000      # another machine's env steps/s, from `accel-rl report`
+python -m experiments.hours            # by the rates in experiments/hours.json: two CPU cores, and the papers' machines
+python -m experiments.hours --rate A2C=9000 PPO=7000      # by another machine's env steps/s, from `accel-rl report`
 
-A run's rate is that of its name in the papers' figures (A2C-256env), else of its family (A2C).
+The rate of a run is looked up by its name in the papers' figures (A2C-256env), else by its family (A2C).
 """
 
 import json
@@ -34,17 +34,17 @@ GPUS = 8  # of the paper's machine
 @dataclass(frozen=True)
 class Options:
     rate: tuple[str, ...] = ()
-    """Env steps/s of a name or a family on your machine, one run at a time: A2C=9000 DQN-512=1200."""
+    """Env steps/s of a name or family on your machine, with one run at a time: A2C=9000 DQN-512=1200."""
 
 
 @cache
 def measured() -> dict[str, Any]:
-    """experiments/hours.json: env steps/s on two cores, and the hours that the papers print, with their sources."""
+    """Read experiments/hours.json: env steps/s on two cores, and the papers' printed hours, with sources."""
     return dict(json.loads(files("experiments").joinpath("hours.json").read_text()))
 
 
 def of(member: Member, table: Mapping[str, float]) -> float | None:
-    """The entry of a run's name, or of its family; None where there is neither."""
+    """Look up a run by its name, else by its family; None if the table has neither."""
     settings = dict(flat(member.config.to_dict()))
     family = "Sampling" if families.samples_only(settings) else families.family(settings)
     name = families.name(settings)
@@ -57,7 +57,7 @@ def of(member: Member, table: Mapping[str, float]) -> float | None:
 
 
 def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float | None:
-    """Hours of all runs one after the other, each at its env steps/s; None where a run has none."""
+    """Return the hours of all runs in sequence, by their env steps/s; None if the rate of a run is unknown."""
     hours = 0.0
     for m in members:
         rate = of(m, rates)
@@ -68,8 +68,10 @@ def by_rates(members: tuple[Member, ...], rates: Mapping[str, float]) -> float |
 
 
 def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
-    """Hours of all runs on so many of the paper's GPUs, by its printed hours for 50 M env steps; None where it prints
-    none for a run. On one GPU, learners of several share it and take as long in all as one."""
+    """Return the hours of all runs on `gpus` of the paper's GPUs, by its printed hours for 50 M env steps.
+
+    None if the paper prints no hours for a run. Learners that share one GPU take as long in total as one learner.
+    """
     hours = 0.0
     for m in members:
         at_once = min(m.needs.gpus, gpus)
@@ -83,7 +85,7 @@ def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
 
 
 def rows(own: Mapping[str, float]) -> Iterator[list[str]]:
-    """A row an experiment: its name, runs, hours on two cores (or at one's own rates), on one and on eight GPUs."""
+    """Yield a row for each experiment: name, runs, hours on two cores (or at `own` rates), on one and eight GPUs."""
     rates = own or measured()["two cores"]["env_steps_per_s"]
     for name in EXPERIMENTS:
         members = find_grid(f"experiments.{name}").members
@@ -98,7 +100,7 @@ def text(hours: float | None) -> str:
 
 
 def rates_of(words: tuple[str, ...]) -> dict[str, float]:
-    """ConfigError."""
+    """Parse NAME=RATE words. ConfigError."""
     found = {}
     for word in words:
         name, _, rate = word.partition("=")

@@ -1,5 +1,5 @@
-"""The pictures of Stooke & Abbeel 2018, Figures 6 to 9: scores and norms of the first layers. Runs that differ by seed
-alone are one curve. `accel-rl report` shows the same for a sweep.
+"""Draw Figures 6 to 9 of Stooke & Abbeel 2018: scores and norms of the first layers. Runs that differ only by seed
+form one curve. `accel-rl report` shows the same for a sweep.
 
 accel-rl train experiments.stooke:secondary_learner --run-dir runs/a ...
 python -m experiments.norms runs/a runs/b --out norms.png
@@ -22,14 +22,16 @@ class Options:
 
 
 def draw(folders: list[Path], out: Path) -> int:
-    """A panel for each quantity, a curve for each learner: the mean over seeds. Returns how many curves there are.
-    ConfigError."""
+    """Draw a panel for each quantity, with the mean over seeds of each learner; returns the number of learners.
+
+    ConfigError for runs without norms or of several games.
+    """
     runs = read_runs(folders)
     for run in runs:
         if not norms.has_norms(run):
             raise ConfigError(f"{run.path} has no norms: it was not trained with --log.norms")
     if len(games := sorted({r.game for r in runs})) > 1:
-        raise ConfigError(f"the runs are of several games ({', '.join(games)}); give those of one")
+        raise ConfigError(f"the runs are of several games ({', '.join(games)}); give the runs of one game")
     panels = norms.panels(runs)
     if not panels:
         raise ConfigError(f"{', '.join(map(str, folders))}: no row of metrics.csv has norms yet")

@@ -1,8 +1,8 @@
-"""Stooke & Abbeel 2018, section 5.2: how fast sampling is, with a trained A3C-Net on Breakout.
+"""Stooke & Abbeel 2018, section 5.2: sampling speed with a trained A3C-Net on Breakout.
 
-figure_2: steps/s of a core against simulators a core, on one GPU. Trains a policy first, or takes --policy RUN.
-table_1: 8 learners that all meet every five steps (sync), or run on their own (async). The same as a sweep of training
-runs: `python -m launch.sweep experiments.stooke:table_1`.
+figure_2: env steps/s per core against simulators per core, on one GPU. Trains a policy first, or uses --policy RUN.
+table_1: 8 learners, synchronized every five steps (sync) or independent (async). The same as a sweep of training runs:
+`python -m launch.sweep experiments.stooke:table_1`.
 
     python -m experiments.sampling figure_2 --device cuda --out sampling.png
     python -m experiments.sampling table_1 --gpus 0,1,2,3,4,5,6,7
@@ -33,25 +33,25 @@ EXPERIMENTS = ("figure_2", "table_1")
 @dataclass(frozen=True)
 class Options:
     device: str = "cpu"
-    """figure_2: where the network runs (the paper: a P100)."""
+    """figure_2: device of the network (the paper: a P100)."""
     gpus: str = ""
     """table_1: GPUs, such as 0,1,2,3. Default: none."""
     ranks: Count = LEARNERS
-    """table_1: learners."""
+    """table_1: number of learners."""
     scale: float = 1.0
-    """Length of the measurements, and of the training before figure_2, as a share."""
+    """Factor on the length of the measurements, and of the training before figure_2."""
     workers: tuple[int, ...] = ()
-    """figure_2: worker processes of each curve. Default: 1, 2, 4, 8 and 16, as far as there are cores."""
+    """figure_2: number of worker processes of each curve. Default: 1, 2, 4, 8 and 16, up to the number of cores."""
     policy: str = ""
-    """figure_2: folder of an A2C or PPO run on Breakout, whose newest checkpoint acts. Default: trains one first."""
+    """figure_2: folder of an A2C or PPO run on Breakout; its newest checkpoint acts. Default: train a policy first."""
     train_steps: Count = 1_000_000
-    """figure_2, without --policy: env steps that A2C is trained for; 0: an untrained network acts."""
+    """figure_2, without --policy: env steps of A2C's training. 0: use an untrained network."""
     out: str = ""
-    """figure_2: draw it into this PNG."""
+    """figure_2: draw the figure into this PNG file."""
 
 
 def check(o: Options) -> None:
-    """ConfigError, one line, before anything is started."""
+    """Raise ConfigError, one line, for impossible options."""
     if not 0 < o.scale <= 1:
         raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
     if o.train_steps < 0:
@@ -63,7 +63,7 @@ def check(o: Options) -> None:
 
 
 def figure_2(o: Options, policy: str) -> list[str]:
-    """Steps/s a core against simulators a core, for several numbers of cores: words for `benchmarks.sampler`."""
+    """Return the arguments of `benchmarks.sampler` for Figure 2."""
     workers = o.workers or tuple(n for n in CORES if n <= len(hardware.allowed_cores()))
     words = ["--game", "breakout", "--nets", "a3c", "--device", o.device, "--horizon", "20", "--one-core"]
     words += ["--seconds", str(4.0 * o.scale), "--workers", *map(str, workers)]
@@ -72,14 +72,14 @@ def figure_2(o: Options, policy: str) -> list[str]:
 
 
 def table_1(o: Options) -> list[str]:
-    """Thousands of samples/s by total simulators, sync and async: words for `benchmarks.scaling`."""
+    """Return the arguments of `benchmarks.scaling` for Table 1."""
     words = ["--tables", "1", "--ranks", str(o.ranks), "--simulators", *map(str, SIMULATORS)]
     return words + ["--seconds", str(30.0 * o.scale)] + (["--gpus", o.gpus] if o.gpus else [])
 
 
 @contextmanager
 def trained(o: Options) -> Iterator[str]:
-    """The folder of a run whose agent is to act; "" for an untrained network. RunError where the training fails."""
+    """Yield the folder of a run with the policy that acts; "" for an untrained network. RunError if training fails."""
     steps = round(o.train_steps * o.scale)
     if o.policy or not steps:
         yield o.policy

@@ -1,4 +1,4 @@
-"""Sampling and nothing else, in the runner that trains: what Table 1 of Stooke & Abbeel 2018 measures."""
+"""Sampling without learning, in the training runner, for Table 1 of Stooke & Abbeel 2018."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,20 +14,20 @@ from accel_rl.optim.optimizer import Optimizer
 from accel_rl.runners.trained_policy import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
-"""Table 1's rows: of all learners together."""
+"""Rows of Table 1: total number of simulators of all learners."""
 LEARNERS = 8
-"""Of Table 1, one a GPU."""
+"""Number of learners of Table 1, one per GPU."""
 STEPS = 2_000_000
 """Env steps of a measurement: about a minute at the paper's speeds."""
 
 
 @dataclass(frozen=True)
 class SamplingOnlyConfig(PolicyGradientConfig):
-    """A policy's network, and where its parameters come from."""
+    """Settings of the network that acts, and the source of its parameters."""
 
     policy: str = ""
-    """Folder of a run of a2c, ppo or impala with the same network and game, whose newest checkpoint acts. Default: an
-    untrained network, whose inference takes as long."""
+    """Folder of a run of a2c, ppo or impala with the same network and game; its newest checkpoint acts. Default: an
+    untrained network, for which inference takes the same time."""
 
     def check(self) -> None:
         super().check()
@@ -36,8 +36,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
 
 
 class SamplingOnly(PolicyGradient):
-    """Acts, and never learns. Synchronous ranks meet after every rollout, as they would for an update; asynchronous
-    ones run on their own."""
+    """Acts without learning. Synchronous ranks synchronize after every rollout, as for an update; asynchronous ranks
+    run independently."""
 
     Config = SamplingOnlyConfig
 
@@ -51,7 +51,7 @@ class SamplingOnly(PolicyGradient):
         return make_optimizer("adam", size, alpha=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
 
     def ingest(self, rollout: Rollout) -> None:
-        """Nothing is learned from it."""
+        """Ignored."""
 
     def batches(self) -> Iterator[None]:
         return iter(())
@@ -61,7 +61,7 @@ class SamplingOnly(PolicyGradient):
 
 
 def sampling_only(game: str, envs: int, horizon: int, policy: str = "", seed: int = 0) -> TrainConfig:
-    """A run of `envs` environments that samples with A3C-Net."""
+    """Return a run that only samples, with A3C-Net in `envs` environments."""
     base = default_config("experiments.sampling_only:SamplingOnly")
     return replace(
         base,

@@ -1,1 +1,1 @@
-"""Grids of runs over slots of cores and GPUs."""
+"""Sweeps: grids of runs on slots of cores and GPUs."""

@@ -1,7 +1,7 @@
-"""What a slot starts: a process on the slot's cores, which ends with the sweep, and becomes `accel-rl resume RUN`.
+"""The process of a slot: pins itself to the slot's cores, arranges to end with the sweep, and execs `accel-rl resume`.
 
-`python -m launch.child PARENT CORES RUN`: a run that has no checkpoint yet begins from its config.json. CORES are in
-the slot's order, from which ranks take theirs.
+`python -m launch.child PARENT CORES RUN`: a run without a checkpoint begins from its config.json. Ranks take their
+cores in the order of CORES.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ _PR_SET_PDEATHSIG = 1
 def main(argv: list[str]) -> None:
     parent, cores, run = argv
     if sys.platform == "linux":
-        # kept over exec; an orderly stop, with a checkpoint
+        # survives exec; SIGTERM makes the run save a checkpoint and stop
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if int(parent) and os.getppid() != int(parent):
         sys.exit(128 + signal.SIGTERM)

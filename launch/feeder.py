@@ -13,7 +13,7 @@ from launch.layout import Layout
 from launch.queue import starts
 from launch.slots import Slot
 
-PATIENCE_S = 60.0  # for an orderly stop: a checkpoint is written
+PATIENCE_S = 60.0  # time for a run to save a checkpoint and stop
 BAD_INPUT = 2  # exit code of a run that would fail again
 
 
@@ -25,8 +25,11 @@ class Running:
 
 
 class Feeder:
-    """`runs`: name -> its length in env steps; the largest begin first, those of one size in this order. `say`: where
-    events are told. `lock`: the folder's, which every run holds, too."""
+    """Feeds the slots with the waiting runs.
+
+    runs: {name: length in env steps}; the largest runs start first, runs of one size in this order. say: prints events.
+    lock: file descriptor of the folder's lock, which every run inherits.
+    """
 
     def __init__(
         self,
@@ -61,14 +64,14 @@ class Feeder:
     def _start(self, slot: Slot, name: str) -> None:
         environment = {
             **os.environ,
-            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # as the slots count them
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the numbering of the slots
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
         command = [sys.executable, "-m", "launch.child", str(os.getpid()), cores, str(self.folder.run(name))]
         with open(self.folder.log(name), "ab") as log:
-            # a session of its own: Ctrl-C reaches the sweep alone, which stops its runs
+            # a new session: Ctrl-C reaches only the sweep, which then stops its runs
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -115,7 +118,7 @@ class Feeder:
             lines = self.folder.log(name).read_text(errors="replace").split("\n")
         except OSError:
             lines = []
-        said = next((line.strip() for line in reversed(lines) if line.strip()), "nothing said")
+        said = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
         return f"exit code {code}: {said}"
 
     def tell(self, line: str) -> None:
@@ -123,7 +126,7 @@ class Feeder:
         self._say(line)
 
     def stop(self) -> None:
-        """Stop every run with a checkpoint. A second Ctrl-C stops them at once."""
+        """Stop all runs; each saves a checkpoint. A second Ctrl-C kills them at once."""
         for running in self.running.values():
             running.process.terminate()
         deadline = time.monotonic() + PATIENCE_S

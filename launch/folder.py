@@ -1,8 +1,8 @@
-"""A sweep's folder: what is to be run, what has been run, and a lock for who runs it.
+"""A sweep's folder: its plan, the state of its runs, and the lock of the sweep that is running.
 
-sweep.json       the grid, how it was placed, and what each run asks for and gets
+sweep.json       the grid, the options of placement, and the resources that each run asks for and gets
 state.json       each run: waiting, running, done, failed or stopped; attempts; exit code
-NAME/            a run's folder, as `accel-rl train` leaves it, with its output in log.txt
+NAME/            the folder of a run, as of `accel-rl train`, with its output in log.txt
 """
 
 import fcntl
@@ -44,7 +44,7 @@ class SweepFolder:
         self.path = path
         self.records: dict[str, Record] = {}
 
-    # -- what there is ------------------------------------------------------------
+    # -- contents ------------------------------------------------------------
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class SweepFolder:
         return self.path / name / "log.txt"
 
     def config(self, name: str) -> TrainConfig:
-        """The configuration that the run was started with."""
+        """Read the configuration that the run was started with."""
         return RunFolder.open(self.run(name))[1]
 
     def env_steps(self, name: str) -> int:
@@ -75,7 +75,7 @@ class SweepFolder:
         return self.config(name).env_steps
 
     def left(self) -> dict[str, TrainConfig]:
-        """Names of the unfinished runs."""
+        """Return {name: configuration} of the unfinished runs."""
         configs = {name: self.config(name) for name in self.names}
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
@@ -101,7 +101,7 @@ class SweepFolder:
             )
 
     def check_free(self) -> None:
-        """Raise ConfigError if a sweep is running here, or runs of a killed sweep are."""
+        """Raise ConfigError if a sweep, or a run of a killed sweep, is still running here."""
         if (holder := self.holder()) is not None:
             who = f"a running sweep (process {holder})"
             if not psutil.pid_exists(holder):
@@ -111,8 +111,10 @@ class SweepFolder:
     def create(
         self, runs: Mapping[str, Run], labels: Mapping[str, Mapping[str, str]], placed: Mapping[str, Any]
     ) -> None:
-        """Write every run's configuration, before anything is started, so that a sweep killed at once can go on.
-        `labels`: of each run in its grid."""
+        """Write the configuration of every run before any run starts, so that a killed sweep can be resumed.
+
+        labels: of each run in its grid.
+        """
         for name, run in runs.items():
             path = self.run(name)
             RunFolder.create(path, replace(run.config.resolved(), run_dir=str(path)))
@@ -130,7 +132,7 @@ class SweepFolder:
         return self.records
 
     def begin(self, waiting: Sequence[str]) -> None:
-        """Forget the attempts of an earlier sweep: all but these runs are done."""
+        """Reset the records for a new or resumed sweep: the runs in `waiting` wait, all others are done."""
         for name, record in self.load_records().items():
             status = "waiting" if name in waiting else "done"
             self.records[name] = replace(record, status=status, attempts=0, slot=None, pid=None)

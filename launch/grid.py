@@ -1,4 +1,4 @@
-"""A grid: runs that differ in levels, which are crossed. The keys of one level go together (zipped).
+"""Grids of runs: levels are crossed, the keys of one level change together (zipped).
 
     def sizes() -> Grid:
         return grid(
@@ -8,8 +8,8 @@
             seeds=(0, 1),
         )
 
-Eight runs. The keys are settings of `TrainConfig` as on the command line, or, where the first argument is a function
-that returns one, its parameters. `@levels(...)` says which levels an experiment goes through when it is swept.
+This grid has eight runs. The keys are settings of `TrainConfig`, as on the command line, or parameters of the first
+argument if it is a function that returns a `TrainConfig`. `@levels(...)` gives an experiment the levels of its sweep.
 """
 
 import inspect
@@ -27,13 +27,13 @@ from launch.settings import full_name, parsed, with_setting
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
-PLAIN = ("game", "algorithm")  # a name of a folder says these without their key
+PLAIN = ("game", "algorithm")  # keys that are left out of folder names
 
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a grid. `labels`: what tells it apart, {level: value}. `gpus` and `cores`: what its levels ask for; 0:
-    what its configuration says."""
+    """One run of a grid. labels: {level: value}, unique in the grid. gpus, cores: number that its levels ask for; 0: as
+    its configuration needs."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """The folder's name: pong,envs=16,seed=0."""
+        """Name of the run's folder: pong,envs=16,seed=0."""
         parts = [v if k in PLAIN else f"{k.rpartition('.')[2]}={v}" for k, v in self.labels.items()]
         return ",".join(parts) or "run"
 
@@ -69,7 +69,7 @@ class Grid:
         return Grid(self.members + other.members)
 
     def only(self, chosen: Mapping[str, Sequence[str]]) -> "Grid":
-        """The runs whose levels have one of these values. ConfigError for a level or value that is not there."""
+        """Select the runs whose levels have one of these values. ConfigError for an unknown level or value."""
         members = list(self.members)
         for key, values in chosen.items():
             there = list(dict.fromkeys(m.labels[key] for m in self.members if key in m.labels))
@@ -142,8 +142,9 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
-    """What `module:function` stands for: the grid that it returns, or the levels it is decorated with, or its one run.
-    `seeds` replace the decorated ones; a function that returns a grid takes them as its parameter `seeds`. ConfigError.
+    """Return the grid of `module:function`: the grid it returns, or that of its `@levels`, or its single run.
+
+    seeds: replace those of `@levels`; a function that returns a grid takes them as its parameter `seeds`. ConfigError.
     """
     make = find(name)
     if not callable(make) or isinstance(make, type):
@@ -168,7 +169,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
 
 def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     """Apply settings, written as on the command line, to every run. Raises ConfigError."""
-    found: dict[tuple[type, str], tuple[str, Any]] = {}  # a text is parsed once for each kind of algorithm
+    found: dict[tuple[type, str], tuple[str, Any]] = {}  # each text is parsed once per algorithm class
 
     def change(config: TrainConfig) -> TrainConfig:
         for key, text in changes.items():

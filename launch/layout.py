@@ -1,4 +1,4 @@
-"""A machine divided into slots of each size that the runs of a sweep get."""
+"""Layout of a sweep: the machine divided into slots of each size that its runs get."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from launch.slots import Slot
 
 @dataclass(frozen=True)
 class Layout:
-    """`sizes`: of each run. `slots`: of each size, all that the machine has of it; slots of two sizes overlap."""
+    """sizes: {run: size}. slots: {size: all slots of that size}; slots of different sizes overlap."""
 
     machine: Machine
     sizes: Mapping[str, Size]
     slots: Mapping[Size, Sequence[Slot]]
 
     def cores(self, size: Size) -> int:
-        """Physical cores of a slot."""
+        """Number of physical cores of a slot of this size."""
         return self.machine.cores_of(self.slots[size][0].held)
 
     def describe(self) -> list[str]:
-        """The machine, and the slots of each size, largest first."""
+        """Describe the machine and the slots of each size, the largest first, as lines."""
         lines = [self.machine.describe()]
         for size in sorted(self.slots, reverse=True):
             here = self.slots[size]
@@ -36,7 +36,7 @@ class Layout:
 
 
 def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
-    """Slots for runs with these needs, on this machine or on the one that a file describes. ConfigError."""
+    """Build the slots for runs with these needs, on this machine or on a machine described by a file. ConfigError."""
     here = machine.load(Path(file)) if file else machine.read()
     if o.cores:
         here = here.restricted(machine.numbers(o.cores))

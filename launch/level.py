@@ -1,4 +1,4 @@
-"""A level of a grid: the values that its runs go through, and what they ask for."""
+"""A level of a grid: its values, and the resources that they ask for."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class Level:
-    """Values that a grid goes through: of one key, or of several that go together. `names`: theirs in folders.
+    """Values of one key, or of several keys that change together. names: names of the positions in folder names.
 
-    `gpus` and `cores`: what the runs at each position ask for, where that is not what the configuration says (`Needs`).
-    A synchronous run that leaves `distributed.ranks` unset has a rank on each GPU that it gets.
+    gpus, cores: numbers that the runs at each position ask for, in place of those of the configuration (`Needs`). A
+    synchronous run without `distributed.ranks` has a rank on each GPU that it gets.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -21,7 +21,7 @@ class Level:
     cores: Sequence[int] = ()
 
     def positions(self) -> list["Position"]:
-        """Build a level with a variant for each value. Raises ConfigError."""
+        """Return the positions of the level, in order. Raises ConfigError."""
         lengths = {key: len(values) for key, values in self.values.items()}
         if not lengths or not all(lengths.values()):
             empty = next((key for key, n in lengths.items() if not n), "{}")
@@ -48,7 +48,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Position:
-    """One step through a level: the value of each key, what a folder's name says of them, and what they ask for."""
+    """One position of a level: the value of each key, its labels in folder names, the GPUs and cores it asks for."""
 
     values: Mapping[str, Any]
     labels: Mapping[str, str]
@@ -61,7 +61,7 @@ def _counts(lengths: Mapping[str, int]) -> str:
 
 
 def named(value: Any) -> str:
-    """A value as a part of a folder's name."""
+    """Format a value for a folder name."""
     if isinstance(value, float):
         text = format(value, "g")
     elif isinstance(value, tuple | list):

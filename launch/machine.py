@@ -1,4 +1,4 @@
-"""Cores with their hyperthreads, and GPUs, by NUMA node: of this machine, or from a file."""
+"""The cores, with their hyperthreads, and GPUs of each NUMA node, of this machine or of a file."""
 
 import json
 import os
@@ -16,7 +16,7 @@ SYS = "/sys/devices/system"
 
 @dataclass(frozen=True)
 class Node:
-    """A NUMA node, mostly a socket. `cores`: of each core its logical processors (hyperthreads); `gpus`: indices."""
+    """A NUMA node, usually a socket. cores: logical processors (hyperthreads) of each core. gpus: indices."""
 
     cores: tuple[tuple[int, ...], ...]
     gpus: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class Machine:
         return sum(len(n.cores) for n in self.nodes)
 
     def cores_of(self, processors: Sequence[int]) -> int:
-        """Number of physical cores of these logical processors."""
+        """Return the number of physical cores of these logical processors."""
         return sum(not set(c).isdisjoint(processors) for n in self.nodes for c in n.cores)
 
     def describe(self) -> str:
@@ -52,7 +52,7 @@ class Machine:
         return f"machine: {nodes} NUMA node{'s' * (nodes > 1)}, {cores}, {gpus}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
-        """Only these logical processors. ConfigError for one that is not there."""
+        """Return the machine with only these logical processors. ConfigError for a processor that it does not have."""
         there = sorted(t for n in self.nodes for c in n.cores for t in c)
         if outside := sorted(set(processors) - set(there)):
             raise ConfigError(f"--cores: core {outside} is not allowed; allowed: {ranges(there)}")
@@ -64,7 +64,7 @@ class Machine:
 
 
 def read(sys_folder: str = SYS) -> Machine:
-    """This machine: the cores of the affinity mask, as many as the cgroup grants, and the GPUs that CUDA shows."""
+    """Read this machine: the cores that the affinity mask and the cgroup allow, and the GPUs visible to CUDA."""
     allowed = hardware.allowed_cores()
     quota = hardware.cgroup_cpus()
     if quota is not None and quota < len(allowed):
@@ -86,14 +86,14 @@ def read(sys_folder: str = SYS) -> Machine:
 
 
 def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
-    """(the hyperthreads of the core, its NUMA node); a system that does not say: the core alone, node 0."""
+    """Return (hyperthreads of the core, its NUMA node); the core alone and node 0 if the system does not tell."""
     cpus = Path(sys_folder) / "cpu"
     node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
     return hyperthreads(core, cpus), node
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
-    """The logical processors of the physical core that this one is of; it alone where the system does not say."""
+    """Return all logical processors of this one's physical core; only this one if the system does not tell."""
     try:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):
@@ -101,7 +101,7 @@ def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
 
 
 def _gpus() -> dict[int, int]:
-    """{GPU, as CUDA counts them by bus: NUMA node}."""
+    """Return {GPU: NUMA node}; GPUs are numbered by PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
     try:
         query = ["nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"]
         lines = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()
@@ -124,8 +124,11 @@ def _gpus() -> dict[int, int]:
 
 
 def load(file: Path) -> Machine:
-    """From JSON: {"nodes": [{"cores": [[0, 40], [1, 41]], "gpus": [0]}, ...]}, or even nodes, numbered as Linux does,
-    {"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}. ConfigError."""
+    """Read a machine from JSON. ConfigError.
+
+    Either all nodes, {"nodes": [{"cores": [[0, 40], [1, 41]], "gpus": [0]}, ...]}, or equal nodes, numbered as by
+    Linux: {"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}.
+    """
     try:
         values = json.loads(file.read_text())
     except OSError as e:

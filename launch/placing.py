@@ -1,4 +1,4 @@
-"""Placement of the runs of a sweep on cores and GPUs."""
+"""Placement of a sweep's runs on cores and GPUs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -13,23 +13,23 @@ from launch.needs import Needs, Size, counted
 
 @dataclass(frozen=True)
 class Placing:
-    """Options of placement, kept in the sweep's folder for --resume."""
+    """Options of placement, stored in the sweep's folder for --resume."""
 
     gpus: str = "all"
-    """GPUs to use, such as 0-7 or 0,2; all, or none. Without any, slots are cores."""
+    """GPUs to use, such as 0-7 or 0,2; all, or none. Without GPUs a slot consists of cores."""
     gpus_per_run: OptionalCount = None
-    """GPUs of every run. Default: as many as each run asks for, a GPU a rank; at most those there are."""
+    """Number of GPUs of every run. Default: the number that each run asks for (one per rank), at most all GPUs."""
     runs_per_gpu: Count = 1
-    """Runs that share a GPU; each has cores of its own."""
+    """Number of runs that share a GPU. Each run has its own cores."""
     cores: str = ""
-    """Logical processors to use, such as 0-19. Default: those that the affinity mask and the cgroup grant."""
+    """Logical processors to use, such as 0-19. Default: those that the affinity mask and the cgroup allow."""
     cores_per_run: OptionalCount = None
-    """Cores of every run where there is no GPU; the hyperthreads of a core go with it. Default: as many as each run
-    asks for, a core for each worker that it names, else for each rank; at most those there are."""
+    """Number of physical cores of every run, without GPUs. Default: one for each worker of --sampler.workers, else one
+    for each rank; at most all cores."""
 
     @property
     def gpu_list(self) -> list[int] | None:
-        """None: all there are. ConfigError."""
+        """The GPUs to use; None: all. ConfigError."""
         return None if self.gpus == "all" else [] if self.gpus == "none" else numbers(self.gpus)
 
 
@@ -38,7 +38,7 @@ def placing(o: Placing) -> dict[str, Any]:
 
 
 def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
-    """What a run gets where there are so many GPUs, or so many cores and no GPU. ConfigError."""
+    """Return the size of a run's slot on a machine with `gpus` GPUs and `cores` cores. ConfigError."""
     for flag, value in (("--gpus-per-run", o.gpus_per_run), ("--cores-per-run", o.cores_per_run)):
         if value is not None and value < 1:
             raise ConfigError(f"{flag} {value}: must be at least 1")
@@ -48,8 +48,11 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 
 
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
-    """A run as it learns on n GPUs, which it will see as 0 to n - 1: with a rank on each, unless it says otherwise;
-    more ranks share them. ConfigError where it does not divide."""
+    """Return the configuration of a run on n GPUs, which it will see as 0 to n - 1.
+
+    Each GPU gets a rank, unless the configuration names GPUs or more ranks, which then share the GPUs. ConfigError if
+    the batch or the environments cannot be divided among the ranks.
+    """
     group = config.distributed
     ranks = max(group.ranks or 1, n)
     if group.gpus or ranks == 1:
@@ -62,13 +65,15 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
 
 
 def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
-    """What a run asks for that has been begun: the GPUs that it was begun on, since it names them, and the cores that
-    it got. `size`: of sweep.json."""
+    """Return the needs of a run that has begun: the GPUs named in its configuration, and the cores it was begun with.
+
+    size: the run's entry in sweep.json.
+    """
     return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
 
 
 def check_begun(config: TrainConfig, size: Size) -> None:
-    """ConfigError where a run that has been begun would get another number of GPUs than it names."""
+    """Raise ConfigError if a run that has begun would get a different number of GPUs than its configuration names."""
     names = _named(config)
     if size.gpus != (len(names) or 1) and (size.gpus or names):
         got = counted(size.gpus, "GPU") if size.gpus else "none"

@@ -1,4 +1,4 @@
-"""The plan of a sweep: a line for each run, with the resources that it asks for and gets."""
+"""The plan of a sweep: its runs with the resources that each asks for and gets."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from launch.queue import in_order
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a plan. `config`: as it is begun, with the GPUs that it gets."""
+    """One run of a plan. config: its configuration, with the GPUs that it gets."""
 
     config: TrainConfig
     needs: Needs
@@ -28,7 +28,7 @@ class Run:
 
     @property
     def shortage(self) -> tuple[str, str, str] | None:
-        """(what it asks for, what it gets, how its ranks share that), where it gets less than it asks for."""
+        """If the run gets less than it asks for: (asked for, gets, sharing among its ranks), else None."""
         if self.needs.gpus > max(1, self.size.gpus):
             asked, got = counted(self.needs.gpus, "GPU"), str(self.size.gpus or "none")
         elif not self.size.gpus and self.needs.cores > self.size.cores:
@@ -40,7 +40,7 @@ class Run:
 
 
 def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """The runs of a grid, begun in slots of these sizes. ConfigError."""
+    """Plan the runs of a grid in slots of these sizes. ConfigError."""
     found = {}
     for m in grid.members:
         with _of_run(m.name):
@@ -49,7 +49,7 @@ def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
 
 
 def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """Runs that have been begun, to go on in slots of these sizes. ConfigError."""
+    """Plan to resume runs that have begun, in slots of these sizes. ConfigError."""
     for name, config in configs.items():
         with _of_run(name):
             check_begun(config, sizes[name])
@@ -66,7 +66,7 @@ def _of_run(name: str) -> Iterator[None]:
 
 
 def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
-    """The machine, the slots of each size, and each run in the order in which they begin."""
+    """Describe the machine, the slots of each size, and the runs in the order of their start, as lines."""
     names = in_order(runs, layout.sizes)
     rows = [("run", "env steps", "asks for", "gets")]
     rows += [(n, f"{runs[n].config.env_steps:,}", _asked(runs[n].needs), _got(layout, runs[n])) for n in names]
@@ -76,7 +76,7 @@ def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
 
 
 def shortages(runs: Iterable[Run]) -> list[str]:
-    """A line for each kind of run that gets less than it asks for."""
+    """Return a line for each kind of run that gets less than it asks for."""
     lines = []
     for (asked, got, sharing), n in Counter(run.shortage for run in runs if run.shortage).items():
         line = f"1 run asks for {asked} and gets {got}" if n == 1 else f"{n} runs ask for {asked} each and get {got}"

@@ -10,7 +10,7 @@ TAIL = 8_192  # bytes, more than one row
 
 @dataclass(frozen=True)
 class Progress:
-    """Scores are NaN until an episode has ended, or been evaluated."""
+    """Progress of a run. score: NaN before the first finished episode."""
 
     env_steps: int = 0
     score: float = math.nan
@@ -34,7 +34,7 @@ def read_progress(run: Path) -> Progress:
     try:
         return Progress(int(row["env_steps"]), _number(row.get("score")), _number(row.get("steps_per_s")))
     except (KeyError, ValueError):
-        return Progress()  # it is being rewritten with a new column
+        return Progress()  # the file is just being rewritten with a new column
 
 
 def _number(text: str | None) -> float:

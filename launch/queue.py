@@ -1,4 +1,4 @@
-"""The queue of runs: the largest first, each in a slot that shares nothing with a slot in use."""
+"""The queue of runs: the largest first, each in a slot that does not overlap a slot in use."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,14 +14,14 @@ def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
 def starts(
     waiting: Iterable[str], sizes: Mapping[str, Size], slots: Mapping[Size, Sequence[Slot]], in_use: Iterable[Slot]
 ) -> list[tuple[str, Slot]]:
-    """The runs that can begin now, each with its slot: the first of its size that is free.
+    """Return the runs that can start now, each with the first free slot of its size.
 
-    Where none is free, the run claims the one that has the fewest processors in use. Smaller runs further back may take
-    what no claim covers. So they never keep a larger run waiting, and what it cannot use is not idle.
+    If no slot of its size is free, a run claims the slot with the fewest processors in use. Smaller runs behind it may
+    use unclaimed slots only. So smaller runs never delay a larger run, and processors that it cannot use are not idle.
     """
     used = {p for slot in in_use for p in slot.held}
     claimed: set[int] = set()
-    exhausted: set[Size] = set()  # sizes of which all slots are in use or claimed
+    exhausted: set[Size] = set()  # sizes without an unclaimed slot
     found = []
     for name in in_order(waiting, sizes):
         size = sizes[name]
@@ -31,7 +31,7 @@ def starts(
         if not unclaimed:
             exhausted.add(size)
             continue
-        best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))  # the first of several
+        best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))  # the first of equal slots
         if used.isdisjoint(best.held):
             found.append((name, best))
             used.update(best.held)

@@ -1,4 +1,4 @@
-"""One setting of a run by its name: read, checked, changed."""
+"""Read, check and change a setting of a run by its name."""
 
 from dataclasses import replace
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
@@ -8,15 +8,15 @@ from accel_rl.cli.arguments import complete, flags_of, parse
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError
 
-FEW_STEPS = 100  # of an evaluation: far less than an episode
+FEW_STEPS = 100  # an evaluation with fewer steps takes longer than them: episodes are finished
 MOST_EVALUATIONS = 10
-PERIODS = 20  # in which sampling and learning go on side by side
+PERIODS = 20  # least number of periods of a concurrent run
 
 
 def full_name(config: TrainConfig, key: str) -> str:
-    """A setting's whole name: game -> env.game. ConfigError, with the nearest, for one that does not exist."""
+    """Return a setting's full name: game -> env.game. ConfigError, with similar names, for an unknown setting."""
     flags = flags_of(TrainConfig, config)
-    del flags["--algorithm"]  # another algorithm has other settings: a function makes the configuration
+    del flags["--algorithm"]  # another algorithm has other settings: use a function that returns a configuration
     try:
         return complete(["--" + key], flags)[0][2:].replace("-", "_")
     except ConfigError as e:
@@ -24,7 +24,7 @@ def full_name(config: TrainConfig, key: str) -> str:
 
 
 def with_setting(config: TrainConfig, name: str, value: Any) -> TrainConfig:
-    """The configuration with one setting changed, named in full: env.game. ConfigError for a value of another type."""
+    """Return the configuration with one setting changed. name: full, env.game. ConfigError for a wrong type."""
     return cast(TrainConfig, _with(config, name, name.split("."), value))
 
 
@@ -55,7 +55,7 @@ def _fits(hint: Any, value: Any) -> bool:
 
 
 def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
-    """(the setting's whole name, its value) as the command line reads them. ConfigError."""
+    """Parse a setting as on the command line; returns (full name, value). ConfigError."""
     name = full_name(config, key.replace("_", "-"))
     if text in ("True", "False"):
         head, _, tail = name.rpartition(".")
@@ -70,11 +70,15 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
 
 
 def scaled(config: TrainConfig, scale: float) -> TrainConfig:
-    """The same experiment, `scale` times as long, for a small machine: the run, the time between and in evaluations,
-    what a replay holds and how epsilon descends. Networks, batches, step sizes and targets stay, but that sampling and
-    learning side by side meet at least PERIODS times: a run within one period would learn nothing. A replay keeps room
-    for two batches and for a rollout. Evaluations play whole episodes, so that short ones would take longer than the
-    training between them: of those with fewer than FEW_STEPS, or with a number of episodes, there are at most ten."""
+    """Return the same experiment `scale` times as long, for a small machine.
+
+    Scaled are the length of the run, the interval and length of evaluations, the capacity of a replay and the decay of
+    epsilon. Networks, batch sizes, learning rates and target intervals stay, with these exceptions:
+    - A concurrent run has at least PERIODS periods: within a single period it would learn nothing.
+    - A replay keeps room for two batches and a rollout.
+    - Evaluations of fewer than FEW_STEPS steps, or of a number of episodes, happen at most MOST_EVALUATIONS times: they
+      play complete episodes, and would take longer than the training between them.
+    """
     evaluation, env_steps = config.evaluation, max(1, round(config.env_steps * scale))
 
     def share(n: int) -> int:
@@ -91,7 +95,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         algo = replace(algo, target_interval=min(algo.target_interval, period))
         config = replace(config, algo=algo)  # its horizon follows from the period
     if isinstance(algo, DQNConfig):
-        ranks = config.distributed.size  # each has a part of it
+        ranks = config.distributed.size  # each has a part of the replay
         rollout = (config.T + algo.n_step + 8) * config.rank_envs
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))

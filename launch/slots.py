@@ -1,8 +1,11 @@
-"""Slots: what one run gets. Of the slots of one size each core is in one only; a GPU in as many as runs share it. Slots
-of different sizes overlap: runs in two that hold a core in common take turns (queue.py).
+"""Slots: the cores and GPUs of one run.
 
-A GPU is served by cores of its own NUMA node, evenly shared between the node's GPUs; of each share the first core is
-kept for the process that drives the GPU (Stooke & Abbeel 2018, section 4.1). The hyperthreads of a core stay together.
+Slots of one size do not share cores; --runs-per-gpu of them share a GPU. Slots of different sizes overlap: runs in
+overlapping slots take turns (queue.py).
+
+The cores of a GPU are of its own NUMA node, divided evenly among the node's GPUs. The first core of each share is
+reserved for the process that drives the GPU (Stooke & Abbeel 2018, section 4.1). The hyperthreads of a core stay
+together.
 """
 
 from collections.abc import Sequence
@@ -18,8 +21,8 @@ Core = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Slot:
-    """`cores`: logical processors that the run may use, GPU by GPU; the first of each GPU's share is in `reserved`, and
-    the other hyperthreads of that core are left `idle`, so that nothing slows the process that drives the GPU."""
+    """cores: logical processors that the run may use, GPU by GPU. reserved: the first processor of each GPU's share,
+    for the process that drives the GPU. idle: the other hyperthreads of these cores, kept free for its speed."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()
@@ -29,7 +32,7 @@ class Slot:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """Every logical processor that no other run may use at the same time."""
+        """All logical processors of the slot, with idle ones; no other run may use them at the same time."""
         return self.cores + self.idle
 
     def __str__(self) -> str:
@@ -44,8 +47,10 @@ def plan(
     runs_per_gpu: int = 1,
     cores_per_run: int = 1,
 ) -> list[Slot]:
-    """gpus: None: all there are; empty: cores alone. cores_per_run counts where there is no GPU. All slots are of one
-    size. ConfigError for what is not there."""
+    """Divide the machine into slots of one size. ConfigError if it does not have the GPUs or cores.
+
+    gpus: GPUs to use; None: all; empty: slots of cores only. cores_per_run: used without GPUs.
+    """
     for flag, value in (
         ("--gpus-per-run", gpus_per_run),
         ("--runs-per-gpu", runs_per_gpu),
@@ -62,7 +67,7 @@ def plan(
 
 
 def chosen(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
-    """The GPUs to use; None: all there are. ConfigError for one that is not there."""
+    """Return the GPUs to use; None: all. ConfigError for a GPU that the machine does not have."""
     there = machine.gpus
     use = list(there if gpus is None else gpus)
     if outside := [g for g in use if g not in there]:
@@ -110,14 +115,14 @@ def _of_gpus(machine: Machine, chosen: Sequence[int], gpus_per_run: int, runs_pe
 
 
 def _groups(by_node: Sequence[Sequence[X]], n: int) -> list[list[X]]:
-    """Groups of n within a node; across nodes only where no node has n. What is left over stays free."""
+    """Form groups of n within a node, or across nodes if no node has n. Remaining elements are left out."""
     if all(len(things) < n for things in by_node):
         by_node = [[x for things in by_node for x in things]]
     return [list(things[i : i + n]) for things in by_node for i in range(0, len(things) // n * n, n)]
 
 
 def describe(slots: Sequence[Slot]) -> list[str]:
-    """A line for each slot."""
+    """Describe each slot in a line."""
     rows = [("slot", "GPUs", "node", "drive GPUs", "cores")]
     for i, s in enumerate(slots):
         others = ranges([c for c in s.cores if c not in s.reserved])
@@ -128,7 +133,7 @@ def describe(slots: Sequence[Slot]) -> list[str]:
 
 
 def unused(machine: Machine, slots: Sequence[Slot]) -> list[str]:
-    """The unused cores and GPUs, a line each."""
+    """Describe the unused cores and the unused GPUs, in a line each."""
     used = {t for s in slots for t in s.held}
     lines = []
     if cores := [t for n in machine.nodes for c in n.cores for t in c if t not in used]:

@@ -1,4 +1,4 @@
-"""The same grid on a Slurm cluster, by submitit: a job a run, requeued where it is cut short (extra: slurm)."""
+"""Sweeps on a Slurm cluster, by submitit: one job per run, requeued if it is interrupted. Extra: slurm."""
 
 import subprocess
 import sys
@@ -16,13 +16,13 @@ INSTALL = "pip install 'accel_rl[slurm]'"
 
 
 class Job:
-    """One run, from wherever its checkpoint left it. Pickled by submitit and called on the node."""
+    """One run, continued from its checkpoint. Pickled by submitit and called on the node."""
 
     def __init__(self, run: str, retries: int):
         self.run, self.retries = run, retries
 
     def __call__(self) -> int:
-        """Its exit code, 0. RuntimeError where all attempts failed."""
+        """Run; returns the exit code 0. RuntimeError if all attempts fail."""
         code = 0
         for _ in range(1 + self.retries):
             code = subprocess.run([sys.executable, "-m", "accel_rl", "resume", self.run]).returncode
@@ -33,14 +33,14 @@ class Job:
         return code
 
     def checkpoint(self) -> Any:
-        """Slurm is about to end the job (its time is up, it is preempted): it begins again, from the checkpoint."""
+        """Requeue the job. Called when Slurm is about to end it (time limit, preemption)."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
 
 
 def check(cluster: str = "slurm") -> None:
-    """ConfigError where it cannot be submitted."""
+    """Raise ConfigError if jobs cannot be submitted from here."""
     import shutil
 
     try:
@@ -52,8 +52,7 @@ def check(cluster: str = "slurm") -> None:
 
 
 def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
-    """What each job asks of Slurm: GPUs, and processors beside them. `o`: the options of a sweep; its --gpus says what
-    a node has."""
+    """Return the GPUs and cores that each job requests. o: options of the sweep; its --gpus lists a node's GPUs."""
     gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
     found = {}
     for name, n in needs.items():
@@ -66,14 +65,13 @@ def _asked(size: Size) -> str:
 
 
 def describe(runs: Mapping[str, Run]) -> list[str]:
-    """A line for each job."""
+    """Describe each job in a line."""
     jobs = [f"  {n:<40}  {r.config.env_steps:>13,} env steps  {_asked(r.size)}" for n, r in runs.items()]
     return [f"{counted(len(runs), 'job')}, each asking Slurm for:", *jobs]
 
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
-    """Submit these runs, those of one size as one array. `o`: the options of a sweep; `cluster`: submitit's name of
-    it."""
+    """Submit these runs; runs of one size form a job array. o: options of the sweep. cluster: as named by submitit."""
     for size in sorted(set(sizes.values()), reverse=True):
         names = [n for n in sizes if sizes[n] == size]
         executor = _executor(folder, size, o, cluster)

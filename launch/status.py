@@ -20,8 +20,11 @@ class Options:
 
 
 def records(folder: SweepFolder, view: View) -> dict[str, Record]:
-    """As the sweep noted them; a run that it left as running, when it was killed, is stopped. Runs elsewhere (Slurm)
-    leave only their own folders: they are done, or have begun, or wait."""
+    """Return the sweep's records, corrected if no sweep is running.
+
+    A run still recorded as running is then stopped. Slurm runs have no records; a finished one is recognised by its
+    folder.
+    """
     found = folder.load_records()
     alive = folder.holder() is not None
     for name, record in found.items():
@@ -36,7 +39,7 @@ def records(folder: SweepFolder, view: View) -> dict[str, Record]:
 
 def status(argv: list[str]) -> int:
     words, options = positionals(argv, ["the sweep's folder"], "python -m launch.status")
-    o = parse(Options, options, "python -m launch.status FOLDER", "What a sweep is doing.")
+    o = parse(Options, options, "python -m launch.status FOLDER", "Show the state of a sweep.")
     folder = SweepFolder(Path(words[0]).expanduser())
     view, console = View(folder), Console()
     while True:

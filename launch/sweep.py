@@ -1,4 +1,4 @@
-"""Run a grid over the slots of a machine: queue it, leave, come back to a folder of finished runs.
+"""Run a grid of runs on the slots of a machine, queued until all are finished.
 
     python -m launch.sweep experiments.stooke:a2c_scaling --gpus 0-7 --runs-per-gpu 1
     python -m launch.sweep experiments.stooke:table_2 --dry-run --machine FILE
@@ -40,9 +40,9 @@ class Options(Placing):
     out: str = ""
     """Folder of the sweep; it is created. Default: runs/NAME-TIME."""
     only: tuple[str, ...] = ()
-    """Only the runs with these values of a level: game=pong,breakout envs=16."""
+    """Run only the runs with these values of a level: game=pong,breakout envs=16."""
     seeds: tuple[int, ...] = ()
-    """Seeds, in place of the experiment's; a function that returns a grid takes them as its parameter `seeds`."""
+    """Seeds to use instead of the experiment's. A function that returns a grid takes them as its parameter `seeds`."""
     override: tuple[str, ...] = ()
     """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
@@ -56,12 +56,12 @@ class Options(Placing):
     machine: str = ""
     """JSON file that describes another machine (with --dry-run)."""
     slurm: bool = False
-    """Submit each run to Slurm instead, with as many GPUs and cores as it asks for, or --gpus-per-run and
-    --cores-per-run; --gpus 0-7 says that a node has 8, none: without GPUs. Needs the extra slurm."""
+    """Submit each run to Slurm, with the GPUs and cores that it asks for, or with --gpus-per-run and --cores-per-run.
+    --gpus 0-7 means that a node has 8 GPUs; none: without GPUs. Needs the extra slurm."""
     slurm_partition: str = ""
-    """Partition to submit to."""
+    """Slurm partition to submit to."""
     slurm_hours: float = 24.0
-    """Time limit of a job; a job that is cut short goes on from its checkpoint."""
+    """Time limit of a job, in hours. An interrupted job is requeued and continues from its checkpoint."""
 
 
 def _pairs(flag: str, words: Sequence[str]) -> dict[str, str]:
@@ -77,7 +77,7 @@ def _pairs(flag: str, words: Sequence[str]) -> dict[str, str]:
 
 
 def make_grid(experiment: str, o: Options) -> Grid:
-    """The runs that were asked for, each checked. ConfigError."""
+    """Build and check the runs of an experiment with the given options. ConfigError."""
     if not 0 < o.scale <= 1:
         raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
     grid = find_grid(experiment, o.seeds)
@@ -89,7 +89,7 @@ def make_grid(experiment: str, o: Options) -> Grid:
         raise ConfigError("the grid is empty: no run has all of the values that --only names")
     for member in grid.members:
         try:
-            with warnings.catch_warnings(action="ignore"):  # who shares cores is for the slot to say
+            with warnings.catch_warnings(action="ignore"):  # warnings about shared cores do not apply: the slot decides
                 member.config.check()
                 RankPlan.resolve(member.config, device="cpu")
         except ConfigError as e:
@@ -128,7 +128,7 @@ def sweep(argv: list[str]) -> int:
     )
     o = parse(Options, options, "python -m launch.sweep EXPERIMENT", __doc__ or "")
     if o.machine and not o.dry_run:
-        raise ConfigError("--machine plans on paper: it goes with --dry-run")
+        raise ConfigError("--machine describes another machine: use it with --dry-run")
     if resuming:
         return go_on(o)
     grid = make_grid(words[0], o)
@@ -160,18 +160,18 @@ def sweep(argv: list[str]) -> int:
 
 
 def go_on(o: Options) -> int:
-    """--resume FOLDER: placed as before, but for what is asked for anew."""
+    """Resume the sweep in a folder (--resume), with its options of placement unless they are given again."""
     folder = SweepFolder(Path(o.resume).expanduser())
     placed = folder.plan["placing"]
     if folder.plan["slurm"] and not o.slurm:
-        raise ConfigError(f"{folder.path}: its runs are Slurm's; submit what is left again with --slurm, jobs ended")
+        raise ConfigError(f"{folder.path} was submitted to Slurm; once its jobs have ended, resume it with --slurm")
     changed = {k: v for k, v in placing(o).items() if v != getattr(Placing, k)}
     o = replace(o, **{**placed, **changed})
     if o.only or o.seeds or o.override or o.scale != 1:
-        raise ConfigError("--resume goes on with the runs as they were begun; leave --only, --seeds and the like")
+        raise ConfigError("--resume continues runs as they were begun; leave out --only, --seeds, --override, --scale")
     left, sizes = folder.left(), folder.plan.get("sizes")
     if sizes is None:
-        raise ConfigError(f"{folder.path} was begun by an earlier version, which did not note what its runs ask for")
+        raise ConfigError(f"{folder.path} was begun by an earlier version, which did not store what its runs ask for")
     needs = {name: needs_of_begun(config, sizes[name]) for name, config in left.items()}
     if o.slurm:
         from launch import slurm
@@ -190,7 +190,7 @@ def go_on(o: Options) -> int:
 
 
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
-    """See all runs of a folder through; returns the exit code."""
+    """Run all runs of a folder to their end; returns the exit code."""
     view = View(folder)
     with Display(view) as display, StopRequest() as stop:
         for line in notes:
@@ -201,7 +201,7 @@ def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int,
                 feeder.step()
                 display.update()
                 time.sleep(LOOK_S)
-        finally:  # whatever happens, nothing is left running
+        finally:  # no run outlives the sweep
             if feeder.running:
                 display.say(f"stopping {len(feeder.running)} runs, each with a checkpoint")
                 feeder.stop()
@@ -219,7 +219,7 @@ def _report(folder: SweepFolder, view: View, stopped: int) -> int:
     if all(r.status == "done" for r in records.values()):
         stdout(f"next: accel-rl report {folder.path}")
         return 0
-    stdout(f"next: python -m launch.sweep --resume {folder.path}    go on with what is left")
+    stdout(f"next: python -m launch.sweep --resume {folder.path}    continue with the remaining runs")
     return stopped or 1
 
 

@@ -1,4 +1,4 @@
-"""What a sweep shows: a table of its runs, and one line that sums them up."""
+"""The display of a sweep: a table of its runs, or a summary line."""
 
 import math
 import time
@@ -19,7 +19,7 @@ MOST_ROWS = 40
 
 
 class View:
-    """Reads a sweep's folder; every figure is that of the runs' own files."""
+    """Reads the progress of a sweep's runs from their folders."""
 
     def __init__(self, folder: SweepFolder):
         self.folder = folder
@@ -34,7 +34,7 @@ class View:
         return self._stamps[name][1]
 
     def left_s(self, records: Mapping[str, Record]) -> float:
-        """Seconds until all are done, at the speed of those that run now; NaN before it is known."""
+        """Estimate the seconds until all runs are done, at the speed of those running now; NaN if it is unknown."""
         now = {n: self.progress(n) for n in self.lengths}
         rates = [now[n].steps_per_s for n, r in records.items() if r.status == "running"]
         rate = sum(x for x in rates if math.isfinite(x))
@@ -57,7 +57,7 @@ class View:
         table = Table(title=str(self.folder.path), caption=self.summary(records), title_justify="left")
         for column in ("run", "state", "slot", "env steps", "steps/s", "score", "left", "tries"):
             left = column in ("run", "state", "slot")
-            # where the terminal is narrow, names fold and figures stay whole
+            # on a narrow terminal names fold, numbers do not
             table.add_column(column, justify="left" if left else "right", no_wrap=column != "run", overflow="fold")
         rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
         for name in rows[:MOST_ROWS]:
@@ -83,8 +83,10 @@ class View:
 
 
 class Display:
-    """A live table on a terminal; elsewhere a line now and then. `with Display(...)`. On stderr, by this thread alone:
-    a process that has other threads cannot promise its children a parent that lives."""
+    """A context manager that shows a live table on a terminal, else a line at intervals, on stderr.
+
+    It starts no thread: a child's PR_SET_PDEATHSIG refers to the thread that started it.
+    """
 
     def __init__(self, view: View):
         self.view = view

@@ -1,4 +1,4 @@
-"""For every test."""
+"""Fixtures of all tests."""
 
 import pytest
 import torch
@@ -6,5 +6,5 @@ import torch
 
 @pytest.fixture(autouse=True)
 def same_numbers():
-    """Networks that begin elsewhere each time have, once in a while, a ReLU so near 0 that ways to add up differ."""
+    """Seed torch: with random initial networks a ReLU is, now and then, so near 0 that the order of sums matters."""
     torch.manual_seed(0)

@@ -80,7 +80,7 @@ def name_of(path: Path) -> str:
 
 
 def imports(path: Path, top_level_only: bool = False) -> set[str]:
-    """Names of modules, and of whatever is imported from them; also those that `importlib` is given as a string."""
+    """Return the names of imported modules and objects; also of modules that `importlib` gets as a string."""
     tree = ast.parse(path.read_text())
     found = set()
     for node in tree.body if top_level_only else ast.walk(tree):

@@ -1,4 +1,4 @@
-"""README and docs: a README of one sitting, links that lead somewhere, examples that compile, commands that exist."""
+"""README and docs: a short README, links with existing targets, examples that compile, commands that exist."""
 
 import csv
 import importlib
@@ -27,12 +27,12 @@ def name(path: Path) -> str:
 
 
 def prose(path: Path) -> str:
-    """Without code."""
+    """Return the page without code."""
     return re.sub(r"`[^`\n]*`", "`", FENCED.sub("", path.read_text()))
 
 
 def anchors(path: Path) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """Return the anchors of its headings, as on GitHub."""
     headings = re.findall(r"^#+ (.*)$", FENCED.sub("", path.read_text()), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -42,7 +42,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 
 def command_lines(path: Path) -> Iterator[list[str]]:
-    """The words of each line of a fenced block without a language; a line that ends with a backslash goes on."""
+    """Yield the words of each line of fenced blocks without a language; a backslash at its end continues a line."""
     for block in blocks(path, ""):
         for line in block.replace("\\\n", " ").splitlines():
             for part in line.split("#")[0].split("&&"):
@@ -121,7 +121,7 @@ REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
     ],
 )
 def test_the_examples_train(target, words, example_modules):
-    """A tiny run of each, with finite losses."""
+    """Each example trains in a tiny run with finite losses."""
     run = example_modules / "run"
     assert main(["train", target, *words, *SMALL, "--run-dir", str(run)]) == 0
     rows = list(csv.DictReader((run / "metrics.csv").open()))

@@ -1,4 +1,4 @@
-"""An install on a machine without a compiler."""
+"""Installation on a machine without a compiler."""
 
 import json
 import os

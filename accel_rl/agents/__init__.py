@@ -1,1 +1,1 @@
-"""An agent is a network and the distribution of actions that it stands for."""
+"""Agents: a network with a distribution of actions."""

@@ -1,4 +1,4 @@
-"""What a sampler asks of an agent."""
+"""The interface between samplers and agents."""
 
 from typing import Any, Protocol
 
@@ -42,6 +42,6 @@ class Agent(Protocol):
         """An agent with the same parameters that acts as in an evaluation (greedily, if asked)."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What acting depends on besides the parameters, such as an exploration schedule."""
+        """Return the state that acting depends on besides the parameters, such as an exploration schedule."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...

@@ -1,1 +1,1 @@
-"""Algorithms: each reads like its paper, and is a short delta to its parent."""
+"""Algorithms. Each follows its paper and overrides only what differs from its parent class."""

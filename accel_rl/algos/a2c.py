@@ -17,23 +17,23 @@ class A2CConfig(PolicyGradientConfig):
     """Defaults: Stooke & Abbeel 2018, section 5.3, and their published code (learning rate 7e-4 at 16 x 5 samples)."""
 
     learning_rate_scaling: Literal["sqrt", "linear", "none"] = "sqrt"
-    """Growth of the step size with the batch: its square root (section 5.3), in proportion (Clemente et al. 2017), or
-    none."""
+    """Scaling of the learning rate with the batch size. sqrt: with its square root (section 5.3). linear: in proportion
+    to it (Clemente et al. 2017). none: not scaled."""
     warmup: float = 0.0
-    """Share of the run in which the step size rises in a straight line from learning_rate to its scaled value (Goyal et
-    al. 2017, section 2.2: 5 of 90 epochs; Stooke & Abbeel, section 5.3, found no effect); 0: none."""
+    """Fraction of the run over which the learning rate rises linearly from --algo.learning-rate to its scaled value
+    (Goyal et al. 2017, section 2.2: 5 of 90 epochs; Stooke & Abbeel, section 5.3, found no effect). 0: no warmup."""
     reference_batch: int = 80
-    """Batch, in samples, to which learning_rate belongs (16 environments x 5 steps)."""
+    """Batch size, in samples, at which the learning rate is not scaled (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
-    """Scaling stops here (section 5.3: 3e-3)."""
+    """Upper bound of the scaled learning rate (section 5.3: 3e-3)."""
     optimizer: OptimizerName = "rmsprop-torch"
-    """Update optimizer. RMSProp has its epsilon inside the root (the first A2C codes) or, -torch, outside.
+    """Optimizer. rmsprop: epsilon inside the root (the first A2C codes). -torch: epsilon outside the root.
 
-    Gradients here are small (about 2e-4 a parameter in Pong): an epsilon of 1e-5 inside the root outweighs them, steps
-    are a twentieth as long, and Pong is still at -20 after 760,000 env steps, where the other rule has begun to win.
+    Gradients are small (about 2e-4 per parameter in Pong). An epsilon of 1e-5 inside the root outweighs them: steps are
+    a twentieth as long, and Pong is still at -20 after 760,000 env steps, when rmsprop-torch has begun to win.
     """
     rmsprop_alpha: float = 0.99
-    """RMSProp's memory of squared gradients (Mnih et al. 2016: 0.99)."""
+    """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2016: 0.99)."""
 
     @property
     def optimizer_name(self) -> str:
@@ -52,7 +52,7 @@ class A2CConfig(PolicyGradientConfig):
 
 
 class A2C(PolicyGradient):
-    """One update per rollout, on all of it."""
+    """One update per rollout, on the whole rollout."""
 
     Config = A2CConfig
     on_policy = True
@@ -66,7 +66,7 @@ class A2C(PolicyGradient):
 
     @property
     def update_batch(self) -> int:
-        """Samples of one update, of all ranks that share it."""
+        """Number of samples of one update, over all ranks that share it."""
         return self.T * self.B * self.communicator.size
 
     @property

@@ -1,4 +1,4 @@
-"""What a runner asks of an algorithm, and what a researcher overrides."""
+"""The interface between algorithms and runners: the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,37 +18,37 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class AlgorithmConfig:
-    """Settings of an algorithm. A field's default, unit and source stand beside it."""
+    """Settings of an algorithm. Each field's docstring gives its unit and the source of its default."""
 
     @property
     def optimizer_name(self) -> str:
-        """Of the update optimizer, where it can be chosen."""
+        """Name of the optimizer."""
         return "adam"
 
     def check(self) -> None:
-        """ConfigError, one line, for an impossible value."""
+        """Raise ConfigError, one line, for an impossible value."""
 
     def check_sampling(self, T: int, B: int) -> None:
-        """ConfigError for values that do not go with a horizon T and B environments."""
+        """Raise ConfigError for values that are incompatible with a horizon T and B environments."""
 
     def check_memory(self, spec: EnvSpec, device: str) -> None:
-        """ConfigError where the learner's memory (a replay) does not fit on its device, by how much."""
+        """Raise ConfigError, with the missing bytes, if the learner's replay does not fit on its device."""
 
     def of_rank(self, ranks: int) -> "AlgorithmConfig":
-        """The settings of one of so many ranks: what is remembered is divided among them, nothing else."""
+        """Return the settings of one of `ranks` ranks: the replay is divided among them, all else stays."""
         return self
 
     def horizon(self, B: int) -> int:
-        """Steps between optimisations where none are asked for."""
+        """Default number of agent steps between optimisations, for B environments."""
         return 5
 
 
 @dataclass(slots=True)
 class Loss:
-    """What an update minimises, and what to report: scalars [] that stay tensors until a row is written.
+    """The loss of an update and its metrics: scalars [] that stay tensors until a row of metrics is written.
 
-    error [N]: how wrong each sample of a replay's batch was found to be; its new priority.
-    samples []: of how many `total` is the mean, where ranks that share a batch may have other numbers.
+    error [N]: error of each sample of a replay batch, from which its new priority is computed.
+    samples []: number of samples that `total` is the mean of. It can differ between ranks that share a batch.
     """
 
     total: Tensor
@@ -58,63 +58,62 @@ class Loss:
 
 
 class Algorithm(ABC):
-    """Turns rollouts into batches and batches into losses. Knows nothing of samplers, ranks or runs.
+    """Turns rollouts into batches and batches into losses, independently of samplers, ranks and runs.
 
-    A subclass sets `Config` (a dataclass) and `sampling` (its paper's environments and horizon; None: as
-    `Config.horizon` says), and overrides what differs.
+    A subclass sets `Config` (a dataclass) and `sampling` (the environments and horizon of its paper; horizon None: use
+    `Config.horizon`), and implements the abstract methods.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
     on_policy: ClassVar[bool] = False
-    """Whether the gradient is of the policy that has just played, with the values that it recorded: other ranks'
-    updates must then not come between the rollout and its gradient."""
+    """Whether the gradient assumes that the current parameters sampled the rollout and recorded its values. If so, no
+    update of another rank may come between a rollout and its gradient."""
     sampling: ClassVar[dict[str, Any]] = {"envs": 16, "horizon": None}
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         self.config: Any = config
         self.spec, self.T, self.B, self.device = spec, T, B, torch.device(device)
-        self.progress = 0.0  # share of the run's env steps done; schedules follow it
-        self.communicator: Communicator = (
-            SINGLE_PROCESS  # B is this rank's; batches and steps that settings name are of all who share them
-        )
+        self.progress = 0.0  # fraction of the run's env steps done; schedules follow it
+        # T and B are this rank's; batch sizes and env steps in the settings are totals over the ranks that share them
+        self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
         self.agent.model.to(self.device)
 
     @abstractmethod
     def build_agent(self, spec: EnvSpec) -> Agent:
-        """The agent that samples; its model's parameters are what is learned."""
+        """Build the agent that samples. The parameters of its model are trained."""
 
     @abstractmethod
     def build_optimizer(self, size: int) -> Optimizer:
-        """The optimizer for `size` parameters."""
+        """Build the optimizer for `size` parameters."""
 
     @property
     @abstractmethod
     def learning_rate(self) -> float:
-        """At this point of the run."""
+        """Learning rate at this point of the run."""
 
     max_grad_norm: float | None = None
 
-    def begin(self) -> None:  # noqa: B027  nothing to do, unless an algorithm says so
-        """Before the first rollout, or before a state is loaded: take the memory that learning needs."""
+    def begin(self) -> None:  # noqa: B027  optional
+        """Allocate memory such as a replay. Called before the first rollout, or before a state is loaded."""
 
     @abstractmethod
     def ingest(self, rollout: Rollout) -> None:
-        """Take in what was sampled: compute advantages, or append to a replay."""
+        """Process a sampled rollout: compute advantages, or append it to a replay."""
 
     @abstractmethod
     def batches(self) -> Iterator[Any]:
-        """The batches of one optimisation phase: epochs x minibatches, or samples of a replay."""
+        """Yield the batches of one optimisation phase: epochs x minibatches, or samples of a replay."""
 
     @abstractmethod
     def loss(self, batch: Any) -> Loss:
-        """The loss of one batch. Pure: no side effects."""
+        """Compute the loss of one batch. No side effects."""
 
-    def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  nothing to do, unless an algorithm says so
-        """After each update: priorities of a replay (target copies follow env steps: `ingest`)."""
+    def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  optional
+        """Called after each update, for example to set priorities of a replay. `ingest` updates target networks."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a resumed run needs beside parameters, optimizer state and `progress`."""
+        """Return the state of a resumed run, except parameters, optimizer state and `progress`."""
         return {"agent": self.agent.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -122,7 +121,7 @@ class Algorithm(ABC):
 
 
 def require(config: Any, **tests: tuple[bool, str]) -> None:
-    """ConfigError naming the first field whose test failed: `require(c, gamma=(c.gamma <= 1, "at most 1"))`."""
+    """Raise ConfigError for the first field that fails its test: `require(c, gamma=(c.gamma <= 1, "at most 1"))`."""
     known = {f.name for f in fields(config)}
     for name, (holds, allowed) in tests.items():
         assert name in known

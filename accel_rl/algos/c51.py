@@ -20,25 +20,25 @@ from accel_rl.optim.optimizer import Optimizer
 class C51Config(DQNConfig):
     """Defaults: Bellemare et al. 2017, as Stooke & Abbeel 2018 train it.
 
-    The paper's step sizes: 2.5e-4 at a batch of 32, 4.2e-4 at all batches from 256 to 2,048.
+    The paper's learning rates: 2.5e-4 at a batch size of 32, 4.2e-4 at all batch sizes from 256 to 2,048.
     """
 
     atoms: int = 51
-    """Z, points that carry the distribution of returns (Bellemare et al. 2017: 51)."""
+    """Z, number of atoms of the return distribution (Bellemare et al. 2017: 51)."""
     v_min: float = -10.0
-    """The first of them (Bellemare et al. 2017: -10)."""
+    """Smallest return of the support: the first atom (Bellemare et al. 2017: -10)."""
     v_max: float = 10.0
-    """The last of them (Bellemare et al. 2017: 10)."""
+    """Largest return of the support: the last atom (Bellemare et al. 2017: 10)."""
     optimizer: OptimizerName = "adam"
-    """Optimizer (Bellemare et al. 2017: Adam); adam-epsilon-hat: epsilon beside the root without its bias correction
+    """Optimizer (Bellemare et al. 2017: Adam). adam-epsilon-hat: epsilon is added to the root without bias correction
     (Stooke & Abbeel, appendix A)."""
     optimizer_eps: float = 0.01
-    """The optimizer's epsilon: of Adam times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.01); of RMSProp as it
-    stands (their figure 9: 1e-6)."""
+    """Epsilon of the optimizer. For Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01); for
+    RMSProp it is used as given (their figure 9: 1e-6)."""
     epsilon_final: float = 0.01
-    """Share of random actions at the end of its descent (Bellemare et al. 2017: 0.01)."""
+    """Final epsilon of epsilon-greedy exploration (Bellemare et al. 2017: 0.01)."""
     epsilon_evaluation: float = 0.001
-    """In evaluations (Bellemare et al. 2017: 0.001)."""
+    """Epsilon in evaluations (Bellemare et al. 2017: 0.001)."""
 
     def check(self) -> None:
         super().check()
@@ -50,7 +50,7 @@ class C51Config(DQNConfig):
 
 
 class C51(DQN):
-    """Learns the distribution of returns of every action, not its mean alone."""
+    """Learns the distribution of the return of each action by Q-learning on fixed atoms."""
 
     Config = C51Config
 
@@ -75,5 +75,5 @@ class C51(DQN):
             p_t = torch.softmax(chosen(logits_t, best), -1)
             target = project(batch.r_t[:, None] + batch.discount_t[:, None] * atoms, p_t, atoms)
         losses = cross_entropy(target, chosen(logits, batch.a_tm1))
-        divergence = losses.detach() - entropy(target)  # KL, 0 where there is nothing left to learn
+        divergence = losses.detach() - entropy(target)  # KL(target || prediction)
         return self.combine_losses(batch, losses, divergence, expectation(logits.detach(), atoms))

@@ -25,55 +25,60 @@ from accel_rl.system.counts import Count
 class DQNConfig(ReplayAlgorithmConfig):
     """Defaults: Mnih et al. 2015, as Stooke & Abbeel 2018 train it with many simulators.
 
-    The paper's batches and step sizes: 32 at 2.5e-4, 512 at 7.5e-4, 1,024 at 15e-4.
+    The paper's learning rates by batch size: 2.5e-4 at 32, 7.5e-4 at 512, 15e-4 at 1,024.
     """
 
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     batch_size: Count = 32
-    """Transitions of one update, of all ranks that share it (Stooke & Abbeel, section 5.4: 32 to 2,048)."""
+    """Number of transitions of one update, over all ranks that share it (Stooke & Abbeel, section 5.4: 32 to 2,048)."""
     intensity: float = 8.0
-    """Training intensity: how often each transition is used on average (section 5: 8). The number of updates in a cycle
-    follows from it and the batch size."""
+    """Training intensity: average number of uses of each transition (section 5: 8). It sets the number of updates of a
+    cycle: intensity x sampled env steps / batch size."""
     learning_rate: float = 2.5e-4
-    """Step size of the update optimizer."""
+    """Learning rate."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
-    """Linear: down to zero at the end of the run."""
+    """linear: the learning rate decays to zero over the run."""
     gamma: float = 0.99
     """Discount per agent step (Mnih et al. 2015)."""
     n_step: int = 1
-    """Rewards that a target sums before it bootstraps (Sutton 1988)."""
+    """n of the n-step return: number of rewards summed before bootstrapping (Sutton 1988)."""
     double: bool = False
-    """The learner chooses the next action that the target network values (van Hasselt et al. 2016)."""
+    """Double Q-learning: the online network selects the next action, the target network evaluates it (van Hasselt et
+    al. 2016)."""
     dueling: bool = False
-    """Separate streams for the value of the state and of the actions (Wang et al. 2016)."""
+    """Dueling network: separate streams for the state value and the action advantages (Wang et al. 2016)."""
     noisy: bool = False
-    """Fully connected layers with learned noise instead of epsilon (Fortunato et al. 2018)."""
+    """Noisy network: explore by learned noise in the fully connected layers instead of epsilon-greedy (Fortunato et al.
+    2018)."""
     huber: float = 1.0
-    """Errors beyond this count linearly (Mnih et al. 2015: 1); 0: squared throughout."""
+    """Huber loss: quadratic for errors up to this, linear beyond (Mnih et al. 2015: 1). 0: squared loss."""
     reward_clip: float = 1.0
-    """Rewards are clipped to +- this for learning, never in scores; 0: not at all (Mnih et al. 2015: 1)."""
+    """Clip rewards to +- this for learning; scores are never clipped (Mnih et al. 2015: 1). 0: no clipping."""
     clip_grad_norm: float = 0.0
-    """Largest L2 norm of the gradient; 0: any."""
+    """Clip the gradient to this L2 norm. 0: no clipping."""
     target_interval: Count = 10_000
-    """Env steps between copies to the target network (Stooke & Abbeel's code: 10,000)."""
+    """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
     epsilon: float = 1.0
-    """Share of random actions when learning begins."""
+    """Initial epsilon of epsilon-greedy exploration, at the first update."""
     epsilon_final: float = 0.1
-    """And at the end of its descent (Mnih et al. 2015: 0.1)."""
+    """Final epsilon of epsilon-greedy exploration (Mnih et al. 2015: 0.1)."""
     epsilon_steps: Count = 1_000_000
-    """Env steps of the descent, counted from the first update (Mnih et al. 2015: 1 M)."""
+    """Env steps, from the first update, over which epsilon decays linearly to its final value (Mnih et al. 2015: 1 M).
+    """
     epsilon_spread: float = 0.0
-    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7); 0: all alike."""
+    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). 0: all environments
+    use the same epsilon."""
     epsilon_evaluation: float = 0.05
-    """In evaluations (Mnih et al. 2015: 0.05)."""
+    """Epsilon in evaluations (Mnih et al. 2015: 0.05)."""
     optimizer: OptimizerName = "rmsprop"
-    """Update optimizer. RMSProp has its epsilon inside the root or, -torch, outside; centered: Mnih et al. 2015."""
+    """Optimizer. rmsprop: epsilon inside the root. -torch: epsilon outside the root. centered: Mnih et al. 2015."""
     rmsprop_alpha: float = 0.95
-    """RMSProp's memory of squared gradients (Mnih et al. 2015: 0.95)."""
+    """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2015: 0.95)."""
     optimizer_eps: float = 1e-6
-    """The optimizer's epsilon (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
+    """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
     network: Literal["a3c", "dqn", "nature"] = "dqn"
-    """Convolutions for pictures: two (Mnih et al. 2016), three padded (Stooke & Abbeel), three (Mnih et al. 2015)."""
+    """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
+    nature: three (Mnih et al. 2015)."""
 
     @property
     def optimizer_name(self) -> str:
@@ -104,7 +109,7 @@ class DQNConfig(ReplayAlgorithmConfig):
 
 
 class DQN(ReplayAlgorithm):
-    """Learns the value of every action from a replay, against a target network."""
+    """Q-learning from a replay, with a target network."""
 
     Config = DQNConfig
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
@@ -140,7 +145,7 @@ class DQN(ReplayAlgorithm):
         return self.config.clip_grad_norm or None
 
     def epsilon(self, ahead: int = 0) -> float | Tensor:
-        """Share of random actions `ahead` env steps from here: one number, or [B] with a spread."""
+        """Return epsilon `ahead` env steps from now: one number, or [B] with --algo.epsilon-spread."""
         c = self.config
         done = self.env_steps + ahead - c.replay.start
         if done < 0:
@@ -165,7 +170,10 @@ class DQN(ReplayAlgorithm):
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
 
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
-        """The mean of losses [N] by the batch's weights; error [N] becomes the priority; q [N, A] is reported."""
+        """Return the weighted mean of losses [N] as a Loss.
+
+        The weights are the batch's. error [N]: basis of the new priorities. q [N, A]: reported as a metric.
+        """
         total = (batch.weight * losses).mean()
         metrics = {"loss": total, "td_error": error.abs().mean(), "q": q.max(-1).values.mean()}
         return Loss(total, {name: x.detach() for name, x in metrics.items()}, error.detach())

@@ -19,17 +19,18 @@ from accel_rl.ops.vtrace import vtrace
 class IMPALAConfig(A2CConfig):
     """Defaults: Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
 
-    --horizon is their SPU, the steps per update.
+    --horizon is SPU, steps per update, in that paper.
     """
 
     window: int = 5
-    """N, steps of the window that an update sees; a multiple of the horizon (Table 3: 5 or 20)."""
+    """N, number of steps of an update's window, a multiple of the horizon (Table 3: 5 or 20)."""
     batches: int = 5
-    """The environments form this many groups; each update is on the next one (Table 3: 1, 5 or 20)."""
+    """Number of groups of environments. Each update trains on one group, in turn (Table 3: 1, 5 or 20)."""
     rho_clip: float = 1.0
-    """Largest importance weight of a temporal difference (Espeholt et al. 2018: 1)."""
+    """rho-bar of V-trace: upper bound of the importance weight of a temporal difference (Espeholt et al. 2018: 1)."""
     c_clip: float = 1.0
-    """Largest importance weight of what follows a step (Espeholt et al. 2018: 1)."""
+    """c-bar of V-trace: upper bound of the importance weights that carry later temporal differences back (Espeholt et
+    al. 2018: 1)."""
 
     def check(self) -> None:
         super().check()
@@ -50,13 +51,13 @@ class IMPALAConfig(A2CConfig):
 
 
 class IMPALA(A2C):
-    """After each rollout an update on one group of environments, over a window that older policies have played.
+    """One update per rollout, on the window of one group of environments; older policies sampled part of that window.
 
-    With one batch and the window as long as a rollout this is A2C.
+    With one batch and a window as long as a rollout, this is A2C.
     """
 
     Config = IMPALAConfig
-    on_policy = False  # values are those of the gradient's parameters, and V-trace knows who played
+    on_policy = False  # the loss recomputes values, and V-trace corrects for the policy that sampled
     sampling = {"envs": 120, "horizon": 1}  # noqa: RUF012  Dalton & Frosio 2020, Table 3
 
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):

@@ -1,4 +1,4 @@
-"""What A2C, PPO and IMPALA share: the agent, clipped rewards, values past a time limit, advantages, batches."""
+"""The base class of A2C, PPO and IMPALA: agent, reward clipping, values at time limits, advantages, batches."""
 
 import math
 from dataclasses import dataclass
@@ -23,27 +23,28 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Settings of every policy-gradient algorithm."""
 
     learning_rate: float = 7e-4
-    """Step size of the update optimizer."""
+    """Learning rate."""
     learning_rate_schedule: Literal["constant", "linear"] = "constant"
-    """Linear: down to zero at the end of the run (Mnih et al. 2016); constant (Stooke & Abbeel's A2C)."""
+    """linear: the learning rate decays to zero over the run (Mnih et al. 2016). constant: Stooke & Abbeel's A2C."""
     gamma: float = 0.99
     """Discount per agent step (Mnih et al. 2015)."""
     gae_lambda: float = 1.0
-    """Exponential weighting of the advantage (Schulman et al. 2016); 1 is the n-step return of A3C."""
+    """lambda of generalized advantage estimation (Schulman et al. 2016). 1: the n-step return of A3C."""
     value_coefficient: float = 0.25
-    """Weight of the squared value error, written without 1/2 (Stooke & Abbeel's code: 0.25)."""
+    """Weight of the value loss, the squared error without a factor 1/2 (Stooke & Abbeel's code: 0.25)."""
     entropy_coefficient: float = 0.01
-    """Weight of the policy's entropy in nats (Mnih et al. 2016: 0.01)."""
+    """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
     clip_grad_norm: float = 0.5
-    """Largest L2 norm of the gradient of all parameters (Stooke & Abbeel's code: 0.5); 0: any."""
+    """Clip the gradient of all parameters to this L2 norm (Stooke & Abbeel's code: 0.5). 0: no clipping."""
     reward_clip: float = 1.0
-    """Rewards are clipped to +- this for learning, never in scores; 0: not at all (Mnih et al. 2015: 1)."""
+    """Clip rewards to +- this for learning; scores are never clipped (Mnih et al. 2015: 1). 0: no clipping."""
     optimizer_eps: float = 1e-5
-    """The optimizer's epsilon (OpenAI baselines: 1e-5)."""
+    """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: Literal["a3c", "dqn", "nature"] = "a3c"
-    """Convolutions for pictures: two (Mnih et al. 2016), three padded (Stooke & Abbeel), three (Mnih et al. 2015)."""
+    """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
+    nature: three (Mnih et al. 2015)."""
     lstm: int = 0
-    """Units of an LSTM between the network's body and its heads (A3C-LSTM, Mnih et al. 2016: 256); 0: none."""
+    """Number of units of an LSTM between network body and heads (A3C-LSTM, Mnih et al. 2016: 256). 0: no LSTM."""
 
     def check(self) -> None:
         positive, share = "above 0", "between 0 and 1"
@@ -63,10 +64,10 @@ class PolicyGradientConfig(AlgorithmConfig):
 
 @dataclass(slots=True)
 class PolicyBatch:
-    """N samples: obs [N, ...], action [N] int64; advantage, target (of the value) [N]; valid [N] bool, None: all.
+    """N samples: obs [N, ...], action [N] int64; advantage, value target [N]; valid [N] bool, None: all are valid.
 
-    log_prob, value [N]: as recorded while acting. With a memory the samples are whole sequences, [T * n] time-major.
-    An invalid cell may be given anything but an impossible action: what is not finite in it becomes zero.
+    log_prob, value [N]: as recorded while acting. For a recurrent agent the samples are whole sequences, [T * n]
+    time-major. Non-finite numbers of invalid cells become zero; the action of an invalid cell must be a valid action.
     """
 
     obs: Tensor
@@ -85,12 +86,12 @@ class PolicyBatch:
 
     @property
     def samples(self) -> Tensor | float:
-        """How many count."""
+        """Number of valid samples."""
         return float(len(self.action)) if self.valid is None else self.valid.sum()
 
 
 class PolicyGradient(Algorithm):
-    """Advantages on every rollout; what is minimised, and on which batches, is the subclass's."""
+    """Computes the advantages of each rollout. Subclasses define the loss and the batches."""
 
     Config = PolicyGradientConfig
 
@@ -107,7 +108,7 @@ class PolicyGradient(Algorithm):
         return self.config.learning_rate * self.remaining(self.config.learning_rate_schedule)
 
     def remaining(self, schedule: str) -> float:
-        """The factor of a schedule at this point of the run, 1 -> 0 if linear."""
+        """Return the factor of a schedule at this point of the run: from 1 down to 0 if linear, else 1."""
         return 1 - self.progress if schedule == "linear" else 1.0
 
     @property
@@ -118,30 +119,30 @@ class PolicyGradient(Algorithm):
         valid = None if bool(rollout.valid.all()) else rollout.valid
         value = rollout.recorded["value"]
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))  # V(s_T) [B]
-        if valid is not None:  # the discount of 0 before an invalid cell does not keep its NaN away
+        if valid is not None:  # the cell before an invalid one has a discount of 0, but 0 x NaN is NaN
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
         self.advantage = self.advantages(rollout, value, bootstrap)
         self.rollout = rollout
         self._valid = None if valid is None else valid.reshape(-1)
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """value [T, B], bootstrap = V(s_T) [B] -> advantage [T, B]. Here: GAE."""
+        """Return the advantages [T, B] by GAE. value [T, B]; bootstrap [B] = V(s_T)."""
         return generalized_advantage(
             self.reward(rollout), value, self.discount(rollout), bootstrap,
             self.next_value(rollout, value, bootstrap), self.config.gae_lambda, cut=rollout.truncated,
         )  # fmt: skip
 
     def reward(self, rollout: Rollout) -> Tensor:
-        """[T, B] as learned from."""
+        """Return the clipped rewards [T, B]."""
         clip, reward = self.config.reward_clip, finite_where_invalid(rollout.reward, rollout.valid)
         return reward.clamp(-clip, clip) if clip else reward
 
     def discount(self, rollout: Rollout) -> Tensor:
-        """gamma * (1 - terminated) [T, B]."""
+        """Return gamma * (1 - terminated) [T, B]."""
         return self.config.gamma * (~rollout.terminated).float()
 
     def next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """V(s_{t+1}) [T, B]; where a time limit struck, of the observation it struck at, not of the next episode's."""
+        """Return V(s_{t+1}) [T, B]. At a time limit s_{t+1} is the last observation of the episode that was cut."""
         next_value = torch.cat([value[1:], bootstrap[None]])
         t, b = torch.nonzero(rollout.truncated & ~rollout.terminated, as_tuple=True)
         if len(t):
@@ -150,7 +151,7 @@ class PolicyGradient(Algorithm):
 
     @torch.no_grad()
     def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> RnnState | None:
-        """The memory with which the observation after step t of environment b is met, for cells (t, b) [N]."""
+        """Return the recurrent state after step t of environment b, for N cells t, b [N]; None without a state."""
         if rollout.state is None:
             return None
         states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[2]
@@ -165,8 +166,10 @@ class PolicyGradient(Algorithm):
         samples: Tensor | float = 1.0,
         **report: Tensor,
     ) -> Loss:
-        """policy_loss + c_v value_loss - c_e entropy, scalars [], means of `samples`; `report` goes into the metrics,
-        too."""
+        """Return policy_loss + c_v value_loss - c_e entropy, scalars [] that are means over `samples` samples.
+
+        report: further metrics.
+        """
         c = self.config
         total = policy_loss + c.value_coefficient * value_loss - c.entropy_coefficient * policy_entropy
         parts = {
@@ -181,16 +184,16 @@ class PolicyGradient(Algorithm):
     # -- batches of the rollout ------------------------------------------------------------
 
     def whole(self) -> PolicyBatch:
-        """The rollout in one batch."""
+        """Return the rollout as one batch."""
         r = self.rollout
         return self._batch(slice(None), r.observations(0, r.T), r.memory())
 
     def cells(self, i: Tensor) -> PolicyBatch:
-        """The cells i = t * B + b [N], in any order. Not for agents with a memory."""
+        """Return the cells i = t * B + b [N], in any order. Not for recurrent agents."""
         return self._batch(i, self.rollout.observation(i // self.rollout.B, i % self.rollout.B))
 
     def sequences(self, b: Tensor) -> PolicyBatch:
-        """All steps of the environments b [n], time-major."""
+        """Return all steps of the environments b [n], time-major."""
         r = self.rollout
         i = (torch.arange(r.T, device=b.device)[:, None] * r.B + b).flatten()
         return self._batch(i, r.observation(i // r.B, i % r.B), r.memory(b=b))

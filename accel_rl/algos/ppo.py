@@ -16,8 +16,8 @@ from accel_rl.optim.optimizer import Optimizer
 
 @dataclass(frozen=True)
 class PPOConfig(PolicyGradientConfig):
-    """Defaults: Stooke & Abbeel 2018, section 5.3, with these changes, which reach a score of 10 on Pong sooner on two
-    CPU cores, by the clock and by env steps.
+    """Defaults: Stooke & Abbeel 2018, section 5.3, with the changes below. With them PPO reaches a score of 10 on Pong
+    sooner on two CPU cores, in seconds and in env steps.
 
     | | Stooke & Abbeel's code | here |
     |---|---|---|
@@ -26,38 +26,39 @@ class PPOConfig(PolicyGradientConfig):
     | value_coefficient | 1 | 0.5 |
     | clip_grad_norm | none | 0.5 |
     | normalize_advantage | none | minibatch |
-    | clip_schedule | linear, as the step size | constant |
+    | clip_schedule | linear, as the learning rate | constant |
 
-    `experiments.stooke:ppo_scaling` has the paper's settings. The paper grows the simulators at a fixed batch of 2,048:
-    --envs 8 --horizon 256 ... --envs 512 --horizon 4.
+    `experiments.stooke:ppo_scaling` has the paper's settings. The paper raises the number of simulators at a fixed
+    batch size of 2,048: --envs 8 --horizon 256 ... --envs 512 --horizon 4.
     """
 
     learning_rate: float = 1e-3
-    """Step size of Adam (Stooke & Abbeel's code: 1e-3)."""
+    """Learning rate of Adam (Stooke & Abbeel's code: 1e-3)."""
     learning_rate_schedule: Literal["constant", "linear"] = "linear"
-    """Linear: down to zero at the end of the run (Schulman et al. 2017, table 5)."""
+    """linear: the learning rate decays to zero over the run (Schulman et al. 2017, table 5)."""
     optimizer: AdamName = "adam"
-    """Optimizer; adam-epsilon-hat: epsilon beside the root without its bias correction (Stooke & Abbeel, appendix A).
+    """Optimizer. adam-epsilon-hat: epsilon is added to the root without bias correction (Stooke & Abbeel, appendix A).
     """
     gae_lambda: float = 0.95
-    """Exponential weighting of the advantage (Schulman et al. 2017, table 5)."""
+    """lambda of generalized advantage estimation (Schulman et al. 2017, table 5)."""
     value_coefficient: float = 0.5
-    """Weight of the squared value error, written without 1/2 (Schulman et al. 2017, table 5: 1 x 1/2)."""
+    """Weight of the value loss, the squared error without a factor 1/2 (Schulman et al. 2017, table 5: 1 x 1/2)."""
     clip: float = 0.2
-    """The probability ratio counts within 1 +- this (Stooke & Abbeel's code: 0.2)."""
+    """Clip the probability ratio to 1 +- this (Stooke & Abbeel's code: 0.2)."""
     clip_schedule: Literal["constant", "linear"] = "constant"
-    """Linear: the clip range shrinks to zero over the run (Schulman et al. 2017, table 5)."""
+    """linear: the clip range decays to zero over the run (Schulman et al. 2017, table 5)."""
     value_clip: float = 0.0
-    """Clip the value's change since sampling to +- this (OpenAI baselines: as the ratio); 0: not at all."""
+    """Clip the change of the value since sampling to +- this (OpenAI baselines: as the ratio). 0: no clipping."""
     epochs: int = 4
-    """Uses of each sample (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
+    """Number of passes over each rollout (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
     minibatch: int = 256
-    """Samples of one update (of all ranks that share it); what does not divide is spread evenly (Stooke & Abbeel's
-    code: 512)."""
+    """Number of samples of one update, over all ranks that share it (Stooke & Abbeel's code: 512). If it does not
+    divide the rollout, minibatches are made smaller, of nearly equal size."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
-    """Bring advantages to mean 0 and deviation 1, over what (CleanRL: minibatch; OpenAI baselines: rollout)."""
+    """Normalize advantages to mean 0 and standard deviation 1 over each minibatch (CleanRL), over each rollout (OpenAI
+    baselines), or not."""
     target_kl: float = 0.0
-    """Stop the epochs of a rollout once KL(old || new) is over 1.5 times this, in nats (as Spinning Up does); 0: no."""
+    """Stop the epochs of a rollout once KL(old || new), in nats, exceeds 1.5 times this (as Spinning Up). 0: never."""
 
     def check(self) -> None:
         super().check()
@@ -72,7 +73,7 @@ class PPOConfig(PolicyGradientConfig):
 
 
 class PPO(PolicyGradient):
-    """Several epochs of minibatches on every rollout, held near the policy that sampled it."""
+    """Several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
     Config = PPOConfig
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
@@ -86,7 +87,7 @@ class PPO(PolicyGradient):
         if c.normalize_advantage == "rollout":
             self.advantage = normalized(self.advantage, r.valid, self.communicator)
         take: Callable[[torch.Tensor], PolicyBatch]
-        if self.agent.state_size:  # a memory's sequences stay whole: environments are drawn, not cells
+        if self.agent.state_size:  # recurrent: draw environments, so that sequences stay whole
             pool, samples_each, take = torch.arange(r.B), r.T, self.sequences
         else:
             pool, samples_each, take = r.valid.reshape(-1).nonzero().squeeze(-1).cpu(), 1, self.cells
@@ -120,7 +121,7 @@ class PPO(PolicyGradient):
         return self.combine_losses(
             policy_loss, value_loss, policy_entropy, batch.samples,
             value=masked_mean(value, batch.valid),
-            # KL(old || new), by the estimator (ratio - 1) - log ratio, which is never negative
+            # KL(old || new), by the estimator (ratio - 1) - log ratio >= 0
             kl=masked_mean(ratio - 1 - log_ratio, batch.valid),
             clipped=masked_mean(((ratio - 1).abs() > clip).float(), batch.valid),
         )  # fmt: skip
@@ -134,7 +135,7 @@ class PPO(PolicyGradient):
 def normalized(
     advantage: torch.Tensor, valid: torch.Tensor | None, communicator: Communicator = SINGLE_PROCESS
 ) -> torch.Tensor:
-    """Mean 0, deviation 1 over the valid cells of all ranks that share them. advantage, valid [...] -> [...]."""
+    """Normalize to mean 0 and deviation 1 over the valid cells of all ranks. advantage, valid [...] -> [...]."""
     chosen = advantage if valid is None else advantage[valid]
     if communicator.size > 1:
         n, total = communicator.all_reduce_sum(

@@ -1,4 +1,7 @@
-"""epsilon-Rainbow (Hessel et al. 2018, arXiv:1710.02298, without its noise; Stooke & Abbeel 2018, section 5.4.1)."""
+"""epsilon-Rainbow: Rainbow (Hessel et al. 2018, arXiv:1710.02298) without noisy networks.
+
+Source: Stooke & Abbeel 2018, section 5.4.1.
+"""
 
 from dataclasses import dataclass, field
 
@@ -9,32 +12,34 @@ from accel_rl.system.counts import Count
 
 @dataclass(frozen=True)
 class RainbowConfig(C51Config):
-    """C51 with double and dueling networks, prioritized replay and 3 steps. --noisy makes it the whole Rainbow.
+    """C51 with double and dueling networks, prioritized replay and 3-step returns. --noisy gives the full Rainbow.
 
     Defaults: Hessel et al. 2018, table 1, as Stooke & Abbeel 2018 train it (the same at all batch sizes).
     """
 
     replay: ReplayConfig = field(default_factory=lambda: ReplayConfig(start=20_000, prioritized=True))
     learning_rate: float = 6.25e-5
-    """Step size of Adam (Hessel et al. 2018: 6.25e-5)."""
+    """Learning rate of Adam (Hessel et al. 2018: 6.25e-5)."""
     optimizer_eps: float = 0.005
-    """The optimizer's epsilon: of Adam times 1 / batch_size (Stooke & Abbeel, section 5.4.1: 0.005); of RMSProp as it
-    stands."""
+    """Epsilon of the optimizer. For Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.005); for
+    RMSProp it is used as given."""
     n_step: int = 3
-    """Rewards that a target sums before it bootstraps (Hessel et al. 2018: 3)."""
+    """n of the n-step return: number of rewards summed before bootstrapping (Hessel et al. 2018: 3)."""
     double: bool = True
-    """The learner chooses the next action that the target network values (van Hasselt et al. 2016)."""
+    """Double Q-learning: the online network selects the next action, the target network evaluates it (van Hasselt et
+    al. 2016)."""
     dueling: bool = True
-    """Separate streams for the value of the state and of the actions (Wang et al. 2016)."""
+    """Dueling network: separate streams for the state value and the action advantages (Wang et al. 2016)."""
     clip_grad_norm: float = 10.0
-    """Largest L2 norm of the gradient (Wang et al. 2016: 10)."""
+    """Clip the gradient to this L2 norm (Wang et al. 2016: 10). 0: no clipping."""
     target_interval: Count = 8_000
-    """Env steps between copies to the target network (Hessel et al. 2018: 32,000 frames)."""
+    """Env steps between updates of the target network (Hessel et al. 2018: 32,000 frames)."""
     epsilon_steps: Count = 62_500
-    """Env steps of the descent (Hessel et al. 2018: 250,000 frames)."""
+    """Env steps, from the first update, over which epsilon decays linearly to its final value (Hessel et al. 2018:
+    250,000 frames)."""
 
 
 class Rainbow(C51):
-    """All parts are C51's and DQN's; only the settings differ."""
+    """C51 with the settings of `RainbowConfig`."""
 
     Config = RainbowConfig

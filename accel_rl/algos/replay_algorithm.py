@@ -1,4 +1,4 @@
-"""What algorithms that learn from a replay against a target network have in common: all but their equations."""
+"""The base class of algorithms with a replay and a target network: all but the equations."""
 
 import copy
 from abc import abstractmethod
@@ -22,7 +22,7 @@ from accel_rl.replays.returns import NStep
 
 @dataclass(frozen=True)
 class ReplayAlgorithmConfig(AlgorithmConfig):
-    """What the replay and the target network need. Defaults and sources stand beside each algorithm's own settings."""
+    """Settings of the replay and the target network. Subclasses give defaults and sources."""
 
     replay: ReplayConfig
     batch_size: int
@@ -32,7 +32,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     target_interval: int
 
     def check_sampling(self, T: int, B: int) -> None:
-        # the first update finds a batch; a ring holds a rollout, a stack of four and the n steps after it
+        # a full replay holds a batch; each environment's ring holds a rollout, a stack of four and n more steps
         rows = -(-self.replay.size // B)
         require(self, batch_size=(self.batch_size <= self.replay.size, f"at most --replay.size {self.replay.size}"))
         if rows < T + self.n_step + 8:
@@ -45,16 +45,16 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
 
     def horizon(self, B: int) -> int:
-        """So long that a cycle has an update to do; at least 2, so that acting and stepping overlap."""
+        """Return the horizon at which a cycle has one update to do; at least 2, so that acting and stepping overlap."""
         return max(2, round(self.batch_size / (self.intensity * B)))
 
 
 class ReplayAlgorithm(Algorithm):
-    """Stores rollouts in a replay and yields batches of it; its agent acts epsilon-greedily.
+    """Stores rollouts in a replay and yields batches from it. Its agent acts epsilon-greedily.
 
-    Training intensity sets the number of updates: each env step adds `intensity` transitions to those that are due, and
-    a batch takes `batch_size` of them. The target network is copied from the learned one every `target_interval` env
-    steps; in the concurrent schedule whoever calls `store` also calls `update_target`.
+    The training intensity sets the number of updates: each env step adds `intensity` transitions to the number due, and
+    each batch subtracts `batch_size`. `ingest` updates the target network every `target_interval` env steps. The
+    concurrent schedule does not use `ingest`; it calls `store` and `update_target` itself.
     """
 
     agent: EpsilonGreedyAgent
@@ -64,19 +64,19 @@ class ReplayAlgorithm(Algorithm):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target = copy.deepcopy(self.agent.model).requires_grad_(False)
         self.env_steps = 0  # sampled so far, by all ranks
-        self._due = 0.0  # transitions that training still owes the intensity
+        self._due = 0.0  # transitions still to be trained on, according to the training intensity
         self.agent.epsilon = self.epsilon()
 
     @abstractmethod
     def epsilon(self, ahead: int = 0) -> float | Tensor:
-        """Share of random actions `ahead` env steps from here: one number, or one for each environment [B]."""
+        """Return epsilon `ahead` env steps from now: one number, or one for each environment [B]."""
 
     @abstractmethod
     def build_returns(self) -> NStep:
-        """The sums of rewards that the replay returns."""
+        """Build the n-step return that the replay computes for its batches."""
 
     def resample_noise(self) -> None:
-        """Draw new noise of the networks before a batch."""
+        """Draw new noise for noisy networks. Called before each batch."""
 
     def begin(self) -> None:
         seed = int(torch.randint(2**62, ()))
@@ -84,14 +84,14 @@ class ReplayAlgorithm(Algorithm):
         self.replay.join(self.communicator)
 
     def share(self, other: "ReplayAlgorithm") -> None:
-        """Learn from another algorithm's replay, starting where that starts. Replaces `begin`."""
+        """Learn from another algorithm's replay; the target network starts as a copy of the model. Replaces `begin`."""
         seed = int(torch.randint(2**62, ()))
         self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
         self.update_target()
 
     @property
     def learning(self) -> bool:
-        """Whether the random play before the first update is over."""
+        """Whether the initial random play is over, so that updates can begin."""
         return self.env_steps >= self.config.replay.start and self.communicator.all_reduce_min(len(self.replay)) > 0
 
     def ingest(self, rollout: Rollout) -> None:
@@ -101,7 +101,10 @@ class ReplayAlgorithm(Algorithm):
             self.update_target()
 
     def store(self, rollout: Rollout) -> int:
-        """Append a rollout to the replay and advance the schedules; returns the env steps that call for updates."""
+        """Append a rollout to the replay and advance the schedules.
+
+        Returns the number of env steps, of all ranks that share a batch, for which updates become due.
+        """
         self.replay.append(rollout)
         self.replay.anneal(self.progress)
         steps = self.communicator.count(int(rollout.valid.sum()))
@@ -110,9 +113,9 @@ class ReplayAlgorithm(Algorithm):
         return steps.of_batch
 
     def owe(self, env_steps: int) -> int:
-        """Make the updates due that env steps call for, a negative number of them takes updates back.
+        """Make the updates for `env_steps` env steps due; a negative number cancels updates.
 
-        Returns the env steps that counted: 0 during the random play at the beginning.
+        Returns the number of env steps counted: 0 during the initial random play.
         """
         if not self.learning:
             return 0
@@ -120,7 +123,7 @@ class ReplayAlgorithm(Algorithm):
         return env_steps
 
     def behaviour(self) -> EpsilonGreedyAgent:
-        """Return an agent with a copy of the target network, which may act while this algorithm learns."""
+        """Return an agent with a copy of the target network. It can act while this algorithm learns."""
         agent = copy.copy(self.agent)
         agent.model = copy.deepcopy(self.target)
         return agent
@@ -137,7 +140,7 @@ class ReplayAlgorithm(Algorithm):
 
     @torch.no_grad()
     def update_target(self) -> None:
-        """Copy the learned network to the target network."""
+        """Copy the online network's parameters to the target network."""
         for target, learned in zip(self.target.parameters(), self.agent.model.parameters(), strict=True):
             target.copy_(learned)
 

@@ -1,9 +1,9 @@
 """Checkpoints that survive a full disk, a kill at any moment and a flipped bit.
 
 A checkpoint is a folder: state.json, state.safetensors and MANIFEST.json with the sha256 of both. It is written under
-a temporary name, synced, and renamed; one that exists under its own name is whole. Large parts of a state that never
-change again (a replay's past) are segments: files beside the checkpoints, each written once and shared by all that hold
-it.
+a temporary name, synced, and renamed, so a folder under its final name is complete. Large parts of a state that never
+change again (the rows of a replay) are segments: files next to the checkpoints, each written once and shared by all
+checkpoints that contain it.
 """
 
 import hashlib

@@ -17,7 +17,7 @@ _REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor 
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
     """-> (JSON, safetensors). The same state always gives the same bytes.
 
-    `put` keeps a segment elsewhere and returns the checksum that goes into the JSON beside its name.
+    `put` stores a segment elsewhere and returns the checksum that the JSON holds with its name.
     """
     tensors: dict[str, Tensor] = {}
 

@@ -1,1 +1,1 @@
-"""The commands of the console script, a file each; `main` finds them."""
+"""Commands of the console script, one module each; `main` dispatches to them."""

@@ -17,7 +17,7 @@ C = TypeVar("C")
 
 
 def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str]:
-    """Map every flag of a nested dataclass to its bare name: {'--sampler.reset': 'reset', '--seed': 'seed'}."""
+    """Map every flag of a nested dataclass to its short name: {'--sampler.reset': 'reset', '--seed': 'seed'}."""
     found: dict[str, str] = {}
     hints = typing.get_type_hints(cls)
     for f in dataclasses.fields(cls):
@@ -32,11 +32,11 @@ def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str
 
 
 def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
-    """Write flags in full: `--game` becomes `--env.game` if only one group has such a name.
+    """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name.
 
-    ConfigError for a flag that does not exist, with its name here if it is another library's, else the nearest names.
+    ConfigError for an unknown flag. The message suggests the equivalent of another library's flag, or similar names.
     """
-    by_name: dict[str, list[str]] = {}  # also of groups within groups: replay.size
+    by_name: dict[str, list[str]] = {}  # also for nested groups: replay.size
     for flag in flags:
         parts = flag[2:].split(".")
         for i in range(len(parts)):
@@ -74,7 +74,7 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
 
 
 def parse(cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None) -> C:
-    """Parse arguments into the dataclass. ConfigError, one line, for anything that does not fit."""
+    """Parse arguments into the dataclass. ConfigError, one line, for invalid arguments."""
     argv = complete(argv, flags_of(cls, default))
     errors = io.StringIO()
     try:
@@ -96,7 +96,7 @@ def _one_line(boxed: str) -> str:
             continue
         if line:
             kept.append(line)
-    text = " ".join(dict.fromkeys(kept))  # a title and its text may say the same
+    text = " ".join(dict.fromkeys(kept))  # the box's title can repeat its text
     return (
         text.replace("Unrecognized options Unrecognized options", "unrecognized options") or "the arguments do not fit"
     )

@@ -1,4 +1,4 @@
-"""Report what this machine offers, where the processes of a run would be placed on it, and what is wrong."""
+"""Report this machine's hardware and software, the placement of a run's processes, and problems."""
 
 import importlib.metadata
 import os
@@ -17,8 +17,8 @@ from accel_rl.system.errors import ConfigError
 DEFAULT_RUN = ["ppo", "--game", "pong"]
 USAGE = """usage: accel-rl doctor [ALGORITHM [options]]
 
-Report what this machine offers, where the processes of a run would be placed, and what is wrong (exit code 1).
-ALGORITHM and options are those of accel-rl train; without them the run is: ppo --game pong."""
+Report this machine's hardware and software, the placement of a run's processes, and problems (exit code 1).
+ALGORITHM and options are those of accel-rl train. Default: ppo --game pong."""
 Say = Callable[[str, object], None]
 EXTRAS = {"tensorboard": "tensorboard", "video": "imageio-ffmpeg", "report": "rliable", "slurm": "submitit"}
 
@@ -46,7 +46,7 @@ def _installed(package: str) -> str | None:
 
 
 def report(config: TrainConfig) -> tuple[list[str], list[str]]:
-    """(facts, problems), a line each; the facts include the plan of a run."""
+    """Return (facts, problems), as lines. The facts include the plan of the run."""
     lines: list[str] = []
     wrong: list[str] = []
 
@@ -131,7 +131,7 @@ def _memory(say: Say, wrong: list[str]) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """The exit code: 1 if something is wrong. ConfigError for settings of a run that are impossible."""
+    """Return the exit code: 1 if there is a problem. ConfigError for impossible settings of a run."""
     if argv and argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0

@@ -16,15 +16,15 @@ from accel_rl.system.counts import Count
 @dataclass(frozen=True)
 class EvaluateOptions:
     episodes: Count = 30
-    """Episodes to play (0: as many as --steps allow)."""
+    """Number of episodes to play. 0: play for --steps env steps."""
     steps: Count = 125_000
-    """Env steps, where episodes is 0."""
+    """Env steps of the evaluation, with --episodes 0."""
     seed: Count = 0
     """Seed of the environments and of the agent's choices."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
     parallel: Count = 16
-    """Environments that play side by side."""
+    """Number of environments that are evaluated in parallel."""
     checkpoint: str = ""
     """Evaluate this checkpoint folder instead of the newest."""
     json: str = ""

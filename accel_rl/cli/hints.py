@@ -1,4 +1,4 @@
-"""Flags that users of CleanRL and Stable-Baselines3 type, and what they are called here."""
+"""Flags of CleanRL and Stable-Baselines3, and their names here."""
 
 from collections.abc import Collection, Mapping
 

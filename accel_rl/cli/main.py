@@ -11,13 +11,13 @@ from accel_rl.system.process import before_torch
 
 COMMANDS = {
     "train": "train an agent: accel-rl train a2c --game pong",
-    "resume": "go on with a run from its newest checkpoint: accel-rl resume RUN",
+    "resume": "continue a run from its newest checkpoint: accel-rl resume RUN",
     "evaluate": "score a run's agent on fresh episodes: accel-rl evaluate RUN",
     "watch": "make a video of a run's agent: accel-rl watch RUN",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
-    "report": "tables and plots beside the papers': accel-rl report RUNS",
-    "doctor": "what this machine offers, and what is wrong with it",
-    "games": "the games, and their published random and human scores",
+    "report": "compare runs with published results: accel-rl report RUNS",
+    "doctor": "report this machine's hardware, the placement of a run, and problems",
+    "games": "list the games with their published random and human scores",
 }
 
 
@@ -48,7 +48,7 @@ def dispatch(argv: list[str]) -> int:
         return 0
     if argv[0] not in COMMANDS:
         raise ConfigError(f"unknown command {argv[0]!r}; allowed: {', '.join(COMMANDS)}{nearest(argv[0], COMMANDS)}")
-    command = importlib.import_module(f"accel_rl.cli.{argv[0]}")  # alone: other commands' imports take time
+    command = importlib.import_module(f"accel_rl.cli.{argv[0]}")  # only this command: importing all would be slow
     return int(command.main(argv[1:]))
 
 

@@ -13,11 +13,11 @@ from accel_rl.system.errors import ConfigError
 @dataclass(frozen=True)
 class PlotOptions:
     out: str = ""
-    """File to write. Default: curve.png in the folder of the run or sweep, or in the current one for several."""
+    """File to write. Default: curve.png in the folder of the run or sweep, or in the current folder for several."""
     x: str = "env_steps"
-    """Column of metrics.csv across: env_steps, wall_s ...; or minutes."""
+    """Column of metrics.csv on the x axis: env_steps, wall_s ...; or minutes."""
     y: str = "score"
-    """Column of metrics.csv up: score, eval_score, entropy ..."""
+    """Column of metrics.csv on the y axis: score, eval_score, entropy ..."""
 
 
 def main(argv: list[str]) -> int:
@@ -27,8 +27,8 @@ def main(argv: list[str]) -> int:
         PlotOptions,
         options,
         "accel-rl plot RUN [RUN ...]",
-        "Draw learning curves as a PNG: a panel for each game, a curve for each kind of run, with the spread over its "
-        "seeds.",
+        "Draw learning curves as a PNG: a panel for each game, and in it a curve for each setting with the spread over "
+        "its seeds.",
     )
     folders = [Path(w).expanduser() for w in words]
     runs = find_runs(folders)

@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
         ReportOptions,
         options,
         "accel-rl report RUNS",
-        "Tables and plots of runs (folders of runs, or of sweeps) beside what is published: one HTML page, and CSV.",
+        "Compare runs (folders of runs or sweeps) with published results in tables and plots: one HTML page, and CSV.",
     )
     if not words and not chosen.csv:
         raise ConfigError("accel-rl report: a folder of runs is missing (or --csv FILE)")
@@ -29,5 +29,5 @@ def main(argv: list[str]) -> int:
     runs = read_runs([Path(w).expanduser() for w in words]) if words else []
     runs += [r for file in chosen.csv for r in read_csv(Path(file).expanduser())]
     files = write_report(runs, out, chosen)
-    stdout(f"{files[0]}: {len(runs)} runs; {len(files) - 1} tables beside it as CSV")
+    stdout(f"{files[0]}: {len(runs)} runs; {len(files) - 1} tables as CSV in the same folder")
     return 0

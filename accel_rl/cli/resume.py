@@ -18,24 +18,24 @@ from accel_rl.system.errors import ConfigError
 @dataclass(frozen=True)
 class ResumeEnv:
     backend: str = ""
-    """Play on with the other backend of an Atari game: ale, emulator, or auto. Default: the run's own."""
+    """Switch the backend of an Atari game: ale, emulator or auto. Default: the run's backend."""
 
 
 @dataclass(frozen=True)
 class ResumeOptions:
     env_steps: OptionalCount = None
-    """New length of the run in env steps, to go on beyond the old one."""
+    """New length of the run in env steps, to extend the run."""
     checkpoint: str = ""
-    """Go on from this checkpoint folder of the run instead of the newest."""
+    """Continue from this checkpoint folder of the run instead of the newest."""
     cores: tuple[int, ...] | None = None
-    """Cores to use this time; ranks get even parts of them, in this order. Default: the run's own --sampler.cores."""
+    """Cores to use this time, divided evenly among the ranks in this order. Default: --sampler.cores of the run."""
     env: ResumeEnv = ResumeEnv()
 
 
 def main(argv: list[str]) -> int:
     """accel-rl resume RUN [options]"""
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
-    chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Go on with a run, in the same folder and files.")
+    chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Continue a run, in the same folder and files.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
     if chosen.env_steps is not None:
         if chosen.env_steps < 1:

@@ -54,7 +54,7 @@ def reported(config: TrainConfig, run: RunFolder, result: Result | None) -> int:
 
 
 def _report(config: TrainConfig, run: RunFolder, result: Result) -> None:
-    """Print what was done, and what to do next."""
+    """Print the results of the run and the commands to use next."""
     state = "stopped" if result.exit_code else "finished"
     stdout(
         f"{state} at {result.env_steps:,} env steps after {human_time(result.wall_s)} "
@@ -69,4 +69,4 @@ def _report(config: TrainConfig, run: RunFolder, result: Result) -> None:
     if config.env.game:
         stdout(f"  accel-rl watch {run.path}     a video of the agent")
     more = "" if result.exit_code else f" --env-steps {2 * config.env_steps}"
-    stdout(f"  accel-rl resume {run.path}{more}    go on training")
+    stdout(f"  accel-rl resume {run.path}{more}    continue training")

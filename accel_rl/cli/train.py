@@ -19,7 +19,7 @@ def main(argv: list[str]) -> int:
 
 
 def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
-    """The settings that `ALGORITHM [options]` gives. ConfigError."""
+    """Parse `ALGORITHM [options]` into the settings of a run. ConfigError."""
     words, options = positionals(argv, ["the algorithm (a2c, or module:Class)"], prog)
     algorithm = words[0] if words else "a2c"
     # --env CartPole-v1 reads better than --env.id; games have --game.
@@ -33,12 +33,12 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
         default_config(algorithm),
     )
     if not config.env.game and not config.env.id:
-        raise ConfigError("which environment? --game pong for Atari, --env CartPole-v1 for Gymnasium")
+        raise ConfigError("the environment is missing: --game pong for Atari, --env CartPole-v1 for Gymnasium")
     return config
 
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
-    """Begin a run in a new folder and see it through; returns the exit code. ConfigError, RunError."""
+    """Start a run in a new folder and run it to its end; returns the exit code. ConfigError, RunError."""
     if (info := torchrun.rank_info()) is not None:
         config = info.fit(config)
         check(config)

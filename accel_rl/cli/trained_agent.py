@@ -27,7 +27,7 @@ def read_state(run: RunFolder, chosen: str = "") -> dict[str, Any] | None:
 def trained_agent(
     run: RunFolder, config: TrainConfig, chosen: str, greedy: bool
 ) -> tuple[TrainConfig, dict[str, Any], Agent, RankPlan]:
-    """Return a run's settings, its checkpoint, the agent that this holds as it is evaluated, and where it runs.
+    """Return a run's settings, its checkpoint, the checkpoint's agent for evaluation, and the plan of its placement.
 
     chosen: a checkpoint folder; "" for the newest. ConfigError if there is no checkpoint.
     """

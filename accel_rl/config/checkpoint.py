@@ -8,12 +8,13 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Checkpoints hold everything that a run needs to go on bit for bit. They are written atomically and verified."""
+    """Checkpoints. A resumed run is bitwise identical to an uninterrupted one. Files are written atomically and
+    verified."""
 
     interval: OptionalCount = None
     """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0: only at the end."""
     keep: Count = 3
-    """Number of the newest checkpoints that are kept."""
+    """Number of checkpoints to keep; older ones are deleted."""
 
     def check(self) -> None:
         if self.interval is not None and self.interval < 0:

@@ -8,20 +8,21 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Scores on separate environments, without life-loss ends. Every episode that is begun is finished and counted, so
-    that short episodes are not favoured."""
+    """Evaluations on separate environments, in which losing a life does not end the episode. Every episode is played to
+    its end and counted, so that short episodes are not favoured."""
 
     interval: Count = 1_000_000
-    """Env steps of training between evaluations (section 5.3: 1 M); a run's end is always evaluated. 0: never."""
+    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0: never."""
     steps: Count = 125_000
-    """Env steps of one evaluation, after which no episode is begun (section 5.3: 125,000); at most an eighth of the env
-    steps trained since the last one."""
+    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). At most an eighth of the
+    env steps trained since the last evaluation."""
     episodes: Count = 0
-    """Number of episodes to play, instead of --evaluation.steps; 0: by steps."""
+    """Number of episodes of one evaluation, instead of --evaluation.steps. 0: use --evaluation.steps."""
     max_episode_steps: Count = 27_000
-    """Time limit of an evaluation episode in env steps (section 5.3: 27,000), if the protocol's is not shorter."""
+    """Time limit of an evaluation episode in env steps (section 5.3: 27,000). A shorter limit of the protocol takes
+    precedence."""
     parallel: Count = 16
-    """Number of environments."""
+    """Number of environments that are evaluated in parallel."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
 

@@ -1,4 +1,4 @@
-"""Settings of what a run reports."""
+"""Settings of logging."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class LogConfig:
-    """What a run reports, and how often."""
+    """Metrics and logging."""
 
     interval: OptionalCount = None
     """Env steps between rows of metrics.csv. Default: a hundredth of the run, 1,000 to 50,000."""
     window: Count = 100
-    """Number of finished episodes, of all ranks, that the online score averages over (section 5.3: 100)."""
+    """Number of recent episodes, of all ranks, that the online score averages over (section 5.3: 100)."""
     norms: bool = False
     """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
     tensorboard: bool = False

@@ -9,32 +9,34 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SamplerConfig:
-    """How many environments are stepped, by what, and for how long between updates."""
+    """Sampling: environments, workers, inference."""
 
     envs: Count = 16
-    """B, number of environments in all (with --update async: of each rank); must divide by ranks x groups x workers."""
+    """B, total number of environments (with --update async: of each rank). It must be a multiple of ranks x groups x
+    workers."""
     horizon: OptionalCount = None
-    """T, agent steps of each environment between optimisations. Default: as the algorithm's batch requires."""
+    """T, agent steps of each environment between optimisations. Default: follows from the algorithm's batch size."""
     groups: OptionalCount = None
-    """Number of alternating groups: inference for one runs while another steps (Stooke & Abbeel section 4.1: 2).
+    """Number of alternating groups: inference for one group runs while another steps (Stooke & Abbeel section 4.1: 2).
     Default: 2. With the emulator on a CPU the default is two groups with half of the workers and an inference thread
     each, or one group if the number of workers is odd or a group would have fewer than 4 environments."""
     inference_per_worker: bool = False
-    """Make each worker a group of its own, inferred for in order of arrival; --sampler.groups is ignored (Daley & Amato
-    2021, section 4, compare it with synchronized execution, which is --sampler.groups 1)."""
+    """Run inference for each worker by itself, in order of arrival; --sampler.groups is ignored. Daley & Amato 2021,
+    section 4, compare this with synchronized execution, which is --sampler.groups 1."""
     workers: OptionalCount = None
-    """Number of worker processes of each rank. Default: one per usable core, as far as --sampler.envs divides."""
+    """Number of worker processes of each rank. Default: one per usable core, or fewer so that they divide
+    --sampler.envs."""
     cores: tuple[int, ...] | None = None
-    """Cores to use, such as 0 1 2. Default: all that the affinity mask and the cgroup grant."""
+    """Cores to use, such as 0 1 2. Default: all cores that the affinity mask and the cgroup allow."""
     reset: Literal["immediate", "wait", "swap", "cached"] = "immediate"
-    """When an ended episode is reset (section 4.1). immediate: at once. wait: in the optimisation pause; until then the
-    environment is skipped. swap: in the pause, while a reserve goes on (twice the emulators). cached: never; a stored
-    start state is restored."""
+    """Time of the reset after an episode (section 4.1). immediate: at once. wait: during the next optimisation; until
+    then the environment is skipped. swap: during the next optimisation, while a spare environment continues (twice the
+    number of emulators). cached: at once, by restoring a stored start state."""
     decorrelation_steps: Count = 300
-    """Largest number of uniform-random actions that each environment begins with (section 5.3, decorrelation)."""
+    """Maximum number of uniform-random actions at the start of each environment (section 5.3, decorrelation)."""
     engine: Literal["workers", "in-process"] = "workers"
-    """workers: processes step the environments. in-process: the learner's process does, for debugging; the rollouts are
-    the same."""
+    """workers: worker processes step the environments. in-process: the learner's process steps them, for debugging; the
+    rollouts are the same."""
     capture: bool = True
     """Capture inference once and replay it without Python (CPU) or as a CUDA graph (GPU), if the agent and all its
     modules are unmodified built-ins. events.log says when it is not captured, and why."""

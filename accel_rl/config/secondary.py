@@ -10,13 +10,13 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class SecondaryConfig:
-    """A second learner, whose agent never acts: it starts from the first learner's parameters and learns from its
-    replay at the same training intensity (Stooke & Abbeel, section 5.4.2). For Q-learning."""
+    """A second learner, for Q-learning. Its agent never acts. It starts from the first learner's parameters and learns
+    from the first learner's replay at the same training intensity (Stooke & Abbeel, section 5.4.2)."""
 
     batch: Count = 0
-    """Transitions of one of its updates; 0: no second learner."""
+    """Batch size of the second learner, in transitions. 0: no second learner."""
     rate: float = 0.0
-    """Its step size; 0: that of the first learner."""
+    """Learning rate of the second learner. 0: that of the first learner."""
 
     def check(self, algo: AlgorithmConfig) -> None:
         if self.batch < 0:

@@ -37,32 +37,32 @@ class TrainConfig:
     env_steps: Count = 1_500_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0
-    """All randomness of the run is derived from it."""
+    """Seed of all random numbers of the run."""
     run_dir: str = ""
-    """Folder of the run, created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
+    """Folder of the run; it is created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
     schedule: Literal["lockstep", "concurrent"] = "lockstep"
-    """lockstep: sample and learn in turns. concurrent: at the same time; the target network acts while the learner
-    trains on the replay, which changes only every --algo.target-interval env steps (Daley & Amato 2021). concurrent is
-    for Q-learning."""
+    """lockstep: sample and learn in turns. concurrent (for Q-learning): sample and learn in parallel. The target
+    network acts while the learner trains on the replay, which changes only every --algo.target-interval env steps
+    (Daley & Amato 2021)."""
     device: str = "auto"
-    """auto, cpu, cuda or cuda:N."""
+    """Device of the learner and of inference: auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
-    """Of the network's products while it trains. bfloat16 is faster on CPUs with AMX and on GPUs, and does not give the
-    papers' numbers. Parameters, sums, heads, losses and evaluations stay float32."""
+    """Precision of matrix products and convolutions in training. bfloat16 is faster on CPUs with AMX and on GPUs, but
+    does not reproduce the papers' numbers. Parameters, sums, heads, losses and evaluations stay float32."""
     torch_threads: OptionalCount = None
-    """Threads of one torch operation. Default: one per usable core on a CPU, one beside a GPU."""
+    """Number of threads of one torch operation. Default: one per usable core on a CPU, one with a GPU."""
     max_skipped_updates: Count = 20
     """End the run after this many consecutive updates with a non-finite loss or gradient. Each such update is skipped
     and counted."""
     strict: bool = False
     """End the run (exit code 1) if a worker process dies, instead of replacing it."""
     wandb: Literal["disabled", "offline", "online"] = "disabled"
-    """Weights & Biases. If the service does not answer, the run reports that once and goes on without it."""
+    """Mode of Weights & Biases. If the service does not answer, the run reports that once and continues without it."""
     wandb_project: str = "accel_rl"
     """Weights & Biases project of the run."""
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for any impossible value that can be known before a process starts."""
+        """Raise ConfigError, one line, for impossible settings. All checks that need no other process are made here."""
         if self.env_steps < 1:
             raise ConfigError(f"--env-steps {self.env_steps}: must be at least 1")
         if self.seed < 0:
@@ -140,7 +140,7 @@ class TrainConfig:
         return self.algo.horizon(B)
 
     def resolved(self) -> "TrainConfig":
-        """Return the settings with the horizon and the backend that defaults stand for. ConfigError."""
+        """Return the settings with the default horizon and backend filled in. ConfigError."""
         return replace(self, sampler=replace(self.sampler, horizon=self.T), env=self.env.resolved())
 
     def to_dict(self) -> dict[str, Any]:
@@ -192,5 +192,5 @@ def _build(cls: Any, values: dict[str, Any], prefix: str = "") -> Any:
             raise ConfigError(f"unknown field {prefix}{key}" + nearest(key, names))
         if isinstance(value, dict) and is_dataclass(hints[key]):
             value = _build(hints[key], value, f"{prefix}{key}.")
-        built[key] = tuple(value) if isinstance(value, list) else value  # JSON knows no tuples
+        built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
     return cls(**built)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 @dataclass(slots=True)
 class RnnState:
-    """Of n environments over T steps.
+    """Recurrent states of n environments over T steps.
 
     state [n, Z]: the state before the first step. first [T, n] bool: an episode begins at this step, so the state is
     reset before it. `act` advances `state` in place.

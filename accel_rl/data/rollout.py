@@ -47,11 +47,11 @@ class Rollout:
         return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in names}, stack=arrays.stack)  # type: ignore[arg-type]
 
     def copy(self) -> "Rollout":
-        """In memory of its own."""
+        """Copy the rollout to new memory."""
         return Rollout.from_state({name: _map(getattr(self, name), torch.Tensor.clone) for name in self._saved()})
 
     def state_dict(self) -> dict[str, Any]:
-        """On the host, for a checkpoint."""
+        """Return the arrays on the host, for a checkpoint."""
         return {name: _map(getattr(self, name), torch.Tensor.cpu) for name in self._saved()}
 
     @classmethod
@@ -88,11 +88,11 @@ class Rollout:
         return obs
 
     def frame_stacks(self, t: int, T: int = 1, b: slice = slice(None)) -> FrameStacks:
-        """The same observations, not gathered."""
+        """Return the same observations without gathering them."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """Of the environments b: from step 0 over T steps (all, if None), or of the one step after the last (t = T)."""
+        """Return the recurrent state of the environments b: over T steps (None: all) from step 0, or at t = T."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None

@@ -1,4 +1,4 @@
-"""A rollout's cells as numpy arrays: what the processes that step environments write into. No torch here."""
+"""A rollout's cells as numpy arrays, into which the worker processes write. This module does not import torch."""
 
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
 
 @dataclass(slots=True)
 class RolloutArrays:
-    """The same cells as numpy arrays: what the processes that step write into."""
+    """The cells of a rollout as numpy arrays, into which the worker processes write."""
 
     frames: np.ndarray
     final_frames: np.ndarray

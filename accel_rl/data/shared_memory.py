@@ -1,4 +1,4 @@
-"""Arrays that several processes see at once, in one anonymous file that no name outlives.
+"""Arrays shared by several processes, in one anonymous file.
 
 A memfd has no name in /dev/shm, so nothing is left behind however the processes end, and the size of /dev/shm does
 not matter. Pages are taken when they are first written: an array that is rarely used costs only addresses.

@@ -22,7 +22,7 @@ class EnvSpec:
 
     @property
     def oldest(self) -> int:
-        """Where `age` saturates. At least 1, so that 0 is an episode's first step and no other."""
+        """Value at which `age` saturates. At least 1, so that only the first step of an episode has age 0."""
         return max(self.stack - 1, 1)
 
     @property

@@ -1,4 +1,4 @@
-"""The last N steps of a sampler whose rollouts are shorter than that."""
+"""A window of the last N steps, over several shorter rollouts."""
 
 from collections import deque
 from typing import Any

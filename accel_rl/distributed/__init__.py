@@ -1,1 +1,1 @@
-"""Ranks: communicators, gradient synchronisation, process groups and locks."""
+"""Distributed training: communicators, gradient synchronisation, process groups and locks."""

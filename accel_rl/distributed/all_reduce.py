@@ -1,4 +1,7 @@
-"""Synchronous ranks: one collective a gradient, the same optimizer step on all (Stooke & Abbeel 2018, section 4.2)."""
+"""Synchronous ranks: one all-reduce per gradient, then the same optimizer step on every rank.
+
+Source: Stooke & Abbeel 2018, section 4.2.
+"""
 
 import hashlib
 import time
@@ -13,16 +16,16 @@ from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import RunError
 
-WIDE = 1 << 16  # parameters of a layer whose sum runs in the background of the rest of backward
+WIDE = 1 << 16  # smallest number of parameters of a layer that is reduced while backward continues
 
 
 class AllReduce(Local):
-    """The mean gradient of all ranks, clipped after the mean; every rank then makes the same step from the same
-    numbers, so that parameters stay identical: a hash is compared now and then.
+    """Averages the gradients of all ranks and clips the mean. Every rank then takes the same step from the same
+    numbers, so parameters stay identical; every `check_interval` updates the ranks compare a hash of them.
 
-    Ranks whose batches hold other numbers of valid samples count by them. Gradient, samples and loss go in one
-    collective, and a number that is not finite is seen by all ranks at once. On CPUs a layer that holds most parameters
-    goes ahead, while the gradients of the layers before it are still computed:
+    Each rank is weighted by its number of valid samples. Gradient, number of samples and loss share one collective, so
+    that all ranks see a non-finite number in the same update. On CPUs, if one layer holds most parameters, its
+    all-reduce begins while backward still computes the gradients of the layers before it:
 
         backward  | heads | wide layer | convolutions ....... |
         sockets                        | wide layer ..... | the rest |
@@ -36,7 +39,7 @@ class AllReduce(Local):
         communicator: Collective,
         check_interval: int = 100,
     ):
-        """check_interval: updates between two comparisons; 0: never."""
+        """check_interval: number of updates between two comparisons of the parameters; 0: never."""
         super().__init__(flat, optimizer, max_norm)
         self.communicator, self.check_interval = communicator, check_interval
         self._updates = 0
@@ -53,7 +56,7 @@ class AllReduce(Local):
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
-        """Called when the wide layer's gradient is complete: start its sum."""
+        """Start the all-reduce of the wide layer. Called when its gradient is complete."""
         if not self._computing:
             return
         view: Tensor = p.flat_grad  # type: ignore[attr-defined]
@@ -74,8 +77,10 @@ class AllReduce(Local):
         return norm
 
     def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
-        """The gradient, as `backward` has left it, and the loss [] become the means of all ranks -> (norm before
-        clipping [], loss []). Nothing here waits for the device."""
+        """Average the gradient that `backward` computed and the loss [] over all ranks, and clip the gradient.
+
+        Returns (gradient norm before clipping [], mean loss []). Does not synchronise a GPU.
+        """
         message = self.flat.message
         message[-2], message[-1] = samples, loss * samples
         if self._finish is None:
@@ -90,7 +95,7 @@ class AllReduce(Local):
         return clip_by_norm_(self.flat.grad, self.max_norm, message[-2]), message[-1] / message[-2]
 
     def check(self) -> None:
-        """Raise RunError, naming the ranks, if their parameters differ in a bit."""
+        """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical."""
         digests = self.communicator.gather(digest(self.flat.data))
         if len(set(digests)) > 1:
             most = max(set(digests), key=digests.count)
@@ -99,8 +104,10 @@ class AllReduce(Local):
 
 
 def _wide(flat: FlatParameters) -> str | None:
-    """The parameters, if there are such, that are most of all. Not on a GPU: a collective there is part of the update's
-    graph, and takes no core's time."""
+    """Return the name of the tensor that holds more than half of all parameters, and at least WIDE; else None.
+
+    None on a GPU: a collective is part of the update's CUDA graph and takes no core's time.
+    """
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
     return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None

@@ -1,10 +1,10 @@
-"""Central parameters and optimizer state in shared memory of the host, in chunks that are never torn.
+"""Central parameters and optimizer state in shared memory of the host, in chunks that are always consistent.
 
     chunk k:  lock | word | copy 0: parameters, optimizer state, step count | copy 1: the same
-                      \\-- version * 2 + the copy that counts
+                      \\-- version * 2 + index of the current copy
 
-A writer fills the copy that does not count and then publishes it by one 64-bit word: whenever it dies, a whole version
-is there.
+A writer fills the other copy and then publishes it by storing one 64-bit word. If the writer dies at any moment, the
+current copy is still a complete version.
 """
 
 import zlib
@@ -24,7 +24,7 @@ from accel_rl.optim.optimizer import ALIGNMENT
 
 
 def chunks(size: int, k: int) -> list[slice]:
-    """k nearly equal parts of `size` parameters (fewer where there are few), cut at multiples of ALIGNMENT."""
+    """Cut `size` parameters at multiples of ALIGNMENT into at most k nearly equal parts."""
     cuts = sorted({0, size, *(min(size, round(size * i / k / ALIGNMENT) * ALIGNMENT) for i in range(1, k))})
     return [slice(a, b) for a, b in pairwise(cuts)]
 
@@ -45,13 +45,14 @@ class _Copy:
 
 
 class Central:
-    """Chunks `parts` of the parameters, each with its optimizer's state (`Optimizer.state_dict`)."""
+    """The chunks `parts` of the parameters, each with its optimizer state (`Optimizer.state_dict`)."""
 
     def __init__(
         self, parts: list[slice], states: list[dict[str, Any]], fd: int, *, create: bool, checks: bool = False
     ):
-        """fd: an open file that all ranks share. create: give it its size and its locks, in one process before any
-        other looks. checks: keep a checksum with every version (tests)."""
+        """fd: an open file that all ranks share. create: set the file's size and initialise its locks; exactly one
+        process does this, before any other opens the file. checks: store a checksum with every version (for tests).
+        """
         self.parts, self._checks = parts, checks
         layout: Layout = {"locks": ("uint8", (len(parts), LOCK_BYTES)), "words": ("uint64", (len(parts), 8))}
         for k, (part, state) in enumerate(zip(parts, states, strict=True)):
@@ -79,16 +80,16 @@ class Central:
         return len(self.parts)
 
     def version(self, k: int) -> int:
-        """How many times chunk k was written. Needs no lock."""
+        """Number of times that chunk k was written. Needs no lock."""
         return int(self._words[k, 0]) >> 1
 
     def updates(self, k: int) -> int:
-        """How many updates chunk k has had; one write may hold several. Needs no lock."""
+        """Number of updates of chunk k; one write can contain several. Needs no lock."""
         return int(self._words[k, 1])
 
     @contextmanager
     def held(self, k: int, timeout_s: float) -> Iterator[None]:
-        """Hold the lock of chunk k. RunError after timeout_s."""
+        """Context that holds the lock of chunk k. RunError after timeout_s."""
         self.locks.acquire(k, timeout_s)
         try:
             yield
@@ -102,7 +103,7 @@ class Central:
         return tensors.pop("parameters"), {**tensors, **{n: float(v[0]) for n, v in copy.numbers.items()}}
 
     def publish(self, k: int, parameters: Tensor, state: dict[str, Any], updates: int = 0) -> None:
-        """Write the next version of chunk k, `updates` updates further; call it with the chunk's lock held."""
+        """Write the next version of chunk k, with `updates` new updates. Call it with the chunk's lock held."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]
@@ -118,7 +119,7 @@ class Central:
         self._words[k, 1] += np.uint64(updates)
 
     def verify(self, k: int, timeout_s: float = 10.0) -> int:
-        """Return the version of chunk k; AssertionError if it is torn. Only with checks."""
+        """Return the version of chunk k; AssertionError if its checksum is wrong. Needs `checks`."""
         with self.held(k, timeout_s):
             word = int(self._words[k, 0])
             copy, version = self._copies[k][word & 1], word >> 1

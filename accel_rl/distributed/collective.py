@@ -14,7 +14,7 @@ from accel_rl.distributed.process_group import leave
 from accel_rl.distributed.process_watch import Watch
 from accel_rl.system.errors import RunError
 
-SETTLE_S = 3.0  # until every rank that is left has noticed a failure
+SETTLE_S = 3.0  # time for all surviving ranks to notice a failure
 
 
 class Collective:
@@ -22,10 +22,10 @@ class Collective:
     tensors of its device. RunError if a rank has ended or does not answer within the group's timeout."""
 
     def __init__(self, store: Any) -> None:
-        """store: through which the process group was formed."""
+        """store: the store through which the process group was formed."""
         self.rank, self.size, self.store = dist.get_rank(), dist.get_world_size(), store
-        self.watch = Watch({})  # of the other ranks' processes that are visible on this machine
-        self._works: list[Any] = []  # in the background; each keeps the group's connections open
+        self.watch = Watch({})  # the other ranks' processes on this machine, if they are visible
+        self._works: list[Any] = []  # background operations; each keeps the group's connections open
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.SUM)
@@ -41,14 +41,14 @@ class Collective:
         return -int(self.all_reduce_max(torch.tensor(-n)))
 
     def gather(self, x: Any) -> list[Any]:
-        """Every rank's x (plain lists and numbers), by rank."""
+        """Return every rank's x (plain lists and numbers), in the order of ranks."""
         found: list[Any] = [None] * self.size
         with _Named(self, "a list"):
             dist.all_gather_object(found, x)
         return found
 
     def begin_sum(self, x: Tensor) -> Callable[[], None]:
-        """Start a sum over the ranks in the background, in place; call what is returned to wait for it."""
+        """Start a sum of x over the ranks in the background, in place. Returns a function that waits for its end."""
         with _Named(self, f"{x.numel()} numbers"):
             self._works.append(dist.all_reduce(x, async_op=True))
 
@@ -64,9 +64,9 @@ class Collective:
         return x
 
     def failed(self, what: str, why: str) -> RunError:
-        """Return the error of a failed operation, naming the ranks that are gone or hang.
+        """Return the error of a failed operation, naming the ranks that have ended or hang.
 
-        Every rank that is well says so in the store; the others are named.
+        Every healthy rank sets a key in the store; the error names the ranks without a key.
         """
         return RunError(f"{self._missing()}: {what} could not be exchanged (rank {self.rank}: {why})")
 
@@ -76,7 +76,7 @@ class Collective:
         deadline = time.monotonic() + SETTLE_S
         try:
             self.store.set(f"well/{self.rank}", "1")
-            leave()  # ranks that wait for this one, not for the one that is gone, then notice as well
+            leave()  # closes the connections, so that ranks waiting for this rank notice the failure, too
             while set(others) - set(self.watch.gone()) and time.monotonic() < deadline:
                 others = [r for r in others if not self.store.check([f"well/{r}"])]
                 time.sleep(0.02)
@@ -86,7 +86,7 @@ class Collective:
 
 
 class _Named:
-    """Turns the failure of an operation into one line."""
+    """Turns the failure of an operation into a RunError of one line."""
 
     def __init__(self, group: Collective, what: str):
         self.group, self.what = group, what

@@ -1,4 +1,4 @@
-"""How the ranks that learn one set of parameters add up numbers. Here: for a single process."""
+"""Collective operations of ranks that train the same parameters: the interface, and its single-process form."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,22 +6,22 @@ from torch import Tensor
 
 
 class CountedSteps(NamedTuple):
-    """Env steps that were taken since the last count."""
+    """Numbers of env steps since the last count."""
 
     of_run: int
-    """By all ranks, in env steps: schedules (exploration, target copies, learning rates) advance by it."""
+    """Env steps of all ranks. Schedules (exploration, target network, learning rate) advance by this number."""
     of_batch: int
-    """By the ranks that share each batch, in env steps: they call for updates at the training intensity."""
+    """Env steps of the ranks that share each batch. Training intensity times this number of updates become due."""
 
 
 class Communicator(Protocol):
-    """Collective operations of the `size` ranks that share each batch. All of them call each operation, in the same
-    order."""
+    """Collective operations of the `size` ranks that share each batch. Every rank must call the same operations in the
+    same order."""
 
     size: int
 
     def count(self, env_steps: int) -> CountedSteps:
-        """Add the env steps that this rank took since its last call; returns what all ranks took."""
+        """Add this rank's env steps since its last call; returns the totals of all ranks."""
 
     def all_reduce_sum(self, x: Tensor) -> Tensor:
         """Sum of x [...] over the ranks that share a batch, in place."""
@@ -34,7 +34,7 @@ class Communicator(Protocol):
 
 
 class SingleProcess:
-    """A learner by itself: every result is its own argument."""
+    """The communicator of a single process: each operation returns its argument."""
 
     size = 1
 

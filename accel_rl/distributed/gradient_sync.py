@@ -1,4 +1,4 @@
-"""How a gradient becomes an update: alone, or with other ranks."""
+"""From gradients to updates: the interface, and its form for a single learner."""
 
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from accel_rl.optim.optimizer import Optimizer
 
 
 class GradientSync(Protocol):
-    """Turns the gradient in `flat.grad` into a change of `flat.data`."""
+    """Turns the gradient in `flat.grad` into an update of `flat.data`."""
 
     skipped: int
     """Number of updates that were skipped because their loss or gradient was not finite."""
@@ -23,11 +23,13 @@ class GradientSync(Protocol):
         """Fetch newer parameters. Called before an off-policy gradient is computed, and before an evaluation."""
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
-        """The gradient of a loss [] into `flat.grad`, for the `step` that follows with the same samples []."""
+        """Compute the gradient of a loss [] into `flat.grad`. The following `step` gets the same `samples` []."""
 
     def step(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
-        """One update (loss []: what it minimised; samples []: of how many it is the mean); returns the gradient's norm
-        before clipping, []."""
+        """Make one update; returns the gradient's norm before clipping, [].
+
+        loss []: the loss that was minimised. samples []: number of samples that the loss is the mean of.
+        """
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -54,7 +56,7 @@ class Local:
         return norm
 
     def _step(self, learning_rate: float, finite: Tensor) -> None:
-        """A NaN or Inf anywhere makes the norm one too (an overflow also counts: such a step is not wanted either)."""
+        """Update, unless `finite` (norm + loss) is not finite. An overflow of the norm also skips the update."""
         if not torch.isfinite(finite):
             self.skipped += 1
             self.skipped_in_a_row += 1

@@ -1,8 +1,8 @@
 """Asynchronous ranks: each applies its gradient to central parameters, chunk by chunk, under a lock.
 
-Stooke & Abbeel 2018, section 4.3: gradient first, clipped; then for each chunk, in any order that is free: pull the
-parameters and the rule's state, apply the rule on the rank's device, write both back. The rank's own parameters are
-then the central ones.
+Stooke & Abbeel 2018, section 4.3: compute and clip the gradient. Then, for each chunk, unlocked chunks first: pull the
+parameters and the optimizer state, step the optimizer on the rank's device, write both back. Afterwards the rank's
+parameters equal the central ones.
 """
 
 import time
@@ -21,7 +21,7 @@ LOCK_S = 60.0  # a chunk is normally locked for about a millisecond
 
 
 class LockedChunks(Local):
-    """`build_optimizer(n)` returns an optimizer for n parameters; each chunk has one. Call `connect` first."""
+    """Gradient synchronization through central parameters in locked chunks. Call `connect` before the first update."""
 
     def __init__(
         self,
@@ -31,15 +31,17 @@ class LockedChunks(Local):
         k: int,
         rank: int = 0,
     ):
-        """k: number of chunks. rank: with which chunk this rank begins, so that ranks begin with different ones."""
+        """build_optimizer(n): builds an optimizer for n parameters; called for each chunk. k: number of chunks.
+        rank: this rank; ranks begin with different chunks.
+        """
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(flat, self.optimizers[0], max_norm)
         self._rank, self._first = rank, rank % len(self.parts)
-        self.warmup_updates = 0  # updates of the central parameters before which other ranks' gradients are dropped
+        self.warmup_updates = 0  # gradients of other ranks than 0 are dropped until this number of central updates
         self._parameters = [-1] * len(self.parts)  # versions of parameters and optimizer state in this rank
         self._states = [-1] * len(self.parts)
-        self.refreshed = 0  # how many times parameters were pulled
+        self.refreshed = 0  # number of pulls of the parameters
         self.times = {"sync_s": 0.0, "lock_wait_s": 0.0}
 
     # -- the central parameters ------------------------------------------------------------
@@ -49,7 +51,7 @@ class LockedChunks(Local):
         return [optimizer.state_dict() for optimizer in self.optimizers]
 
     def connect(self, central: Central, publish: bool) -> None:
-        """Connect to the central parameters. publish: overwrite them with this rank's, else pull them."""
+        """Connect to the central parameters. publish: write this rank's parameters to them; else pull them."""
         self.central = central
         if publish:
             for k in range(len(self.parts)):
@@ -62,7 +64,7 @@ class LockedChunks(Local):
         self.pull_now()
 
     def pull_now(self) -> bool:
-        """Copy the central chunks that other ranks have changed; returns whether there were any."""
+        """Copy the central chunks that other ranks have changed; returns whether any had changed."""
         changed = False
         for k in range(len(self.parts)):
             if self.central.version(k) != self._parameters[k]:
@@ -93,7 +95,7 @@ class LockedChunks(Local):
         self.times["sync_s"] += time.monotonic() - began
 
     def _free(self) -> Iterator[int]:
-        """Yield every chunk once, with its lock held; free ones first."""
+        """Yield every chunk once, with its lock held; unlocked chunks first."""
         central, waiting = self.central, [(self._first + i) % len(self.parts) for i in range(len(self.parts))]
         while waiting:
             k = next((k for k in waiting if central.locks.try_acquire(k)), None)
@@ -122,14 +124,14 @@ class LockedChunks(Local):
         self._parameters, self._states = [-1] * len(self.parts), [-1] * len(self.parts)
 
     def _write(self, k: int, updates: int = 0) -> None:
-        """Write this rank's chunk k to the central parameters. updates: how many it is ahead."""
+        """Write this rank's chunk k to the central parameters. updates: number of new updates in it."""
         self.central.publish(k, self.flat.data[self.parts[k]], self.optimizers[k].state_dict(), updates)
         self._parameters[k] = self._states[k] = self.central.version(k)
 
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Of what is central; a number of the rule's (its steps) is a list, one a chunk."""
+        """Return the central state. A scalar of the optimizer state (its step count) becomes a list, one per chunk."""
         for k in range(len(self.parts)):
             with self.central.held(k, LOCK_S):
                 self._read_parameters(k)
@@ -142,7 +144,8 @@ class LockedChunks(Local):
         return {**super().state_dict(), "optimizer": optimizer}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Load a state; central parameters stay as they are until `connect` publishes. ValueError for other chunks."""
+        """Load a state into this rank; only `connect` writes it to the central parameters. ValueError if the number of
+        chunks differs."""
         self.flat.data.copy_(state["parameters"])
         for k, (part, optimizer) in enumerate(zip(self.parts, self.optimizers, strict=True)):
             mine = {}

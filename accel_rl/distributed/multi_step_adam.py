@@ -14,18 +14,18 @@ from accel_rl.optim.optimizer import Optimizer
 
 
 class MultiStepAdam(LockedChunks):
-    """Local updates by the usual Adam, accumulating
+    """Makes n = `local_updates` Adam updates locally between two pushes. Each local update accumulates
 
         a_g <- beta_1 a_g + g;   a_g2 <- beta_2 a_g2 + g^2;   a_s <- a_s + s   (s: the step taken)
 
-    and every `local_updates` (n) of them, for each chunk of the central parameters (~):
+    Each push then computes, for each chunk of the central parameters (~):
 
         theta, ~theta <- ~theta - a_s
         m, ~m <- beta_1^n ~m + (1 - beta_1) a_g
         v, ~v <- beta_2^n ~v + (1 - beta_2) a_g2
 
-    The step count belongs to the chunk and grows by n. Epsilon stands where the chunk's `Adam` has it; appendix A's is
-    beside the uncorrected root (--algo.optimizer adam-epsilon-hat).
+    The step count of the chunk grows by n. The chunk's `Adam` determines the root that epsilon is added to; appendix A
+    uses the root without bias correction (--algo.optimizer adam-epsilon-hat).
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class MultiStepAdam(LockedChunks):
         local_updates: int = 2,
     ):
         super().__init__(flat, build_optimizer, max_norm, k, rank)
-        assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "appendix A is Adam's"
+        assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def pull(self) -> None:
-        """Pull nothing between local updates, which have not been pushed yet."""
+        """Pull, unless there are local updates that have not been pushed yet."""
         if not self._n:
             super().pull()
 
@@ -52,7 +52,7 @@ class MultiStepAdam(LockedChunks):
         return super().pull_now() or pushed
 
     def flush(self) -> bool:
-        """Push the accumulated updates; returns whether there were any."""
+        """Push the accumulated updates; returns whether there were any to push."""
         if not self._n:
             return False
         self._push()

@@ -1,4 +1,4 @@
-"""How synchronous ranks find each other: torch's process group, over a file of this machine or torchrun's store."""
+"""torch's process group of synchronous ranks, formed through a local file or torchrun's store."""
 
 import os
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.nn  # not later: its functions' defaults hold the group of that moment, and so its threads
+import torch.distributed.nn  # before a group exists: its defaults would keep the current group and its threads alive
 from torch.distributed.rendezvous import rendezvous
 
 from accel_rl.system.errors import RunError
 
 
 def file_store(fd: int, size: int) -> Any:
-    """Open a store over a file descriptor that all ranks of this machine have inherited. It needs no name or port."""
+    """Open a store over a file descriptor that all ranks of this machine have inherited; no name or port is needed."""
     return dist.FileStore(f"/proc/self/fd/{fd}", size)  # type: ignore[attr-defined]
 
 
@@ -25,13 +25,13 @@ def environment_store() -> tuple[Any, int, int]:
         store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=60)))
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
-    # two runs of one store, one after the other, must not read each other's keys
+    # consecutive runs that use the same store must not read each other's keys
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:
-    """gloo for numbers on the host. Gradients on GPUs: NCCL where each rank has its own (it allows no sharing)."""
+    """Choose the backend: gloo on CPUs; NCCL for GPU tensors if each rank has its own GPU (NCCL cannot share one)."""
     if not device.startswith("cuda") or ranks > gpus or not dist.is_nccl_available():
         return "gloo"
     return "cpu:gloo,cuda:nccl"
@@ -48,7 +48,7 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
             timeout=timedelta(seconds=timeout_s),
         )  # fmt: skip
     except (RuntimeError, ValueError) as e:
-        raise RunError(f"rank {rank}: not all ranks have come: {' '.join(str(e).split())[:300]}") from e
+        raise RunError(f"rank {rank}: not all ranks have joined: {' '.join(str(e).split())[:300]}") from e
     try:
         yield
     finally:
@@ -57,16 +57,19 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:
-    """Return when this rank may end: rank 0, which may hold the store, once no other needs it or timeout_s is over."""
+    """Return when this rank may end.
+
+    Rank 0 may host the store, so it waits until no other rank needs the store, at most timeout_s.
+    """
     if rank:
         store.set(f"parted/{rank}", "1")
         return
-    with suppress(RuntimeError):  # one that was lost at the very end takes nothing from the run
+    with suppress(RuntimeError):  # a rank lost at the very end does not harm the run
         store.wait([f"parted/{r}" for r in range(1, size)], timedelta(seconds=timeout_s))
 
 
 def leave() -> None:
-    """Close this rank's connections; nothing may be exchanged any more. Where GPUs exchange something, too, they stay:
-    NCCL waits for it."""
+    """Close this rank's connections; afterwards no collective works. Does nothing with NCCL, which would wait for
+    unfinished operations."""
     if dist.is_initialized() and dist.get_backend() == "gloo":
         dist.destroy_process_group()

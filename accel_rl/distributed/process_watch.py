@@ -1,12 +1,14 @@
-"""Which of the other ranks' processes on this machine have ended."""
+"""Watches the processes of other ranks on this machine."""
 
 import os
 import select
 
 
 class Watch:
-    """Of processes by rank. Asked by pidfd: it answers as soon as one has ended, whoever its parent is, and a new
-    process with an old one's number does not deceive it."""
+    """Reports which of the given processes, {rank: pid}, have ended.
+
+    A pidfd works for processes that are not children, and is not confused by a new process with a reused pid.
+    """
 
     def __init__(self, pids: dict[int, int]):
         self._poll, self._ranks, self._gone = select.poll(), {}, set[int]()
@@ -15,7 +17,7 @@ class Watch:
                 fd = os.pidfd_open(pid)
             except ProcessLookupError:
                 self._gone.add(rank)
-            except OSError:  # a sandbox forbids it: waits then end by their timeouts
+            except OSError:  # forbidden in a sandbox: a lost rank is then noticed by timeout
                 continue
             else:
                 self._ranks[fd] = rank

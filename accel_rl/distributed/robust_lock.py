@@ -1,4 +1,4 @@
-"""Locks in shared memory that outlive their owner: pthread's robust mutexes, freed by the kernel when it dies."""
+"""Locks in shared memory that survive their owner: pthread robust mutexes, which the kernel frees if the owner dies."""
 
 import ctypes
 import errno
@@ -18,12 +18,15 @@ class _Timespec(ctypes.Structure):
 
 
 def supported() -> bool:
-    """Robust mutexes between processes are Linux's."""
+    """Whether this system has robust mutexes between processes: only Linux does."""
     return sys.platform == "linux"
 
 
 class RobustLocks:
-    """k locks over a shared array [k, LOCK_BYTES] uint8. `create`: in one process, before any other looks."""
+    """k locks in a shared array [k, LOCK_BYTES] uint8.
+
+    create: initialise the locks; exactly one process does this, before any other uses the array.
+    """
 
     def __init__(self, memory: np.ndarray, create: bool = False):
         if not supported():
@@ -49,10 +52,10 @@ class RobustLocks:
         return self._taken(i, self._libc.pthread_mutex_trylock(self._at[i]))
 
     def acquire(self, i: int, timeout_s: float) -> None:
-        """Take lock i. RunError if a living owner keeps it for longer than timeout_s."""
+        """Take lock i. RunError if a living owner holds it for longer than timeout_s."""
         left = timeout_s
         while True:
-            wait = min(1.0, left)  # in slices: the clock that pthread waits by may be set, and processes stopped
+            wait = min(1.0, left)  # short waits: the realtime clock may jump, and processes may be stopped
             until = time.time_ns() + int(wait * 1e9)
             limit = _Timespec(until // 10**9, until % 10**9)
             if self._taken(i, self._libc.pthread_mutex_timedlock(self._at[i], ctypes.byref(limit))):
@@ -64,7 +67,7 @@ class RobustLocks:
     def _taken(self, i: int, code: int) -> bool:
         if code == 0:
             return True
-        if code == errno.EOWNERDEAD:  # what it guards is whole at any moment: nothing to repair
+        if code == errno.EOWNERDEAD:  # the guarded data are always consistent: nothing to repair
             self._call("pthread_mutex_consistent", self._at[i])
             return True
         if code in (errno.EBUSY, errno.ETIMEDOUT):

@@ -1,4 +1,4 @@
-"""Settings of ranks that learn together."""
+"""Settings of distributed training."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,37 +11,38 @@ from accel_rl.system.placement import gpu_of_rank
 
 @dataclass(frozen=True)
 class DistributedConfig:
-    """Ranks: processes that learn together, each with its own workers, environments and part of the replay (Stooke &
+    """Distributed training. Each rank is a process with its own workers, environments and part of the replay (Stooke &
     Abbeel 2018, sections 4.2 and 4.3)."""
 
     ranks: OptionalCount = None
     """Number of ranks. Default: one for each GPU of --gpus, else one."""
     gpus: str = ""
-    """GPUs to use, such as 0,1. More ranks than GPUs share them evenly, in order. Default: --device for all ranks."""
+    """GPUs to use, such as 0,1. If there are more ranks than GPUs, ranks share them evenly. Default: --device for all
+    ranks."""
     update: Literal["all-reduce", "async"] = "all-reduce"
     """all-reduce: one learner on several devices; --envs, --batch-size and --minibatch are divided among the ranks.
-    async: each rank is a learner with --envs environments and batches of that size, and applies each gradient to the
-    central parameters at once. --replay.size is divided among the ranks in both."""
+    async: each rank is a learner of its own with --envs environments and full batches; it applies each gradient to the
+    central parameters at once. --replay.size is divided among the ranks in both modes."""
     chunks: Count = 3
     """async: number of disjoint chunks of the central parameters, each with its own lock (section 4.3)."""
     local_updates: Count = 1
-    """async with Adam: updates of a rank between two pushes (section 5.3: 1 to 4; the rule of appendix A)."""
+    """async with Adam: number of local updates between two pushes (section 5.3: 1 to 4; appendix A)."""
     warmup_updates: Count = 0
-    """async: updates by rank 0 alone at the beginning of a run; gradients of other ranks are dropped until then. Not in
-    the paper. RMSProp's first steps are longer than its later ones, and late gradients repeat them."""
+    """async: number of initial updates by rank 0 alone; until then gradients of other ranks are dropped. Not in the
+    paper. The first steps of RMSProp are the longest, and gradients computed from old parameters would repeat them."""
     pull_steps: Count = 64
-    """async: steps of each environment between two pulls of the central parameters while sampling (section 5.3: 64)."""
+    """async: agent steps between two pulls of the central parameters while sampling (section 5.3: 64)."""
     hash_interval: Count = 100
-    """all-reduce: updates between two bitwise comparisons of the ranks' parameters; 0: never."""
+    """all-reduce: updates between two bitwise comparisons of the ranks' parameters. 0: never."""
     max_restarts: Count = 0
-    """all-reduce: how many times a run is restarted from its checkpoint after a rank was killed. async: a killed rank
-    is always replaced while the others go on."""
+    """all-reduce: maximum number of restarts from the checkpoint after a rank was killed. async: a killed rank is
+    always replaced, while the other ranks continue."""
     timeout_s: float = 120.0
     """Seconds after which a rank that does not answer counts as hung."""
 
     @property
     def gpu_list(self) -> list[int]:
-        """GPU indices of --gpus. ConfigError for anything else than available GPUs."""
+        """GPU indices of --gpus. ConfigError for a GPU that is not available."""
         if not self.gpus:
             return []
         names = self.gpus.replace(" ", ",").split(",")

@@ -1,10 +1,10 @@
-"""The all-reduce of ranks on one machine's cores, through shared memory: a gradient is never copied for it.
+"""All-reduce of CPU ranks on one machine through shared memory, without copies of the gradient.
 
     rank 0  | part 0: its gradient |  \\
-    rank 1  | part 1: its gradient |   > meet; each rank sums its share of all parts | sum | meet; all read the sum
+    rank 1  | part 1: its gradient |   > barrier; each rank sums its share of all parts | sum | barrier; all read it
     ...
 
-Beside an update of A3C-Net on a core a collective over sockets is long: it copies the gradient four times.
+A collective over sockets copies the gradient four times, which is slow relative to an update of A3C-Net on one core.
 """
 
 import math
@@ -26,7 +26,7 @@ from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
 _LINE = 8  # int64 of a cache line
-_SPIN_S = 2e-3  # a longer wait sleeps: the rank that is waited for may need this core
+_SPIN_S = 2e-3  # longer waits sleep: the awaited rank may need this core
 _SLEEP_S = 2e-4
 
 
@@ -79,7 +79,7 @@ class SharedReduce(AllReduce):
         return torch.tensor(norm), torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
 
     def _meet(self) -> None:
-        """Wait until all ranks are here. RunError, naming the ranks that are not."""
+        """Barrier: wait until all ranks have called it. RunError, naming the missing ranks."""
         turns, rank = self._turns, self.communicator.rank
         turns[rank, 0] += 1
         turn, patience = turns[rank, 0], Patience(self._timeout_s)
@@ -100,7 +100,7 @@ class SharedReduce(AllReduce):
 
 
 def _weighted_sum(parts: list[Tensor], weights: list[float], out: Tensor) -> float:
-    """out [n] = the weighted sum of the parts [n], added in their order; returns the sum of its squares."""
+    """Compute out [n] = the weighted sum of the parts [n], added in order; returns the sum of squares of `out`."""
     torch.mul(parts[0], weights[0], out=out)
     for part, weight in zip(parts[1:], weights[1:], strict=True):
         out.add_(part, alpha=weight)

@@ -1,9 +1,9 @@
-// `area_line` of observation.h with the wide registers of x86 processors, chosen when the program runs.
+// `area_line` of observation.h for AVX-512 and AVX2, chosen at run time.
 //
 //     AVX-512    32 areas at once: their pixels lie within 64 words, which one permutation reads
 //     AVX2       4 areas to half a register: their pixels lie within 8 words and those 2 further on
 //
-// Elsewhere, and on older processors, the portable one serves.
+// Other processors use the portable `area_line`.
 #pragma once
 #include "core/observation.h"
 
@@ -15,7 +15,7 @@ namespace accel {
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-// 84 areas and 12 that weigh nothing: the word of each one's first pixel, and the weights of its three.
+// 84 areas, padded by 12 of weight zero: the word of each area's first pixel, and the weights of its three pixels.
 struct AreaWords {
     u16 first[96], weight[3][96];
 };
@@ -41,7 +41,7 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
         const __m512i twice = _mm512_slli_epi16(_mm512_add_epi16(row(from.whole), row(from.other)), 1);
         _mm512_store_si512(down + x, _mm512_add_epi16(twice, row(from.half)));
     }
-    _mm512_store_si512(down + WIDTH, _mm512_setzero_si512());  // weighs nothing
+    _mm512_store_si512(down + WIDTH, _mm512_setzero_si512());  // padding of weight zero
     u32 halves[3];
     for (u32 x = 0; x < 84; x += 32) {
         const u32 wanted = x < 64 ? 0xFFFFFFFFu : 0xFFFFFu;
@@ -62,7 +62,7 @@ __attribute__((target("avx512bw,avx512vl"))) inline void area_line_avx512(const 
     halfway[1] = halves[2];
 }
 
-// For every four areas the bytes of their first two pixels, from the first one's on; the weights of two pixels each.
+// For each four areas: the byte offsets of their first two pixels from the first area's, and the weights of two pixels.
 struct AreaPairs {
     u8 bytes[24][16];
     u16 weight[2][24][8];
@@ -81,7 +81,7 @@ constexpr AreaPairs make_area_pairs() {
 }
 inline constexpr AreaPairs AREA_PAIRS = make_area_pairs();
 
-// Two times 128 bits.
+// Joins two halves of 128 bits.
 __attribute__((target("avx2"))) inline __m256i both(const void* low, const void* high) {
     return _mm256_loadu2_m128i(static_cast<const __m128i*>(high), static_cast<const __m128i*>(low));
 }

@@ -1,4 +1,4 @@
-// Python's arrays, as the bindings take them: in one piece.
+// The NumPy arrays that the bindings accept: contiguous.
 #pragma once
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>

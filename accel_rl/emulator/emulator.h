@@ -91,7 +91,7 @@ class Emulator {
         snap_.sticky_probability = probability;
     }
     void set_difficulty(u8 d) { snap_.difficulty = d; }
-    void set_steps(const Game& game) {  // of another mode, from the next reset on
+    void set_steps(const Game& game) {  // steps of another mode, used from the next reset on
         game_.steps = game.steps;
         for (u32 i = 0; i < game.steps; i++) game_.step[i] = game.step[i];
     }
@@ -164,7 +164,7 @@ class Emulator {
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 7;
 
-    // Of the mode's presses, which later resets depend on. They are bytes without gaps.
+    // Checksum of the mode's steps, on which later resets depend. A Step has no padding.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
 
     struct Palette {

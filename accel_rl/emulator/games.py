@@ -67,7 +67,7 @@ def _clause(source: list[Any]) -> list[tuple[int, list[int]]]:
 
 
 def settings(game: str) -> dict[str, Any]:
-    """What the core wants to know about a game. Raises ConfigError for a game that is not in the table."""
+    """Return the core's description of a game. Raises ConfigError for a game that is not in the table."""
     if game not in games():
         raise ConfigError(f"game {game!r} is not emulated{nearest(game, games())}")
     g = games()[game]

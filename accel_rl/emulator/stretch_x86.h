@@ -1,10 +1,10 @@
-// `stretch` of fast_tia.h with the wide registers of x86 processors, chosen when the program runs.
+// `stretch` of fast/tia.h for AVX-512 and AVX2, chosen at run time.
 //
-//     masks      a line is one register of 256 bits: an object's pixels, shifted into each of its words by the word's own count
-//     AVX-512    a mask is a register: 64 pixels are four moves
-//     AVX2       32 bits of a mask become 32 bytes: each byte keeps its bit, then all or nothing
+//     masks      a line is one register of 256 bits; an object's pixels are shifted into each word by a count of its own
+//     AVX-512    mask words are mask registers: 64 pixels take four masked moves
+//     AVX2       32 bits of a mask are expanded to 32 bytes, 0 or 255
 //
-// Elsewhere, and on older processors, the portable one serves.
+// Other processors use the portable `stretch`.
 #pragma once
 #include "core/fast/tia.h"
 
@@ -21,7 +21,8 @@ namespace accel {
 AVX2 __m256i of(const Mask& m) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(m.w)); }
 AVX2 void keep(Mask& m, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(m.w), v); }
 
-// Pixels from x (0-159) on. A count below 0 or above 63 shifts all bits out; what is past the line's end begins it.
+// Places pixels from x (0-159) on. A count below 0 or above 63 shifts all bits out. Pixels after the line's end wrap to its
+// start.
 AVX2 __m256i placed_wide(u64 pixels, u32 x) {
     const __m256i v = _mm256_set1_epi64x(static_cast<long long>(pixels)), at = _mm256_set1_epi64x(x);
     const __m256i starts = _mm256_setr_epi64x(0, 64, 128, 192), past = _mm256_setr_epi64x(160, 224, 288, 352);
@@ -36,7 +37,7 @@ AVX2 __m256i placed_wide(const Pixels& p) {
 }
 
 struct Spans {
-    Mask below[WIDTH + 1];  // the pixels before each
+    Mask below[WIDTH + 1];  // mask of the pixels before each pixel
 };
 constexpr Spans make_spans() {
     Spans spans{};
@@ -46,12 +47,12 @@ constexpr Spans make_spans() {
 }
 inline constexpr Spans SPANS = make_spans();
 
-// What is drawn in the first three colours, and where.
+// The masks of the first three colours, and the span to draw.
 struct Painting {
     Mask zero, one, two, span;
 };
 
-// Collisions; and, where `to` is given, the colours by priority: as colour_index.
+// Computes collisions and, if `to` is given, the colours by priority, as colour_index.
 AVX2 void look(FastTia& k, u32 pairs, i32 first, i32 last, Painting* to) {
     Tia& t = k.t;
     if (const u32 wanted = k.to_build()) {
@@ -81,7 +82,7 @@ AVX2 void look(FastTia& k, u32 pairs, i32 first, i32 last, Painting* to) {
         zero = _mm256_andnot_si256(f, p);
         one = _mm256_andnot_si256(f, one);
         two = f;
-    } else if (t.ctrlpf & 2) {  // the score's colours
+    } else if (t.ctrlpf & 2) {  // score mode: the players' colours
         const __m256i left = of(SPANS.below[WIDTH / 2]);
         zero = _mm256_or_si256(p, _mm256_and_si256(field, left));
         one = _mm256_andnot_si256(zero, _mm256_or_si256(q, _mm256_andnot_si256(left, field)));

@@ -69,7 +69,8 @@ class Vector {
         else wake_.notify_all();
     }
 
-    // Waits for a batch and returns its environments. A batch of all environments is in their own order, with those that had no task.
+    // Waits for a batch and returns its environments. A batch of all environments is in their order, and includes
+    // environments without a task.
     std::vector<u32> recv() {
         std::unique_lock<std::mutex> guard(lock_);
         const size_t wanted = whole() ? busy_ + done_.size() : batch_size_;

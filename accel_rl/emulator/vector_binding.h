@@ -43,7 +43,7 @@ class PythonVector {
     }
 
     // Writes one batch. numbers [4, n] int32: env_id, lives, frame_number, episode_frame_number. True: an episode ended in
-    // SAME_STEP mode, `final` has more to tell.
+    // SAME_STEP mode, call `final`.
     bool recv(std::optional<Bytes> obs, Ints& reward, Flags& terminated, Flags& truncated, Ints& numbers) {
         {
             py::gil_scoped_release release;
@@ -74,7 +74,7 @@ class PythonVector {
         return any;
     }
 
-    // Of the last batch: obs and numbers as they were at the ends; ended [n]: where there was one. The rest stays as it is.
+    // Writes final obs and numbers of the last batch's ended episodes; ended [n]: whether one ended. Other rows are unchanged.
     void final(Bytes& obs, Ints& numbers, Flags& ended) {
         const size_t n = batch_.size();
         check(obs, n);
@@ -141,7 +141,7 @@ class PythonVector {
         vector_.send(tasks);
     }
 
-    const py::list env_cores_;  // keeps them
+    const py::list env_cores_;  // keeps the environments alive
     Vector vector_;
     std::vector<u32> batch_;
 };

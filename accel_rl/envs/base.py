@@ -53,7 +53,7 @@ class BatchEnv(Protocol):
         """Start an episode in each environment. Writes frame and age, clears the rest."""
 
     def send(self, action: np.ndarray) -> None:
-        """Hand over actions [n] (any integer dtype)."""
+        """Send actions [n] (any integer dtype)."""
 
     def recv(self, out: Step) -> None:
         """Write the results of the step. Resets by the batch's mode."""

@@ -69,12 +69,12 @@ def check_game(name: str) -> None:
 
 @cache
 def unclean_resets() -> frozenset[str]:
-    """The games whose reset keeps some state of the previous episode (unclean_reset.json: how it was found)."""
+    """Return the games whose reset keeps state of the previous episode (unclean_reset.json says how this was found)."""
     return frozenset(json.loads(files("accel_rl.envs").joinpath("unclean_reset.json").read_text())["games"])
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Why episodes under this mode of reset are not exactly those of `immediate`; None where they are."""
+    """Return why episodes with this mode of reset are not exactly those of `immediate`; None if they are."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():

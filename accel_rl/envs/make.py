@@ -21,42 +21,42 @@ UNNAMED = {"backend": "ale"}  # what played the runs whose settings do not name 
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """The environment and its rules. A field that is None has the protocol's value."""
+    """The environment and its rules. A setting of None takes the protocol's value."""
 
     game: str = ""
-    """Atari game by its ale-py name, such as pong or space_invaders. Give this or id."""
+    """Atari game by its ale-py name, such as pong or space_invaders. Alternative: --env.id."""
     id: str = ""
-    """Gymnasium environment such as CartPole-v1, or module:function that makes one. Give this or game."""
+    """Gymnasium environment such as CartPole-v1, or module:function that makes one. Alternative: --env.game."""
     protocol: str = "stooke2018"
     """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN) or machado2018 (sticky actions)."""
     frame_skip: int | None = None
     """Emulated frames per action, 1 to 60 (Mnih et al. 2015: 4)."""
     repeat_action_probability: float | None = None
-    """Sticky actions: chance that an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
+    """Sticky actions: probability that an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
     noop_max: int | None = None
-    """At most this many emulated frames of no-op after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
+    """Maximum number of emulated no-op frames after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
     life_loss_ends_return: bool | None = None
-    """In training a lost life ends the return, though not the episode (Mnih et al. 2015: yes)."""
+    """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
     """Time limit of a training episode in agent steps (27,000: 30 minutes)."""
     max_evaluation_steps: int | None = None
     """Time limit of an evaluation episode in agent steps (Mnih et al. 2015: 4,500, 5 minutes)."""
     full_action_set: bool | None = None
-    """All 18 joystick actions instead of those the game uses (Machado et al. 2018: yes)."""
+    """Use all 18 joystick actions instead of the game's minimal set (Machado et al. 2018: yes)."""
     frame: str | None = None
     """Picture: 104x80 (every second pixel), 104x80-mean (means of 2x2) or 84x84 (area; Mnih et al. 2015)."""
     stack: int | None = None
-    """Newest frames that make an observation of pictures, 1 to 32 (Mnih et al. 2015: 4)."""
+    """Number of stacked frames of an image observation, 1 to 32 (Mnih et al. 2015: 4)."""
     mode: int | None = None
-    """The game's mode switch (ale-py; the game's default if not given)."""
+    """Mode switch of the game, as in ale-py. Default: the game's default mode."""
     difficulty: int | None = None
-    """The game's difficulty switch (ale-py; the game's default if not given)."""
+    """Difficulty switch of the game, as in ale-py. Default: the game's default difficulty."""
     backend: str = "auto"
-    """Atari backend: ale (ale-py), emulator (this project's: the same frames, several times as fast), or auto: the
-    emulator if it is built and the game is one of the 57 verified against ale-py, else ale."""
+    """Atari backend. ale: ale-py. emulator: this project's emulator, with the same frames, several times as fast. auto:
+    the emulator if it is built and the game is one of the 57 verified against ale-py, else ale."""
 
     def overrides(self) -> dict[str, Any]:
-        """The protocol's fields that are given here."""
+        """Return the fields that override the protocol."""
         return {name: getattr(self, name) for name in OVERRIDES if getattr(self, name) is not None}
 
     def rules(self) -> Protocol:
@@ -64,7 +64,7 @@ class EnvConfig:
         return resolve(self.protocol, self.overrides())
 
     def resolved(self) -> "EnvConfig":
-        """Replace `auto` by the backend it stands for. Raises ConfigError."""
+        """Resolve the backend `auto`. Raises ConfigError."""
         if self.backend not in BACKENDS:
             raise ConfigError(
                 f"backend={self.backend!r} is unknown: must be one of {', '.join(BACKENDS)}"
@@ -131,7 +131,7 @@ def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False)
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """The same environment on a backend ("": its own). ConfigError where that cannot play it."""
+    """Return the environment on another backend ("": its own). ConfigError if that backend cannot play it."""
     if not backend:
         return config
     config = replace(config, backend=backend).resolved()
@@ -140,7 +140,7 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
 
 
 def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
-    """ConfigError, one line, unless `config`'s backend can go on from a batch's states of the other one."""
+    """Raise ConfigError, one line, unless `config`'s backend can continue from batch states of the other backend."""
     if reset == "cached" and config.game in INEXACT_RESTORE:
         raise ConfigError(
             f"backend={config.backend}: {config.game}'s episodes with reset='cached' are not the same on both backends"

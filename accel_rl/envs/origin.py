@@ -1,4 +1,4 @@
-"""The origin of an Atari episode, stored beside a backend's own state, so that the other backend can continue.
+"""The origin of an Atari episode, stored with a backend's own state, so that the other backend can continue.
 
     state      header | the backend's own bytes | RAM [128] | actions, one byte a step
 
@@ -126,7 +126,10 @@ _walked: dict[tuple[Any, ...], list[Any]] = {}  # by backend, game and switches:
 
 
 def _walk(env: Replayable, resets: int) -> None:
-    """Bring a loaded console to its place in the stream of resets. Most of the stream is replayed once a process."""
+    """Advance a loaded console to its position in the stream of resets.
+
+    Most of the stream is replayed only once per process.
+    """
     rules = env.spec.protocol
     kept = _walked.setdefault((rules["backend"], env.game, rules["mode"], rules["difficulty"]), [env.save_console()])
     while len(kept) <= resets // STRIDE:
@@ -141,7 +144,7 @@ def _walk(env: Replayable, resets: int) -> None:
 
 
 def has_origin(state: bytes) -> bool:
-    """Whether a state, of a batch's environment or within it, can go on with the other backend."""
+    """Whether the other backend can continue from a state, of a batch's environment or within it."""
     header, blob = unpack(state)
     if header["kind"] == "batch":
         return has_origin(blob)
@@ -151,7 +154,7 @@ def has_origin(state: bytes) -> bool:
 
 
 def is_foreign(state: bytes, backend: str) -> bool:
-    """Whether it is an Atari game's state, of the other backend than this."""
+    """Whether a state is that of an Atari game on the other backend."""
     return unpack(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
 
 

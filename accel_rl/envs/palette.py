@@ -48,7 +48,7 @@ PAL_ODD = (
 
 
 def luminance(rows: int) -> np.ndarray:
-    """The table [256] uint8 for a screen of so many rows."""
+    """Return the luminance [256] uint8 of each colour byte; the number of rows determines the TV format."""
     table = np.zeros(256, np.uint8)
     if rows == PAL_ROWS:
         table[0::2], table[1::2] = PAL_EVEN, PAL_ODD

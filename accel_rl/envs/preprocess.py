@@ -1,4 +1,4 @@
-"""From the raw screens of an agent step's last two frames to one observation, written in place.
+"""Preprocessing: builds an observation, in place, from the raw screens of an agent step's last two frames.
 
 ale-py hands out the picture as palette indices sixteen times faster than as grayscale, so the luminance is
 looked up here, and, when subsampling, only for the pixels that are kept.
@@ -23,11 +23,14 @@ class Preprocessor(Protocol):
         """Write the observation of the last screen alone into `frame` [H, W] uint8."""
 
     def both(self, frame: np.ndarray) -> None:
-        """Write that of the pixelwise maximum of the two screens' luminance."""
+        """Write the observation of the pixelwise maximum of both screens' luminance into `frame`."""
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
-    """For one of `protocols.FRAMES` and so many rows. Sets OpenCV to one thread in this process."""
+    """Make the preprocessor to frames of `kind` (`protocols.FRAMES`), for screens of the given size.
+
+    Sets OpenCV to one thread in this process.
+    """
     cv2.setNumThreads(1)  # an environment has one core
     if kind == "104x80":
         return Subsample(rows, columns)

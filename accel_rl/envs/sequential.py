@@ -106,7 +106,7 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """One step of those that are not `skipped` [n] (None: of all); the others write zeros."""
+        """Step the environments that are not `skipped` [n] (None: step all); skipped ones write zeros."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]
@@ -131,7 +131,7 @@ class SequentialEnv:
         return sum(reserved.late_resets for reserved in self._reserved)
 
     def get_state(self) -> list[bytes]:
-        """One for each environment, to be set between a recv and the next send."""
+        """Return the state of each environment. Set it between a recv and the next send."""
         return [
             pack(
                 {"kind": "batch", "waiting": bool(waiting), "age": int(age), "rng": rng.bit_generator.state},
@@ -141,7 +141,7 @@ class SequentialEnv:
         ]
 
     def set_state(self, states: list[bytes]) -> None:
-        """ValueError for another number of states, or for one that is foreign or corrupt."""
+        """Restore the states. ValueError for a different number of states, or a foreign or corrupt state."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for i, (env, state) in enumerate(zip(self.envs, states, strict=True)):

@@ -16,7 +16,7 @@ from accel_rl.kernels.call_graph import recorder
 
 
 class OutputBuffer(NamedTuple):
-    """Memory for a layer's output [n, ...]: to be written, or `filled` already."""
+    """Memory for a layer's output [n, ...]: still to be written, or already `filled`."""
 
     out: Tensor
     filled: bool
@@ -39,7 +39,7 @@ class ActivationCache:
         self._counting = threading.Lock()  # threads may act for different environments at once
 
     def begin(self, action: Tensor) -> None:
-        """Start the rollout with these actions [T, B]; what the cache holds is void."""
+        """Start the rollout with these actions [T, B]; earlier contents of the cache become invalid."""
         self.void()
         self._action, self._stale = action, False
 
@@ -59,7 +59,7 @@ class ActivationCache:
 
     @contextmanager
     def writing(self, first: int) -> Iterator[None]:
-        """While the network acts on the cells from `first` on."""
+        """Context in which the network acts on the cells from `first` on."""
         with _using(self, first):
             yield
 

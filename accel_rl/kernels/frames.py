@@ -37,11 +37,11 @@ class FrameStacks:
 
     @property
     def has_whole_frames(self) -> bool:
-        """Whether each frame is one piece of host memory."""
+        """Whether each frame is contiguous in host memory."""
         return self.frames.device.type == "cpu" and self.frames[0, 0].is_contiguous()
 
     def arguments(self) -> tuple[Tensor | int, ...]:
-        """What a kernel needs to read them: frames, the strides of R and B in bytes, t, b, age."""
+        """Arguments by which a kernel reads the frames: frames, the strides of R and B in bytes, t, b, age."""
         size = self.frames.element_size()
         return self.frames, self.frames.stride(0) * size, self.frames.stride(1) * size, self.t, self.b, self.age
 

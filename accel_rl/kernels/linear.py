@@ -67,7 +67,7 @@ class _GradInPlace(torch.autograd.Function):
         (x, weight), (parameter,) = ctx.saved_tensors, ctx.parameter
         is_only_use = parameter.pending_uses == 1 and parameter.grad is None
         parameter.pending_uses = max(parameter.pending_uses - 1, 0)
-        # autograd keeps a view that nobody else holds instead of copying it
+        # autograd keeps a view without other references instead of copying it
         d_weight = parameter.flat_grad.view_as(weight) if is_only_use else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=d_weight)
         return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None, None

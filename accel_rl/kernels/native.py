@@ -12,7 +12,7 @@ from accel_rl.system.hardware import say_once
 
 
 def compiled() -> ModuleType | None:
-    """The extension; None if it was not built, which is said once."""
+    """Return the extension; None, with a single message, if it was not built."""
     try:
         module = importlib.import_module("accel_rl.kernels._native")
         module.use_team(_team())

@@ -1,4 +1,4 @@
-"""relu(convolution): which implementation computes it."""
+"""relu(convolution), with the choice of its implementation."""
 
 import torch
 import torch.nn.functional as F
@@ -40,6 +40,6 @@ def _buffer(
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:
-    """What uint8 frames become: 0 to 255 are exact in bfloat16, too."""
+    """Return the dtype that uint8 frames are converted to; 0 to 255 are exact in bfloat16, too."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

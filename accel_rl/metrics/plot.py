@@ -19,7 +19,7 @@ Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score
 
 
 def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """x, mean, least and greatest of several columns, where all have values; None where they have no x in common."""
+    """Return x, mean, minimum and maximum of several columns over their common range of x; None if there is none."""
     low, high = max(x[0] for x, _ in columns), min(x[-1] for x, _ in columns)
     if low > high:
         return None
@@ -41,7 +41,7 @@ class Curve:
     kind: str = ""
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """x, mean, low, high (least and greatest over seeds), where every run has values."""
+        """Return x, mean, minimum and maximum over seeds, in the range where every run has values."""
         if len(self.x) == 1:
             return self.x[0], self.y[0], self.y[0], self.y[0]
         found = spread(list(zip(self.x, self.y, strict=True)), points)
@@ -54,7 +54,7 @@ class Curve:
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Columns of a run's metrics.csv against another, where both are given; empty where there is none yet."""
+    """Read columns of a run's metrics.csv against another column, at rows with both; empty if there are none yet."""
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         with open(run / "metrics.csv", newline="") as f:
@@ -89,7 +89,7 @@ def read_column(run: Path, x: str, y: str) -> Column:
 
 
 def _curve(run: Path) -> tuple[str, Curve]:
-    """(what the run's settings are but for seed and folder, an empty curve for runs of these settings)."""
+    """Return (the run's settings except seed and folder, an empty curve for runs of these settings)."""
     try:
         config = json.loads((run / "config.json").read_text())
     except (OSError, ValueError) as e:
@@ -104,7 +104,7 @@ def _curve(run: Path) -> tuple[str, Curve]:
 
 
 def gather(runs: list[Path], x: str, y: str) -> list[Curve]:
-    """Runs grouped by their settings without the seed."""
+    """Group runs by their settings without the seed."""
     curves: dict[str, Curve] = {}
     folders: dict[str, list[str]] = {}  # of each curve, and of each kind
     for run in runs:
@@ -135,7 +135,7 @@ def _common(folders: Sequence[str]) -> str:
 
 
 def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
-    """Write a PNG: mean line, band from the least to the greatest over seeds. A panel for each game."""
+    """Write a PNG with a panel for each game: mean over seeds, with a band from minimum to maximum."""
     import matplotlib
 
     matplotlib.use("Agg")

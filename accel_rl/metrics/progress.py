@@ -93,7 +93,7 @@ class ProgressDisplay:
 
 
 class Silent(ProgressDisplay):
-    """Progress of a rank whose progress another rank shows: only messages are printed."""
+    """The display of ranks other than 0: prints only messages."""
 
     def __init__(self, total: int, done: int, label: str):
         super().__init__(total, done, label)

@@ -1,4 +1,4 @@
-"""Destinations of rows. A sink gets every row in order; on resume it is told the last valid row."""
+"""Destinations of rows. A sink gets every row in order. On resume it gets the number of the last valid row."""
 
 import csv
 import math

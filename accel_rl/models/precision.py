@@ -1,4 +1,4 @@
-"""The arithmetic of a network while it learns and plays to learn: float32, or bfloat16 where that is faster."""
+"""The precision of a network in training, with its sampling: float32, or bfloat16 where it is faster."""
 
 import functools
 from collections.abc import Callable
@@ -52,5 +52,5 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A hidden layer's output; in float32 on a CPU if the batch is so small that converting the weights costs more."""
+    """Apply a hidden layer: in float32 on a CPU if the batch is so small that converting the weights would cost more."""
     return layer(x) if len(x) >= WORTH_CONVERTING or x.is_cuda else float32_head(layer, x)

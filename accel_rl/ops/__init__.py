@@ -1,1 +1,1 @@
-"""Equations as pure functions. They import torch, and nothing of this package."""
+"""Equations as pure functions. These modules import torch and nothing else of this package."""

@@ -16,22 +16,22 @@ def entropy(logits: Tensor) -> Tensor:
 
 
 def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Mean of x over the cells where `valid` (all, if None). x, valid [...] -> []. Zero where none is valid.
+    """Mean of x over the valid cells (all cells if `valid` is None). x, valid [...] -> []. Zero if no cell is valid.
 
-    An invalid cell of x may hold anything, NaN included: the mean and its gradient with respect to x are finite. What x
-    was computed from must be finite for its own gradient (`finite_where_invalid`): zero times NaN is NaN.
+    An invalid cell of x may be NaN: the mean and its gradient with respect to x are still finite. The gradient flows on
+    to the inputs that x was computed from, and zero times NaN is NaN; apply `finite_where_invalid` to these inputs.
     """
     if valid is None:
         return x.mean()
     weight = valid.to(x.dtype)
-    # where, not a product with `weight`: NaN times zero is NaN
+    # torch.where, not a product with `weight`: NaN times zero is NaN
     return torch.where(valid, x, torch.zeros_like(x)).sum() / weight.sum().clamp(min=1)
 
 
 def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
-    """x with zeros for what is not finite in invalid cells. x [..., *], valid [...] bool; None: all are valid.
+    """Replace non-finite numbers of invalid cells by zero. x [..., *], valid [...] bool; None: all are valid.
 
-    Valid cells are left as they are: a NaN there must be seen.
+    Valid cells stay unchanged: a NaN in them must be reported.
     """
     if valid is None or not x.is_floating_point():
         return x
@@ -49,7 +49,7 @@ def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tens
 
 
 def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: float) -> Tensor:
-    """max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2), as in the first PPO codes. All [...]; no 1/2."""
+    """max((V - R)^2, (V_old + clip(V - V_old, -clip, clip) - R)^2), as in OpenAI baselines. All [...]; no 1/2."""
     near = old_value + (value - old_value).clamp(-clip, clip)
     return torch.maximum((value - target).square(), (near - target).square())
 
@@ -57,5 +57,5 @@ def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: 
 def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:
     """Draw actions by inverting the distribution function. logits [N, A]; uniform [N] in [0, 1) -> [N] int64."""
     cdf = torch.softmax(logits, -1).cumsum(-1)
-    # The last entry may round to just under 1: an action past the end is the last one.
+    # The last entry may round to just below 1; an index past the end then means the last action.
     return (cdf <= uniform.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)

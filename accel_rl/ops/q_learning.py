@@ -1,4 +1,4 @@
-"""Q-learning: targets, losses, the dueling sum. Indices as in rlax: tm1 before the step, t after it."""
+"""Q-learning: targets, losses, dueling heads. Suffixes as in rlax: tm1 is before the step, t after it."""
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ def chosen(q: Tensor, action: Tensor) -> Tensor:
 def huber(error: Tensor, delta: float) -> Tensor:
     """1/2 error^2 within +- delta, delta (|error| - delta / 2) beyond; delta 0: 1/2 error^2. [...] -> [...].
 
-    With delta 1 its gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods).
+    With delta 1 the gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods).
     """
     if not delta:
         return 0.5 * error.square()
@@ -40,14 +40,14 @@ def dueling(value: Tensor, advantage: Tensor) -> Tensor:
 
 
 def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
-    """A uniform-random action from a uniform number. uniform [...] in [0, 1) -> [...] int64."""
+    """Draw a uniform-random action from a uniform number. uniform [...] in [0, 1) -> [...] int64."""
     return (uniform * n_actions).long().clamp_(max=n_actions - 1)
 
 
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
-    """A uniform-random action with probability epsilon, else the first action of the highest value.
+    """Draw a uniform-random action with probability epsilon, else the first action of the highest value.
 
-    q [N, A]; uniform [N] in [0, 1); epsilon [N] or [] -> action [N] int64. One number decides both whether to explore
-    (uniform < epsilon) and, stretched to [0, 1), which action to take.
+    q [N, A]; uniform [N] in [0, 1); epsilon [N] or [] -> action [N] int64. One uniform number decides whether to
+    explore (uniform < epsilon); uniform / epsilon, again in [0, 1), then selects the random action.
     """
     return torch.where(uniform < epsilon, uniform_action(uniform / epsilon, q.shape[-1]), q.argmax(-1))

@@ -18,8 +18,8 @@ def generalized_advantage(
     delta_t = r_t + discount_t V(s_{t+1}) - V(s_t);  A_t = delta_t + discount_t lambda (1 - cut_t) A_{t+1}
 
     reward, value, discount [T, B]; bootstrap [B] = V(s_T) -> advantage [T, B]. `discount` is gamma * (1 - terminated).
-    `next_value` [T, B] replaces V(s_{t+1}) where a time limit ended the episode and s_{t+1} is not the next row;
-    `cut` [T, B] bool is true there: the sum stops although the discount is not zero.
+    At a time limit s_{t+1} is not the next row: `next_value` [T, B] gives V(s_{t+1}) for all steps, and `cut` [T, B]
+    bool is true at time limits. There the sum stops although the discount is not zero.
     With lambda 1 the advantage is the n-step return (up to the rollout's end) minus the value.
     """
     if next_value is None:
@@ -37,7 +37,7 @@ def generalized_advantage(
 
 
 def discounted_return(reward: Tensor, discount: Tensor, bootstrap: Tensor) -> Tensor:
-    """n-step return up to the rollout's end, Mnih et al. 2016 section 4: R_t = r_t + discount_t R_{t+1}.
+    """n-step return up to the end of the rollout, Mnih et al. 2016 section 4: R_t = r_t + discount_t R_{t+1}.
 
     reward, discount [T, B]; bootstrap [B] = V(s_T) -> [T, B].
     """

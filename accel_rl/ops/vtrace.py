@@ -1,4 +1,4 @@
-"""V-trace: returns and advantages of a policy from actions that an older one took."""
+"""V-trace: value targets and advantages of a policy from actions of an older policy."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class VTrace(NamedTuple):
-    """target [T, B] of the value, v_s; advantage [T, B] of the policy gradient, already weighted by rho."""
+    """target [T, B]: value targets v_t. advantage [T, B]: of the policy gradient, already multiplied by rho."""
 
     target: Tensor
     advantage: Tensor
@@ -25,7 +25,7 @@ def vtrace(
     c_clip: float = 1.0,
     cut: Tensor | None = None,
 ) -> VTrace:
-    """Espeholt et al. 2018 (IMPALA, arXiv:1802.01561) eq. 1 and section 4.2.
+    """Compute V-trace targets, Espeholt et al. 2018 (IMPALA, arXiv:1802.01561) eq. 1 and section 4.2.
 
     rho_t = min(rho_clip, pi/mu);  c_t = lambda min(c_clip, pi/mu)
     delta_t = rho_t (r_t + discount_t V(x_{t+1}) - V(x_t))
@@ -33,8 +33,8 @@ def vtrace(
     advantage_t = rho_t (r_t + discount_t v_{t+1} - V(x_t))
 
     log_ratio = log pi(a|x) - log mu(a|x), reward, discount (gamma * (1 - terminated)), value, next_value = V(x_{t+1}),
-    all [T, B]. `cut` [T, B] bool: x_{t+1} is not the next row's (a time limit struck), so v_{t+1} is V(x_{t+1}) there.
-    With pi = mu and lambda 1 the targets are the n-step returns and the advantages those of A2C.
+    all [T, B]. `cut` [T, B] bool is true at time limits: x_{t+1} is not the next row, so v_{t+1} is V(x_{t+1}).
+    With pi = mu and lambda 1 the targets are the n-step returns, and the advantages are those of A2C.
     """
     ratio = log_ratio.exp()
     rho, c = ratio.clamp(max=rho_clip), lambda_ * ratio.clamp(max=c_clip)

@@ -7,18 +7,18 @@ from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.rmsprop import RMSProp
 
 AdamName = Literal["adam", "adam-epsilon-hat"]
-"""Forms of Adam; `-epsilon-hat`: epsilon beside the root without its bias correction."""
+"""Forms of Adam. `-epsilon-hat`: epsilon is added to the root without bias correction."""
 OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch"]
-"""All optimizers; `-torch`: epsilon outside the root, as in torch.optim.RMSprop."""
+"""All optimizers. `-torch`: epsilon outside the root, as in torch.optim.RMSprop."""
 
 
 def is_adam(name: str) -> bool:
-    """Whether the optimizer of that name is a form of Adam."""
+    """Whether `name` is a form of Adam."""
     return name in get_args(AdamName)
 
 
 def make_optimizer(name: str, size: int, *, alpha: float, epsilon: float, device: str = "cpu") -> Optimizer:
-    """The optimizer of that name for `size` parameters. alpha: RMSProp's."""
+    """Build the optimizer `name` for `size` parameters. alpha: RMSProp's decay factor; Adam ignores it."""
     if is_adam(name):
         return Adam(size, epsilon=epsilon, device=device, epsilon_hat=name == "adam-epsilon-hat")
     inside = not name.endswith("-torch")

@@ -1,4 +1,4 @@
-"""All parameters of a model in one vector, and all gradients in another."""
+"""Flat parameters: all parameters of a model in one vector, all gradients in another."""
 
 from collections.abc import Iterator
 
@@ -7,16 +7,16 @@ from torch import Tensor, nn
 
 
 class FlatParameters:
-    """Moves a model's parameters and gradients into two flat vectors [P]; the model's own tensors become views of them.
+    """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of them.
 
-    One norm, one optimizer step and one all-reduce then serve the whole network, and a chunk of it is a slice.
+    The whole network then needs one norm, one optimizer step and one all-reduce, and a chunk of it is a slice.
     """
 
     def __init__(self, model: nn.Module):
         self.named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
-        # two numbers more, which travel with the gradient where it is summed over ranks
+        # two extra numbers, which are summed over ranks together with the gradient
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
@@ -29,14 +29,14 @@ class FlatParameters:
         self._show()
 
     def place_gradient(self, message: Tensor) -> None:
-        """Gradients go to `message` [P + 2] from now on, memory that others see, too."""
+        """Write gradients to `message` [P + 2], such as shared memory, from now on."""
         assert message.shape == self.message.shape and message.dtype == self.message.dtype
         message.copy_(self.message)
         self.message, self.grad = message, message[:-2]
         self._show()
 
     def _show(self) -> None:
-        """Each parameter's gradient is its part of the vector: backward adds in place from now on."""
+        """Make each parameter's gradient a view of the vector, so that backward adds to the vector in place."""
         for (_, p), part in zip(self.named, self.slices.values(), strict=True):
             p.grad = p.flat_grad = self.grad[part].view_as(p)  # type: ignore[attr-defined]
 
@@ -44,10 +44,10 @@ class FlatParameters:
         self.grad.zero_()
 
     def backward(self, loss: Tensor) -> None:
-        """The gradient of a loss [] into `grad`; what was there is gone.
+        """Write the gradient of a loss [] to `grad`, overwriting it.
 
-        Into tensors of autograd's own, which are then copied (adding to zeros moves twice as much memory), but for a
-        layer that has written its gradient here itself (models/linear.py).
+        Autograd writes to tensors of its own, which are then copied: adding to zeros would move twice as much memory.
+        A layer that writes its gradient to the vector itself (models/linear.py) is not copied.
         """
         for _, p in self.named:
             p.grad = None
@@ -61,19 +61,19 @@ class FlatParameters:
             p.grad = view
 
     def layers(self) -> Iterator[tuple[str, slice]]:
-        """(name, slice of the flat vector) per parameter tensor, in order."""
+        """Yield (name, slice of the flat vector) for each parameter tensor, in order."""
         yield from self.slices.items()
 
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
-    """Scale grad [P] in place to an L2 norm of at most max_norm; returns the norm before. Does not synchronise a GPU.
+    """Clip grad [P] in place to an L2 norm of max_norm; returns the norm before. Does not synchronise a GPU.
 
-    count []: grad is a sum of so many, and becomes their mean.
+    count []: number of samples that grad is the sum of. grad becomes the mean, and the norm is that of the mean.
     """
     norm = torch.linalg.vector_norm(grad)
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
-    elif max_norm is not None and (grad.is_cuda or norm > max_norm):  # most often there is nothing to scale
+    elif max_norm is not None and (grad.is_cuda or norm > max_norm):  # on a CPU, skip the usual no-op
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

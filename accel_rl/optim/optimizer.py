@@ -1,4 +1,4 @@
-"""What an optimizer on flat parameters does."""
+"""The interface of optimizers on flat parameters."""
 
 from typing import Any, Protocol
 
@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 ALIGNMENT = 64
-"""Floats. A slice that begins at a multiple of it is updated to the same bits as within the whole vector: vector
-instructions round differently from the scalar ones at a slice's ragged end."""
+"""Number of floats. Updating a slice that begins at a multiple of ALIGNMENT gives the same bits as updating the whole
+vector. At other boundaries scalar instructions handle the slice's end, and round differently from vector instructions.
+"""
 _PIECE = 1024 * ALIGNMENT  # 256 KiB of each vector: four of them fit in a core's second-level cache
 
 
 class Optimizer(Protocol):
-    """Changes parameters [P] in place by their gradient [P]; its own state is flat as well."""
+    """Updates parameters [P] in place from their gradient [P]. The optimizer's state is flat, too."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None: ...
 
@@ -22,8 +23,8 @@ class Optimizer(Protocol):
 
 
 class ElementWise:
-    """An optimizer that treats each parameter by itself. On a CPU it goes piece by piece, so that a piece stays in the
-    cache from one operation to the next."""
+    """Base class of element-wise optimizers. On a CPU it updates piece by piece, so that a piece stays in the cache
+    between operations."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None:
         size = len(data)
@@ -33,5 +34,5 @@ class ElementWise:
             self._update(part, data[part], grad[part], learning_rate)
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: float) -> None:
-        """Update one part; data and grad are the part's own."""
+        """Update one part of the parameters. data, grad: slices of this part."""
         raise NotImplementedError

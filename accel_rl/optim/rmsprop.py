@@ -12,8 +12,8 @@ from accel_rl.optim.optimizer import ElementWise
 class RMSProp(ElementWise):
     """v <- alpha v + (1 - alpha) g^2;  theta <- theta - lr g / denominator.
 
-    Two forms, which differ in where libraries put epsilon: `epsilon_inside` sqrt(v + eps) (Lasagne; the first A2C
-    codes), else sqrt(v) + eps (torch.optim.RMSprop). They agree only as eps -> 0.
+    The denominator has two forms: sqrt(v + eps) with `epsilon_inside` (Lasagne; the first A2C codes), else
+    sqrt(v) + eps (torch.optim.RMSprop). They agree only as eps -> 0.
     `centered`: v - m^2 in place of v, with m the running mean of g (Graves 2013, eq. 38 to 41; Mnih et al. 2015).
     """
 

@@ -1,1 +1,1 @@
-"""Memory of past experience: a ring in which each frame is stored once, and the ways to draw from it."""
+"""Experience replay: a ring that stores each frame once, with uniform and prioritized sampling."""

@@ -1,4 +1,4 @@
-"""Settings of a replay and its memory."""
+"""Settings of a replay."""
 
 from dataclasses import dataclass
 
@@ -17,24 +17,24 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True)
 class ReplayConfig:
-    """Experience replay: every frame is stored once, organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
+    """Experience replay. Each frame is stored once, organised by simulator (Stooke & Abbeel 2018, section 5.3)."""
 
     size: Count = 1_000_000
-    """Capacity in transitions, of all environments together (Mnih et al. 2015: 1 M)."""
+    """Capacity in transitions, over all environments (Mnih et al. 2015: 1 M)."""
     start: Count = 50_000
-    """Env steps with uniform-random actions before the first update (Mnih et al. 2015: 50,000)."""
+    """Number of env steps with uniform-random actions before the first update (Mnih et al. 2015: 50,000)."""
     device: str = "auto"
     """Device of the replay: auto (the learner's), cpu, cuda or cuda:N (Parr 2017)."""
     replacement: bool = True
-    """Uniform batches may hold a transition twice."""
+    """Draw uniform batches with replacement: a batch may contain a transition twice."""
     prioritized: bool = False
-    """Draw in proportion to the last error (Schaul et al. 2016), else uniformly."""
+    """Prioritized replay: draw in proportion to the last error (Schaul et al. 2016). Default: draw uniformly."""
     alpha: float = 0.5
     """Exponent of the priorities (Hessel et al. 2018: 0.5)."""
     beta: float = 0.4
     """Exponent of the importance weights at the start (Hessel et al. 2018: 0.4)."""
     beta_final: float = 1.0
-    """Exponent of the importance weights at the end of the run; linear between (Hessel et al. 2018: 1)."""
+    """Exponent of the importance weights at the end of the run; annealed linearly (Hessel et al. 2018: 1)."""
 
     def check(self) -> None:
         positive, share = "at least 1", "between 0 and 1"
@@ -70,7 +70,7 @@ class ReplayConfig:
         if need > free:
             raise ConfigError(
                 f"--replay.size {self.size}: needs {need / 2**30:.2f} GiB on {device}, where {free / 2**30:.2f} GiB "
-                f"can be had, {(need - free) / 2**30:.2f} GiB too much; at most {int(free / self.bytes_each(spec))}"
+                f"are free, {(need - free) / 2**30:.2f} GiB too much; at most {int(free / self.bytes_each(spec))}"
             )
 
     def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:
@@ -79,7 +79,7 @@ class ReplayConfig:
         try:
             ring = FrameRing(spec, B, self.size, returns, self.where(learner))
         except (OSError, MemoryError, torch.cuda.OutOfMemoryError) as e:
-            raise ConfigError(f"--replay.size {self.size}: the memory could not be taken ({e})") from e
+            raise ConfigError(f"--replay.size {self.size}: its memory could not be allocated ({e})") from e
         return self.over(ring, learner, seed, owner=True)
 
     def over(self, ring: FrameRing, learner: str, seed: int, owner: bool = False) -> Replay:

@@ -1,4 +1,4 @@
-"""The last frame of each episode, which the ring does not hold: the next episode's first frame is in its place."""
+"""The last frame of each episode. The ring does not hold it: the row after an episode is the next episode's first."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ NONE = -1
 
 
 class FinalFrames:
-    """A pool of frames with numbered slots. It grows when episodes are shorter than it was made for."""
+    """A pool of frames with numbered slots. It grows if there are more episodes than slots."""
 
     def __init__(self, spec: EnvSpec, slots: int, device: torch.device):
         dtype = getattr(torch, spec.frame_dtype)
@@ -17,7 +17,7 @@ class FinalFrames:
         self._free = list(range(len(self.frames) - 1, -1, -1))
 
     def put(self, frames: Tensor) -> Tensor:
-        """Keep frames [n, ...]; returns their slots [n] int32."""
+        """Store frames [n, ...]; returns their slots [n] int32."""
         while len(self._free) < len(frames):
             self._grow()
         slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int32)

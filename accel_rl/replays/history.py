@@ -1,4 +1,4 @@
-"""A ring as segments, of which a checkpoint writes the new ones."""
+"""Checkpoints of a ring: it is cut into segments, and each checkpoint writes only new segments."""
 
 from typing import Any
 
@@ -9,20 +9,21 @@ from accel_rl.data.segment import Segment
 from accel_rl.replays.final_frames import NONE
 from accel_rl.replays.ring import SAMPLEABLE, FrameRing
 
-SEGMENT_BYTES = 32 * 2**20  # so much is written again with each checkpoint, on average half of it
+SEGMENT_BYTES = 32 * 2**20  # each checkpoint writes the incomplete segment again: on average half of this
 _CELLS = ("frames", "age", "action", "reward", "flags")
 
 
 class History:
-    """Cuts a ring's rows into segments of a fixed number of rows, counted from the run's first.
+    """Cuts a ring's rows into segments of a fixed number of rows, counted from the first row of the run.
 
-    A whole segment never changes and is saved once; the rows since the last whole one are saved with each checkpoint.
+    A complete segment never changes and is saved once. The rows after the last complete segment are saved with each
+    checkpoint.
     """
 
     def __init__(self, ring: FrameRing):
         self.ring = ring
         self.rows = max(1, SEGMENT_BYTES // (ring.B * (ring.frames[0].nbytes + 8)))
-        self._whole: list[tuple[int, int, Segment]] = []  # rows [low, high), as they were or will be saved
+        self._whole: list[tuple[int, int, Segment]] = []  # complete segments: rows [low, high)
 
     def state_dict(self) -> dict[str, Any]:
         ring = self.ring
@@ -51,7 +52,7 @@ class History:
         row = torch.arange(low, high, device=ring.device) % ring.L
         at = (row[:, None] * ring.B + torch.arange(ring.B, device=ring.device)).flatten()
         tensors = {name: getattr(ring, name).index_select(0, at).cpu() for name in _CELLS}
-        tensors["flags"] &= ~SAMPLEABLE & 0xFF  # follows from the steps after it, some of which may not be there yet
+        tensors["flags"] &= ~SAMPLEABLE & 0xFF  # recomputed when loaded: depends on later steps
         final = ring.final[at]
         ended = (final >= 0).nonzero().squeeze(-1)
         tensors["ended"] = ended.cpu()
@@ -59,7 +60,7 @@ class History:
         return tensors
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore. Raises ConfigError for a damaged segment, ValueError for another ring."""
+        """Restore the ring. Raises ConfigError for a damaged segment, ValueError if the ring's shape differs."""
         ring, B = self.ring, self.ring.B
         ring.cursor = state["cursor"]
         ring.final.fill_(NONE)

@@ -1,4 +1,4 @@
-"""Memory in large pages for random reads."""
+"""Memory in huge pages, for fast random reads."""
 
 import contextlib
 import math
@@ -9,8 +9,10 @@ from torch import Tensor
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """All of it taken now, not in the middle of the run. On a host in large pages, where the system grants them: a
-    frame at a random place then costs no search for its pages. OSError or MemoryError if there is too little.
+    """Allocate a tensor of zeros, with all of its memory mapped now and not during the run.
+
+    On the host it uses huge pages if the system grants them, so that random reads miss the TLB less often. OSError or
+    MemoryError if there is not enough memory.
     """
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
@@ -18,6 +20,6 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
     memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel built without them: ordinary pages do
+        with contextlib.suppress(OSError):  # kernel without huge pages: use ordinary pages
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()

@@ -13,27 +13,27 @@ from accel_rl.replays.sum_tree import SumTree
 class Prioritized:
     """Proportional prioritization, section 3.3: P(i) = p_i^alpha / sum_k p_k^alpha with p_i = |error| + epsilon.
 
-    One index is drawn from each of N equal stretches of the sum (appendix B.2.1). New transitions enter at the largest
-    priority so far, and those that are not in the ring any more have none. Weights in the loss, section 3.4:
-    (N P(i))^-beta, divided by the largest of the batch.
+    One index is drawn from each of N equal intervals of the sum (appendix B.2.1). New transitions get the largest
+    priority so far; overwritten transitions get priority zero. Importance weights, section 3.4: (N P(i))^-beta, divided
+    by the largest weight of the batch.
 
-    `peers` hold other parts and draw as many each: from one of R parts, P(i) = p_i^alpha / (R sum_k p_k^alpha), k over
-    the part. The largest priority and the largest weight are those of all.
+    With R ranks each holds a part of the replay, and all draw the same number of samples: P(i) = p_i^alpha /
+    (R sum_k p_k^alpha), k over the rank's part. The largest priority and the largest weight are those of all ranks.
     """
 
     def __init__(
         self, ring: FrameRing, seed: int, alpha: float, beta: float, beta_final: float = 1.0, epsilon: float = 1e-6
     ):
-        """beta: at the beginning of the run and, reached linearly, at its end."""
+        """beta, beta_final: at the beginning and at the end of the run; annealed linearly."""
         self.ring, self.alpha, self.beta, self.epsilon = ring, alpha, beta, epsilon
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
-        self.highest = torch.ones((), device=ring.device)  # priority^alpha, of all so far
+        self.highest = torch.ones((), device=ring.device)  # largest priority^alpha so far
         self._generator = torch.Generator(ring.device).manual_seed(seed)
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Note a new block of the ring. `before`: the cells that were eligible until then."""
+        """Set the priorities of newly appended rows. before: the rows [low, high) that were eligible until then."""
         self.highest = self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
@@ -62,7 +62,7 @@ class Prioritized:
         return cell, self._among_peers(cell, (weight / weight.max()).float())
 
     def _among_peers(self, cell: Tensor, weight: Tensor) -> Tensor:
-        """weight [N], divided by the largest here -> by the largest of all; the ranks' number cancels out."""
+        """Rescale weight [N] from this rank's largest weight to the largest of all ranks. The factor R cancels out."""
         if self.communicator.size == 1:
             return weight
         rarest = self.tree[self.ring.at(cell[weight.argmax()])].double() / self.tree.total
@@ -70,20 +70,20 @@ class Prioritized:
         return weight * (largest / self.communicator.all_reduce_max(largest.clone())).float()
 
     def _cell(self, at: Tensor) -> Tensor:
-        """The cells now at places `at` of the ring's memory."""
+        """Return the cells that are now stored at positions `at` of the ring's memory."""
         size, newest = self.ring.L * self.ring.B, self.ring.cursor * self.ring.B - 1
         return newest - (newest - at) % size
 
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Set priorities |error| [N] of cells [N]; overwritten cells are skipped."""
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
-        weight = torch.where(weight.isfinite(), weight, self.highest)  # an update that failed: look at it again
+        weight = torch.where(weight.isfinite(), weight, self.highest)  # non-finite error: draw it again soon
         at, there = self.ring.at(cell), self.ring.sampleable(cell)
         self.highest = torch.maximum(self.highest, torch.where(there, weight, 0).max())
         self.tree.set(at, torch.where(there, weight, self.tree[at]))
 
     def anneal(self, progress: float) -> None:
-        """Set beta by the share of the run that is done."""
+        """Set beta. progress: fraction of the run that is done."""
         self.beta = self._betas[0] + (self._betas[1] - self._betas[0]) * progress
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A ring and a selection of its cells."""
+"""A replay: a ring with a selection of its cells."""
 
 from typing import Any, Protocol
 
@@ -26,26 +26,26 @@ class Selection(Protocol):
 
 
 class Replay:
-    """`append` rollouts, `sample` batches, `update` with the errors that were found.
+    """`append` rollouts, `sample` batches, `update` priorities with the batches' errors.
 
-    Several may share a ring: one owns it and writes, the others follow.
+    Several replays may share a ring: its owner writes to it, the others only read it.
     """
 
     def __init__(
         self, ring: FrameRing, selection: Selection, device: str | torch.device | None = None, owner: bool = True
     ):
-        """device: where batches are wanted (the ring's, if None)."""
+        """device: device of the batches; None: the ring's."""
         self.ring, self.selection = ring, selection
         self.device = ring.device if device is None else torch.device(device)
         self._history = History(ring) if owner else None
         self._seen = ring.eligible
 
     def join(self, communicator: Communicator) -> None:
-        """Declare this replay as one part of a replay that the ranks share."""
+        """Make this replay one part of a replay that is divided among the ranks."""
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
-        """Take in a rollout; one that only follows notes what the owner has taken in."""
+        """Append a rollout. A replay that does not own its ring only notes the rows that the owner has appended."""
         if self._history is not None:
             self.ring.append(rollout)
         self.selection.appended(self._seen)
@@ -59,11 +59,11 @@ class Replay:
         return batch if self.device == self.ring.device else _moved(batch, self.device)
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Set the priorities of a batch's cells by its errors [N]."""
+        """Set the priorities of a batch's cells from its errors [N]."""
         self.selection.update(batch.cell.to(self.ring.device), error.to(self.ring.device))
 
     def anneal(self, progress: float) -> None:
-        """Set schedules by the share of the run that is done."""
+        """Advance schedules. progress: fraction of the run that is done."""
         self.selection.anneal(progress)
 
     def __len__(self) -> int:

@@ -1,12 +1,12 @@
-"""Returns of transitions over several steps."""
+"""n-step returns."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """Transitions over `n` steps (Sutton 1988; Hessel et al. 2018): discount per step, rewards clipped to
-    +- reward_clip (0: not at all)."""
+    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). gamma: discount per step. Rewards are clipped to
+    +- reward_clip; 0: no clipping."""
 
     n: int = 1
     gamma: float = 0.99

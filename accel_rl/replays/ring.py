@@ -1,10 +1,11 @@
 """The frame ring: the last L steps of B simulators, each frame stored once.
 
     row     ... |  t-3   t-2   t-1    t   t+1  | ...          stack of 4 at t: rows t-3 .. t, as far as age[t] reaches
-    oldest |<-S-1->|<--------- eligible --------->|<- n ->| cursor: the next row that is written, over the oldest
-               no whole stack                  no whole transition
+    oldest |<-S-1->|<--------- eligible --------->|<- n ->| cursor: the next row to write; it replaces the oldest
+               incomplete stack                incomplete transition
 
-Rows are counted from the run's first step and never start anew; row t lies at t modulo L. A cell is t * B + b.
+Rows are numbered from the first step of the run, without wrapping; row t is stored at t modulo L. The cell of row t and
+environment b has the number t * B + b.
 """
 
 import math
@@ -26,12 +27,12 @@ STEPS_PER_FINAL = 200  # final frames are reserved for episodes of this mean len
 class FrameRing:
     """Experience organised by simulator (Stooke & Abbeel 2018, section 5.3).
 
-    A cell holds the newest frame of the observation before the step, its age, the action, the raw reward and how the
-    step ended: one frame and 11 bytes, 12 with more than 256 actions ... All memory is taken at once.
+    A cell holds the newest frame of the observation before the step, its age, the action, the raw reward and the flags
+    of the step: one frame and 11 bytes, 12 with more than 256 actions. All memory is allocated at the start.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
-        """size: transitions in all; rounded up to whole rows."""
+        """size: capacity in transitions, rounded up to complete rows."""
         self.spec, self.B, self.returns, self.device = spec, B, returns, torch.device(device)
         self.L = -(-size // B)
         if returns.n + spec.stack + 1 > self.L:
@@ -45,11 +46,11 @@ class FrameRing:
         self.final = torch.full((n,), NONE, dtype=torch.int32, device=self.device)
         self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self.device)
         self.cursor = 0
-        self.refused = 0  # eligible cells that cannot be drawn: no step there, or one of the n steps is missing
-        self._refused = torch.zeros(self.L, dtype=torch.int64)  # how many of each row
+        self.refused = 0  # number of eligible cells that cannot be drawn, because one of their n steps is missing
+        self._refused = torch.zeros(self.L, dtype=torch.int64)  # the same number for each row
         self._lags = torch.arange(spec.stack - 1, -1, -1, device=self.device)  # oldest frame of a stack first
 
-    # -- what there is ------------------------------------------------------------
+    # -- contents ------------------------------------------------------------
 
     @property
     def oldest(self) -> int:
@@ -57,21 +58,21 @@ class FrameRing:
 
     @property
     def eligible(self) -> tuple[int, int]:
-        """Rows [low, high) whose stacks and transitions are whole."""
+        """Rows [low, high) with complete stacks and transitions."""
         low = self.oldest + self.spec.stack - 1
         return low, max(low, self.cursor - self.returns.n)
 
     def __len__(self) -> int:
-        """Transitions that can be drawn."""
+        """Number of transitions that can be drawn."""
         low, high = self.eligible
         return (high - low) * self.B - self.refused
 
     def at(self, cell: Tensor) -> Tensor:
-        """Where in the ring's memory cells [...] lie."""
+        """Return the positions of cells [...] in the ring's memory."""
         return cell % (self.L * self.B)
 
     def sampleable(self, cell: Tensor) -> Tensor:
-        """Whether cells [...] can be drawn now: not overwritten, not too new, and of a simulator that stepped. bool"""
+        """Whether cells [...] can be drawn: not overwritten, not too new, and without a missing step. -> [...] bool."""
         low, high = self.eligible
         inside = (cell >= low * self.B) & (cell < high * self.B)
         return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
@@ -84,7 +85,7 @@ class FrameRing:
     # -- writing ------------------------------------------------------------
 
     def append(self, rollout: Rollout) -> None:
-        """Take over T steps in one block (two where the ring's end lies between)."""
+        """Copy a rollout of T steps into the ring, in one block, or in two at the ring's end."""
         S, T = self.spec.stack, rollout.T
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
@@ -106,7 +107,7 @@ class FrameRing:
         self.mark(self.cursor - self.returns.n - T, self.cursor - self.returns.n)
 
     def mark(self, low: int, high: int) -> None:
-        """Note which cells of the rows [low, high), whose n steps are known by now, can be drawn."""
+        """Mark the cells of rows [low, high) that can be drawn. The n steps of these rows are known by now."""
         low = max(low, self.oldest)
         if high > low:
             self._mark(low, high)
@@ -122,7 +123,7 @@ class FrameRing:
         for k in range(self.returns.n):
             at, after = self.at(cells + k * self.B), self.at(cells + (k + 1) * self.B)
             flags = self.flags[at]
-            # an episode that begins where none has ended: a worker was replaced, what it would have seen is not known
+            # an episode begins although none has ended: a worker was replaced, and the next observation is unknown
             whole = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
             good &= ~goes_on | whole
             goes_on &= (flags & (TERMINATED | ENDED)) == 0
@@ -131,7 +132,7 @@ class FrameRing:
         self._refused[(row % self.L).cpu()] = (~good).sum(1).cpu()
 
     def _parts(self, T: int) -> list[tuple[slice, slice]]:
-        """(rows of the ring, rows of the block) for T rows from the cursor on."""
+        """Return (rows of the ring, rows of the rollout) of each block, for T rows from the cursor on."""
         at = self.cursor % self.L
         first = min(T, self.L - at)
         parts = [(slice(at, at + first), slice(0, first))]
@@ -143,8 +144,9 @@ class FrameRing:
     # -- reading ------------------------------------------------------------
 
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
-        """The transitions that begin at cells [N], which are sampleable, with their weights [N] in the loss (1, where
-        none are given). No synchronisation on a GPU.
+        """Build the batch of transitions that begin at cells [N], which must be sampleable.
+
+        weight [N]: importance weights; None: 1. Does not synchronise a GPU.
         """
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         r_t, discount, goes_on = self._step(cell)
@@ -152,7 +154,7 @@ class FrameRing:
         for k in range(1, self.returns.n):
             step = cell + k * self.B
             reward, more, then_goes_on = self._step(step)
-            # where, not a product: a cell past the end may hold anything, NaN included
+            # torch.where, not a product: a cell after the episode may hold NaN
             r_t = r_t + torch.where(goes_on, discount * reward, 0)
             last = torch.where(goes_on, step, last)
             discount = torch.where(goes_on, discount * more, discount)
@@ -162,7 +164,7 @@ class FrameRing:
         return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, weight, cell)
 
     def _step(self, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of single steps [N]: the reward as learned from, gamma or 0, and whether the return goes on after it."""
+        """Return (clipped reward, discount, whether the return continues) of single steps, [N] each."""
         at, returns = self.at(cell), self.returns
         reward, flags = self.reward[at], self.flags[at]
         if returns.reward_clip:
@@ -171,7 +173,7 @@ class FrameRing:
         return reward, discount, (flags & (TERMINATED | ENDED)) == 0
 
     def _observations(self, cell: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-        """The observations before the steps at `cell` [N] and after those at `last` [N]."""
+        """Return the observations before the steps `cell` [N] and after the steps `last` [N]."""
         S, B = self.spec.stack, self.B
         age = self.age[self.at(cell)]
         final = self.final[self.at(last)]
@@ -194,12 +196,12 @@ class FrameRing:
         return obs_tm1, obs_t
 
     def _take(self, cell: Tensor) -> Tensor:
-        """Frames [..., *frame_shape] of cells [...]."""
-        # index_select moves whole frames; indexing with a tensor moves bytes, ten times slower
+        """Return the frames [..., *frame_shape] of cells [...]."""
+        # index_select copies whole frames; indexing with a tensor copies single bytes
         return self.frames.index_select(0, self.at(cell).flatten()).view(*cell.shape, *self.frames.shape[1:])
 
     def _forget(self, obs: Tensor, age: Tensor) -> None:
-        """Zeros, in place, for frames from before the episode. obs [N, S, ...], age [N]."""
+        """Zero, in place, the frames from before the episode. obs [N, S, ...], age [N]."""
         before = self._lags > age[:, None]
         if obs.is_cuda:
             obs.mul_((~before).to(obs.dtype).view(*before.shape, *[1] * (obs.dim() - 2)))
@@ -209,7 +211,10 @@ class FrameRing:
             obs[n, lag] = 0
 
     def _show_finals(self, newest: Tensor, ended: Tensor, final: Tensor) -> None:
-        """Where an episode ended, its last frame, in place of the next episode's first. newest [N, *frame_shape]"""
+        """Replace the next episode's first frame by the last frame of an ended episode, in place.
+
+        newest [N, *frame_shape]: newest frames; ended [N] bool; final [N]: slots of the last frames.
+        """
         if newest.is_cuda:
             frames = self.finals.frames[final.clamp(min=0).long()]
             newest.copy_(torch.where(ended.view(-1, *[1] * (newest.dim() - 1)), frames, newest))
@@ -220,6 +225,6 @@ class FrameRing:
 
 
 def bytes_per_transition(spec: EnvSpec) -> float:
-    """Of a ring, reserved final frames included; what a way of drawing adds is not."""
+    """Bytes of a ring per transition, with reserved final frames and without the memory of prioritization."""
     frame = math.prod(spec.frame_shape) * getattr(torch, spec.frame_dtype).itemsize
     return frame * (1 + 1 / STEPS_PER_FINAL) + 1 + (1 if spec.n_actions <= 256 else 2) + 4 + 1 + 4

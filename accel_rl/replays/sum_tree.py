@@ -1,10 +1,10 @@
-"""Sums over sums: draws an index with probability in proportion to its weight.
+"""Sum tree: draws an index with probability in proportion to its weight.
 
-    level 2                 [ 10.0 ]                   each entry is the sum of 32 below it; never added to in place,
-    level 1      [ 6.5 | 3.5 | 0.0 | ...  ]            always summed anew, so that no rounding piles up
+    level 2                 [ 10.0 ]                   each entry is the sum of 32 entries below it; it is always
+    level 1      [ 6.5 | 3.5 | 0.0 | ...  ]            recomputed from them, so that rounding does not accumulate
     level 0   [ .5 | 6.0 | ... | 3.5 | 0.0 ...  ]      the weights
 
-A million weights are four levels; a batch of indices goes down all at once, on any device.
+A million weights need four levels. A batch of indices descends the tree at once, on any device.
 """
 
 import torch
@@ -14,7 +14,7 @@ FANOUT = 32
 
 
 class SumTree:
-    """n weights >= 0, all 0 at first; weights are float32, their sums float64."""
+    """n weights >= 0, initially 0. Weights are float32, sums float64."""
 
     def __init__(self, n: int, device: str | torch.device = "cpu"):
         self.n = n
@@ -29,21 +29,21 @@ class SumTree:
 
     @property
     def total(self) -> Tensor:
-        """[] float64."""
+        """Sum of all weights, [] float64."""
         return self.levels[-1].sum(dtype=torch.float64)
 
     def __getitem__(self, i: Tensor | slice) -> Tensor:
         return self.levels[0][i]
 
     def set(self, i: Tensor, weight: Tensor) -> None:
-        """Weights [k] of the indices i [k] int64; where an index is named twice, with the same weight."""
+        """Set the weights [k] of indices i [k] int64. A repeated index must have the same weight each time."""
         self.levels[0][i] = weight.to(torch.float32)
         for below, level in zip(self.levels, self.levels[1:], strict=False):
             i = i // FANOUT
             level[i] = below.view(-1, FANOUT).index_select(0, i).sum(-1, dtype=torch.float64)
 
     def set_range(self, low: int, weight: Tensor) -> None:
-        """Weights [k] of the indices low, low + 1 ... ; k > 0."""
+        """Set the weights [k], k > 0, of the indices low, low + 1 ..."""
         high = low + len(weight)
         self.levels[0][low:high] = weight
         for below, level in zip(self.levels, self.levels[1:], strict=False):
@@ -51,11 +51,11 @@ class SumTree:
             level[low:high] = below.view(-1, FANOUT)[low:high].sum(-1, dtype=torch.float64)
 
     def find(self, mass: Tensor) -> Tensor:
-        """The indices [k] at which the running sum of the weights passes mass [k] in [0, total), float64."""
+        """Return the indices [k] at which the cumulative sum of weights exceeds mass [k] in [0, total), float64."""
         node = torch.zeros_like(mass, dtype=torch.int64)
         for level in reversed(self.levels):
             sums = level.view(-1, FANOUT).index_select(0, node).to(torch.float64).cumsum(-1)
-            # what rounds past the end is the last child with a weight
+            # if rounding leads past the end, take the last child with a weight
             child = ((sums <= mass[:, None]) & (sums < sums[:, -1:])).sum(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)
             mass = mass - torch.where(child > 0, before, 0)

@@ -1,4 +1,4 @@
-"""Uniform draws."""
+"""Uniform sampling."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ class Uniform:
         ring = self.ring
         low, high = ring.eligible
         cells = torch.randint(low * ring.B, high * ring.B, (N,), generator=self._generator, device=ring.device)
-        while ring.refused:  # those are drawn anew
+        while ring.refused:  # draw again in place of cells that are not sampleable
             wrong = (~ring.sampleable(cells)).nonzero().squeeze(-1)
             if not len(wrong):
                 break
@@ -46,7 +46,7 @@ class Uniform:
 
     def _without(self, N: int) -> Tensor:
         ring = self.ring
-        if len(ring) < 2 * N:  # dense: shuffle them all
+        if len(ring) < 2 * N:  # a large share of all cells: shuffle all
             low, high = ring.eligible
             cells = torch.arange(low * ring.B, high * ring.B, device=ring.device)
             cells = cells[ring.sampleable(cells)]

@@ -1,1 +1,1 @@
-"""Tables and plots of many runs, beside published results."""
+"""Reports: tables and plots of many runs, compared with published results."""

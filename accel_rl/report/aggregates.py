@@ -1,4 +1,4 @@
-"""Aggregates over games of each setting and of the papers, and performance profiles."""
+"""Aggregates over games, and performance profiles, of each setting and of the papers."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,10 @@ Matrices = Mapping[str, tuple[list[str], np.ndarray]]
 
 
 def normalised(settings: Settings, which: str) -> Matrices:
-    """(games, human-normalised scores [seeds, games]) of each setting, then of the papers over all of these games."""
+    """Return {label: (games, human-normalised scores [seeds, games])} of each setting and of the papers.
+
+    The papers' scores are over all games of the settings.
+    """
     matrices: dict[str, tuple[list[str], np.ndarray]] = {}
     for setting, found in settings.items():
         games, scores = matrix(found, which)
@@ -35,9 +38,9 @@ def aggregates_table(matrices: Matrices, found: Mapping[str, Summary]) -> Table:
     columns = ["setting", "games", "seeds", "median %", "low", "high", "IQM %", "low", "high"]
     note = (
         "Human-normalised, over the games with published scores. Median over games of the mean over seeds; "
-        "interquartile mean over all runs; 95 % intervals of a bootstrap over seeds, stratified by game (rliable): "
-        "none for one seed. The papers' rows: their printed scores, over all games that any setting here has. Rows "
-        "of other games are not comparable."
+        "interquartile mean over all runs; 95 % intervals by a bootstrap over seeds, stratified by game (rliable); no "
+        "interval for one seed. Rows of papers: the printed scores, over all games that any setting has. Rows over "
+        "different games are not comparable."
     )
     return Table("aggregates", "Aggregates over games", columns, rows, note)
 

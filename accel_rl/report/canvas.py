@@ -1,4 +1,4 @@
-"""Helpers of all plots: pyplot without a display, a figure as bytes, colours."""
+"""Helpers for plots: pyplot without a display, figures as bytes, colours."""
 
 import io
 from collections.abc import Sequence

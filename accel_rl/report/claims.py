@@ -9,25 +9,25 @@ MODULE = "experiments.stooke"
 
 
 def stooke_figures(experiment: str) -> list[str]:
-    """Numbers of the figures that an experiment computes: ["3"] for experiments.stooke:figure_3."""
+    """Return the numbers of the figures that an experiment reproduces: ["3"] for experiments.stooke:figure_3."""
     module, _, function = experiment.partition(":")
     figures = papers()["stooke2018"]["figures"]
     return [n for n, figure in figures.items() if function in figure["experiments"]] if module == MODULE else []
 
 
 def shown_figures(runs: Sequence[Run]) -> list[str]:
-    """The claims about the sweeps of these runs, in the paper's order."""
+    """Return the numbers of the figures that these runs reproduce, in the paper's order."""
     found = {n for r in runs for n in stooke_figures(r.experiment)}
     return sorted(found, key=int)
 
 
 def claims(figures: Sequence[str]) -> list[str]:
-    """Format each claim as a line."""
+    """Format the paper's claims about these figures, a line each."""
     printed = papers()["stooke2018"]["figures"]
     return [f"Stooke & Abbeel, figure {n}: {claim}" for n in figures for claim in printed[n]["claims"]]
 
 
 def title(figures: Sequence[str]) -> str:
-    """The claims about several figures."""
+    """Return the title of a section about these figures."""
     printed = papers()["stooke2018"]["figures"]
     return "Stooke & Abbeel 2018, " + "; ".join(f"figure {n}: {printed[n]['title']}" for n in figures)

@@ -1,4 +1,4 @@
-"""Learning curves: the mean over seeds, with the spread, on a grid common to them."""
+"""Learning curves: mean and spread over seeds, on a common grid."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,10 @@ Settings = Mapping[str, Mapping[str, Sequence[Run]]]  # {setting: {game: runs}}
 
 @dataclass(frozen=True)
 class Band:
-    """Arrays [POINTS], or fewer: env steps, minutes (NaN where no clock is known), the mean over `seeds` runs, their
-    least and greatest. `what`: training or evaluation, of scores."""
+    """A learning curve: env steps, minutes (NaN without a clock), and mean, minimum and maximum over `seeds` runs.
+
+    Arrays of up to POINTS points. what: kind of score, training or evaluation.
+    """
 
     steps: np.ndarray
     minutes: np.ndarray
@@ -32,8 +34,10 @@ class Band:
 
 
 def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "env steps") -> Band | None:
-    """Of values against env steps, a column a run, where all runs that have values have them; None where no run has, or
-    they have nothing in common."""
+    """Compute the band of a column of each run, over the range common to all runs that have values.
+
+    None if no run has values or their ranges do not overlap.
+    """
     there = [(run, c) for run, c in columns if c[0].size and (over == "env steps" or run.clock[0].size)]
     if not there:
         return None
@@ -50,8 +54,11 @@ def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "en
 
 
 def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
-    """Of one panel. `curve`: online, evaluation, or auto: of policy gradients the training scores if there are any; of
-    others evaluations, where every run has three, or no run has a training score."""
+    """Whether a panel of these runs shows evaluations (else training scores).
+
+    curve: online, evaluation or auto. auto shows training scores of policy gradients. Of other algorithms it shows
+    evaluations if every run has three of them. Without any training score it shows evaluations.
+    """
     if curve != "auto":
         return curve == "evaluation"
     if not any(r.online[0].size for r in runs):

@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Daley & Amato 2021 for given runs, in the paper's layout, beside the paper's numbers."""
+"""Tables 1 to 4 of Daley & Amato 2021 for given runs, in the paper's layout, next to the paper's numbers."""
 
 import math
 import statistics as stats
@@ -21,9 +21,11 @@ Hours = Mapping[tuple[str, str], list[float]]  # of the runs of a cell: {(thread
 
 
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
-    """Tables 1 to 3: hours for 50 M env steps by threads and variant, in percent of the standard variant with one
-    thread, and the speed-up over it. The last two only where that variant was run. Runs with evaluations count only
-    where there is no run without: the paper's had none."""
+    """Build tables 1 to 3: hours for 50 M env steps by threads and variant, the same in percent, and the speed-up.
+
+    Tables 2 and 3 are relative to the standard variant with one thread, and need a run of it. As in the paper, runs
+    without evaluations are used, and runs with evaluations only if there are no others.
+    """
     hours: dict[tuple[str, str], list[float]] = {}
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
@@ -34,12 +36,12 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
     printed = papers()["daley2021"]
     games = ", ".join(sorted({r.game for r in measured}))
     note = (
-        f"Own: wall time times 50 M / env steps, of {games}, past the replay's random start, as the paper counts: mean "
-        "and standard deviation (n - 1) over the runs of a "
+        f"Own: wall time times 50 M / env steps, of {games}, after the random start, as the paper counts: mean and "
+        "standard deviation (n - 1) over the runs of a "
         f"cell{_counted(hours)}. The paper: {printed['table_1']['unit']}; {printed['table_1']['machine']}."
     )
     if any(r.evaluated for r in measured):
-        note += " Own runs that were evaluated took the time of their evaluations too; the paper's were not evaluated."
+        note += " The hours of own runs include their evaluations; the paper's runs were not evaluated."
     if BASE not in hours:
         note += " Tables 2 and 3 need the standard variant with one thread, which was not run."
     found = [_speed_table(1, hours, _mean_and_deviation, lambda c: f"{c[0]:.2f} +- {c[1]:.2f}", note)]
@@ -53,7 +55,7 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def hours_counted(run: Run) -> float:
-    """Hours for 50 M env steps, without the random steps that fill the replay (Algorithm 1)."""
+    """Return the hours for 50 M env steps, without the random steps that fill the replay (Algorithm 1)."""
     return run.hours_past(float(run.settings.get("algo.replay.start", 0)))
 
 
@@ -79,8 +81,10 @@ def _speed_table(i: int, hours: Hours, own: Callable[..., Any], theirs: Callable
 
 
 def suite_tables(settings: Settings) -> list[tuple[Table, Table]]:
-    """Table 4 of each setting of DQN with evaluations in some of the 49 games by the protocol of Mnih et al. 2015, and
-    the counts beneath it."""
+    """Build table 4, with the counts below it, for each DQN setting evaluated in some of the 49 games.
+
+    Only runs with the protocol of Mnih et al. 2015 count.
+    """
     found: list[tuple[Table, Table]] = []
     for setting, games in settings.items():
         played = {g: same for g in ATARI_49 if (same := [r for r in games.get(g, ()) if _is_of_suite(r)])}
@@ -95,8 +99,10 @@ def _is_of_suite(run: Run) -> bool:
 
 
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:
-    """The best evaluation of each run: the mean over runs, the standard deviation over all episodes of these
-    evaluations (NaN where no file says it), and the number of episodes."""
+    """Return (mean, standard deviation, number of episodes) of the best evaluations of these runs.
+
+    The mean is over runs, the deviation over all episodes of these evaluations; NaN if it was not recorded.
+    """
     means, variances, episodes = [], [], 0
     for run in runs:
         i = int(run.evaluations[1].argmax())
@@ -151,10 +157,7 @@ def _counts_table(played: Mapping[str, Sequence[Run]], suffix: str) -> Table:
         ["above DQN", n, str(sum(above.values())), above_dqn(here), "", in_the_text, ""],
     ]
     columns = ["number of games", "of", "Ours", "Daley & Amato", "DQN", "Daley & Amato, of 49", "DQN, of 49"]
-    note = (
-        "Of the games that were run: ours, and the paper's table in the same games. Of 49: as the paper's section 5.2 "
-        "counts them."
-    )
+    note = "Ours, and the paper's table 4 in the same games. Of 49: the counts of the paper's section 5.2."
     return Table(f"daley_table_4_counts{suffix}", "Number of games", columns, rows, note)
 
 

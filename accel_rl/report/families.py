@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Settings = Mapping[str, Any]
-"""A run's settings by their full names: {"algo.batch_size": 512, ...}. An absent one has its default."""
+"""A run's settings by full name: {"algo.batch_size": 512, ...}. An absent setting has its default."""
 
 POLICY_GRADIENTS = {"a2c": ("A2C", "A3C"), "ppo": ("PPO", "APPO")}
 Q_LEARNING = {"dqn": "DQN", "c51": "Categorical-DQN", "rainbow": "Rainbow"}
@@ -29,20 +29,22 @@ def plays_atari(settings: Settings) -> bool:
 
 
 def samples_only(settings: Settings) -> bool:
-    """Whether the run measures sampling: its algorithm never learns."""
+    """Whether the run only measures sampling, without learning."""
     return str(settings.get("algorithm", "")).rpartition(":")[2] == "SamplingOnly"
 
 
 def total_envs(settings: Settings) -> int | None:
-    """Environments of all ranks; None where the settings do not say. `sampler.envs` is the total of synchronous ranks,
-    and the number of each asynchronous rank."""
+    """Return the number of environments of all ranks; None if the settings do not have it.
+
+    `sampler.envs` is the total of synchronous ranks, and the number of each asynchronous rank.
+    """
     if (envs := settings.get("sampler.envs")) is None:
         return None
     return int(envs) * (ranks(settings) if asynchronous(settings) else 1)
 
 
 def family(settings: Settings) -> str:
-    """The family of a run, one of FAMILIES; "" for an algorithm that is not in the paper."""
+    """Return the family of a run, one of FAMILIES; "" for an algorithm that is not in the paper."""
     algorithm, update = str(settings.get("algorithm", "")), asynchronous(settings)
     if algorithm in POLICY_GRADIENTS:
         return POLICY_GRADIENTS[algorithm][update]
@@ -54,8 +56,10 @@ def is_policy_gradient(settings: Settings) -> bool:
 
 
 def name(settings: Settings) -> str:
-    """As in the figures: A2C-256env, A3C-16env-8 (8 learners of 16 environments), DQN-512 (a batch of 512). "" for an
-    algorithm that the paper does not have."""
+    """Return the name of a run in the paper's figures; "" for an algorithm that is not in the paper.
+
+    A2C-256env; A3C-16env-8 (8 learners of 16 environments); DQN-512 (batch size 512).
+    """
     if samples_only(settings):
         return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
     if not (found := family(settings)):

@@ -9,7 +9,7 @@ from accel_rl.report.statistics import TAUS, Summary
 
 
 def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
-    """Median and interquartile mean of each setting, with their intervals, in percent."""
+    """Draw median and interquartile mean of each setting with their intervals, in percent, as a PNG."""
     figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
         1, 2, figsize=(10, 0.32 * len(found) + 1.2), dpi=100, sharey=True, layout="constrained"
     )
@@ -29,7 +29,7 @@ def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> byt
 
 
 def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
-    """Performance profiles: the share of runs above a human-normalised score."""
+    """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
     columns = 2 if max(map(len, found), default=0) > 30 else 3
     height = 4.0 + 0.19 * -(-len(found) // columns)  # inches; a line of the legend has 0.19
     figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The figures of scores: a panel for each game, or a row for each family of algorithms and a column for each game."""
+"""Figures of learning curves: a panel for each game, or a row for each family and a column for each game."""
 
 from typing import Any
 
@@ -12,8 +12,11 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 
 def grouped(settings: Settings) -> dict[str, Settings]:
-    """{family: its settings}: a row of the picture for each, as in Figures 3 and 4; {"": all} where each game has one
-    panel. Runs that are not of these figures have rows where there are several families, each with several settings."""
+    """Group settings by family: {family: settings}, a row of the figure each, or {"": settings} for a single group.
+
+    There are rows for runs of Figures 3 and 4. Runs that are of no figure get rows if there are several families with
+    several settings each.
+    """
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]
     for setting, games in settings.items():
@@ -27,12 +30,12 @@ def grouped(settings: Settings) -> dict[str, Settings]:
 
 
 def bands_of(rows: dict[str, Settings], curve: str, over: Over) -> dict[str, dict[str, dict[str, Band]]]:
-    """{row: {game: {setting: band}}}."""
+    """Compute {row: {game: {setting: band}}}."""
     return {row: score_bands(settings, curve, over) for row, settings in rows.items()}
 
 
 def left_out(bands: dict[str, dict[str, dict[str, Band]]], settings: Settings, over: Over) -> list[str]:
-    """Lines for the settings and games that have scores but no curve."""
+    """Return a line for each setting and game that has scores but no curve."""
     there = {(setting, game) for games in bands.values() for game, lines in games.items() for setting in lines}
     why = "no wall clock, or no minutes in common" if over == "minutes" else "no env steps in common"
     return [

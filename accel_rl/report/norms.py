@@ -16,7 +16,7 @@ SECONDARY = "secondary/"
 
 
 def titles() -> dict[str, str]:
-    """Title -> column of metrics.csv, in the order of Figure 9."""
+    """Return {title: column of metrics.csv}, in the order of Figure 9."""
     found = {"score": "eval_score", "all weights": "param_norm"}
     for layer, name in LAYERS.items():
         found |= {f"{layer} {what}": f"{norm}/{name}" for what, norm in NORMS.items()}
@@ -24,7 +24,7 @@ def titles() -> dict[str, str]:
 
 
 def learners(run: Run) -> dict[str, str]:
-    """The learners: {column prefix: name with batch}."""
+    """Return {prefix of columns: name of the learner with its batch size}."""
     settings = run.settings
     if batch := settings.get("secondary.batch"):
         sampler = f"{settings.get('algo.batch_size')}-sampler-learner"
@@ -37,7 +37,7 @@ def has_norms(run: Run) -> bool:
 
 
 def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, dict[str, Band]]:
-    """Of runs that differ by seed alone: {learner: {title: band}}, without what has no value yet."""
+    """Compute {learner: {title: band}} of runs that differ only by seed; quantities without values are left out."""
     found: dict[str, dict[str, Band]] = {}
     for prefix, learner in learners(runs[0]).items():
         values = [(r, r.columns([prefix + c for c in columns.values()])) for r in runs]
@@ -49,8 +49,10 @@ def learner_bands(runs: Sequence[Run], columns: Mapping[str, str]) -> dict[str, 
 
 
 def short_names(runs: Sequence[Run]) -> dict[str, str]:
-    """{setting: the optimizer, batch and learning rate, as Figure 9's curves are labelled}; the settings' own names
-    where these do not tell them apart."""
+    """Return {setting: optimizer, batch size and learning rate}, the labels of Figure 9.
+
+    If these labels are not unique, the settings keep their own names.
+    """
     names = {r.setting: _optimizer(r) for r in runs}
     return names if len(set(names.values())) == len(names) else {setting: setting for setting in names}
 
@@ -62,8 +64,7 @@ def _optimizer(run: Run) -> str:
 
 
 def panels(runs: Sequence[Run]) -> list[Panel]:
-    """Of runs of one game: a panel for each quantity that was measured, and a curve for each setting and learner: the
-    mean over seeds."""
+    """Build the panels of one game: one for each measured quantity, with a curve for each setting and learner."""
     names = short_names(runs)
     lines: dict[str, dict[str, Band]] = {}
     for setting, games in sorted(by_setting(runs).items(), key=lambda found: names[found[0]].partition(",")[0]):
@@ -81,6 +82,6 @@ def panels(runs: Sequence[Run]) -> list[Panel]:
 
 
 def drawn(found: Sequence[Panel], kind: str = "png") -> bytes:
-    """The panels of one game as one picture, in rows of four as in Figure 9."""
+    """Draw the panels of one game as one picture, in rows of four as in Figure 9."""
     lines = list(dict.fromkeys(line for panel in found for line in panel.lines))
     return wrapped(found, colours(lines), columns=4, kind=kind)[0]

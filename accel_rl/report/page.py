@@ -1,4 +1,4 @@
-"""One self-contained HTML page, without scripts or other files."""
+"""A self-contained HTML page, without scripts or other files."""
 
 import base64
 import re
@@ -81,5 +81,5 @@ def _table(table: Table) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    """Whether a cell is a number, also with a deviation (3069 (1093), 25.08 +- 0.52), or a dash."""
+    """Whether a cell is empty, a dash, or a number, also with a deviation: 3069 (1093), 25.08 +- 0.52."""
     return cell in ("", "-") or re.fullmatch(NUMBER, cell) is not None

@@ -1,4 +1,4 @@
-"""Panels of curves: one for each game, or a row for each algorithm, as in the papers' figures."""
+"""Panels of curves: one for each game, or rows of panels, as in the papers' figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from accel_rl.report.curves import Band, Over
 from accel_rl.report.papers import published
 from accel_rl.report.table import Table, number
 
-COLUMNS, PANELS = 3, 12  # panels side by side and in all, of one picture without rows
+COLUMNS, PANELS = 3, 12  # columns and total number of panels of a picture without rows
 ROW_COLUMNS = 6  # panels of one row of a picture with rows
 REFERENCES = (("random", "random", "0.6", ":"), ("human", "human", "0.3", "--"), ("dqn", "DQN 2015", "0.5", "-."))
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A curve for each line. `game`: that whose published scores are drawn across, where the curves come near them.
-    `quantity`: what is on the y axis, where the title does not say it."""
+    """A panel with a curve for each of `lines`. game: its published scores are drawn as horizontal lines if they are
+    within the range of the curves. quantity: label of the y axis."""
 
     title: str
     lines: Mapping[str, Band]
@@ -52,7 +52,7 @@ def _wrapped(panels: Sequence[Panel], colour: Mapping[str, object], columns: int
 
 
 def in_rows(rows: Mapping[str, Mapping[str, Panel]], columns: Sequence[str]) -> list[bytes]:
-    """{row: {column: panel}}: as many pictures as the columns take. Each row has its own colours and legend."""
+    """Draw {row: {column: panel}} as one or more pictures. Each row has its own colours and legend."""
     chunks = [columns[i : i + ROW_COLUMNS] for i in range(0, len(columns), ROW_COLUMNS)]
     return [_in_rows(rows, chunk) for chunk in chunks]
 

@@ -27,13 +27,15 @@ Cell = tuple[int, str, int]  # of Stooke & Abbeel's tables: table, row, ranks
 
 @cache
 def papers() -> dict[str, Any]:
-    """papers.json: tables of Daley & Amato 2021 and Stooke & Abbeel 2018, as printed."""
+    """Read papers.json: tables of Daley & Amato 2021 and Stooke & Abbeel 2018, as printed."""
     return dict(json.loads(files("accel_rl.report").joinpath("papers.json").read_text()))
 
 
 def published(game: str) -> dict[str, float]:
-    """{"random", "human", "dqn", "gorila", "daley"}: raw scores from null-op starts; {} for a game that is not one of
-    the 49. The first four: Nair et al. 2015, table 4; the last: Daley & Amato 2021, table 4."""
+    """Return the raw scores {"random", "human", "dqn", "gorila", "daley"} from null-op starts; {} outside the 49 games.
+
+    Sources: Nair et al. 2015, table 4; for daley: Daley & Amato 2021, table 4.
+    """
     if game not in scores():
         return {}
     row = papers()["daley2021"]["table_4"]["games"][game]
@@ -41,7 +43,7 @@ def published(game: str) -> dict[str, float]:
 
 
 def percent(game: str, score: float) -> float:
-    """100 (score - random) / (human - random)."""
+    """Return the human-normalised score 100 (score - random) / (human - random)."""
     row = published(game)
     return percent_of(score, row["random"], row["human"])
 
@@ -51,7 +53,7 @@ def percent_of(score: float, random: float, human: float) -> float:
 
 
 def stooke_row(settings: Settings) -> tuple[int, str] | None:
-    """Table and row of Stooke & Abbeel 2018 that a run's algorithm, batch, game and update mode belong to."""
+    """Return (table, row) of Stooke & Abbeel 2018 for a run's algorithm, batch size, game and update mode."""
     if not plays_atari(settings) or settings.get("secondary.batch"):
         return None
     if is_policy_gradient(settings):
@@ -63,8 +65,10 @@ def stooke_row(settings: Settings) -> tuple[int, str] | None:
 
 
 def stooke_cell(settings: Settings) -> Cell | None:
-    """The cell of tables 2 and 3 that a run of these settings measures, printed or not: one with the paper's number of
-    environments a rank. None for other runs."""
+    """Return the cell of tables 2 and 3 that a run of these settings measures, whether printed or not.
+
+    None for other runs, such as runs with another number of environments per rank.
+    """
     if (row := stooke_row(settings)) is None:
         return None
     n, envs = ranks(settings), total_envs(settings)
@@ -74,7 +78,7 @@ def stooke_cell(settings: Settings) -> Cell | None:
 
 
 def printed_hours(cell: Cell) -> float | None:
-    """The printed value of a cell of Stooke & Abbeel's tables."""
+    """Return the printed value of a cell of Stooke & Abbeel's tables; None if it is not printed."""
     table, row, n = cell
     rows = papers()["stooke2018"][f"table_{table}"]
     cells = rows["asynchronous"][row.removesuffix(ASYNCHRONOUS)] if row.endswith(ASYNCHRONOUS) else None
@@ -83,27 +87,29 @@ def printed_hours(cell: Cell) -> float | None:
 
 
 def stooke_hours(settings: Settings) -> float | None:
-    """Hours for 50 M env steps that Stooke & Abbeel 2018 print (tables 2 and 3) for a run's algorithm, batch, update
-    mode, ranks (a GPU and 5 cores each) and environments a rank; None where they have no such cell."""
+    """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018.
+
+    A rank there has one GPU and 5 cores. None if the tables have no such cell.
+    """
     cell = stooke_cell(settings)
     return printed_hours(cell) if cell else None
 
 
 def daley_cell(settings: Settings) -> tuple[str, str] | None:
-    """(threads, variant) of the cell of Daley & Amato's tables 1 to 3 that a run of these settings measures."""
+    """Return (threads, variant) of a run's cell in tables 1 to 3 of Daley & Amato; None for other runs."""
     printed = papers()["daley2021"]["table_1"]
     unsynchronized = bool(settings.get("sampler.inference_per_worker"))
     threads = str(settings.get("sampler.envs"))
     theirs = is_daleys_dqn(settings) and threads in printed["threads"]
     if not theirs or not (unsynchronized or settings.get("sampler.groups") == 1):
         return None
-    alone = None in printed["threads"][threads]  # one environment: synchronized or not is the same
+    alone = None in printed["threads"][threads]  # with one environment there is nothing to synchronize
     column = (settings.get("schedule") == "concurrent") + 2 * (not unsynchronized and not alone)
     return threads, printed["columns"][column]
 
 
 def daley_name(settings: Settings) -> str:
-    """DQN-8threads-both, of a run by the protocol of Mnih et al. 2015 that measures a cell; "" for other runs."""
+    """Name a run that measures a cell with the protocol of Mnih et al. 2015: DQN-8threads-both; "" for other runs."""
     cell = daley_cell(settings) if settings.get("env.protocol") == MNIH else None
     return f"DQN-{cell[0]}threads-{cell[1]}" if cell else ""
 
@@ -116,7 +122,7 @@ def is_daleys_dqn(settings: Settings) -> bool:
 
 
 def daley_hours(settings: Settings) -> float | None:
-    """Hours for 50 M env steps on a desktop (Daley & Amato 2021, table 1) of a run's settings; None for others."""
+    """Return the hours for 50 M env steps of a run's settings in table 1 of Daley & Amato 2021; None for other runs."""
     if (cell := daley_cell(settings)) is None:
         return None
     printed = papers()["daley2021"]["table_1"]
@@ -124,7 +130,7 @@ def daley_hours(settings: Settings) -> float | None:
 
 
 def table_of_49() -> Table:
-    """Random, Human, DQN, Gorila and Daley & Amato in the 49 games, raw and in percent between random and human."""
+    """Build the table of published scores in the 49 games, raw and human-normalised."""
     names = ("random", "human", "dqn", "gorila", "daley")
     rows = []
     for game in ATARI_49:
@@ -143,7 +149,7 @@ def table_of_49() -> Table:
 
 
 def tables_of_times() -> list[Table]:
-    """Published speeds."""
+    """Build the tables of published speeds."""
     daley, stooke = papers()["daley2021"], papers()["stooke2018"]
     names = ["threads", *daley["table_1"]["columns"]]
     found = [

@@ -1,4 +1,4 @@
-"""Builds the report: one page of pictures and tables, and CSV files."""
+"""The report: one page of pictures and tables, and CSV files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,21 +20,21 @@ from accel_rl.report.table import Table
 from accel_rl.report.throughput import throughput_table
 from accel_rl.system.counts import Count
 
-MOST_NOTES = 10  # of one kind
+MOST_NOTES = 10  # largest number of notes of one kind
 
 
 @dataclass(frozen=True)
 class ReportOptions:
     csv: tuple[str, ...] = ()
-    """Results of other tools: CSV files with the columns game, seed, step, score (and tool, wall_s)."""
+    """Results of other tools: CSV files with the columns game, seed, step, score (and optionally tool, wall_s)."""
     out: str = "report"
-    """Folder to write index.html and the CSVs into."""
+    """Folder to write index.html and the CSV files into."""
     score: Literal["final", "best", "online"] = "final"
-    """Which score of a run is compared: its last evaluation, its best one (Daley & Amato), or its last training score.
-    Runs without evaluations have their training scores."""
+    """Score of a run in tables. final: its last evaluation. best: its best evaluation (Daley & Amato). online: its last
+    training score. Runs without evaluations have their training scores."""
     curve: Literal["auto", "online", "evaluation"] = "auto"
-    """What learning curves show; auto: training scores of policy gradients (Stooke & Abbeel); of other runs evaluations
-    where every run has three, else training scores."""
+    """Scores of learning curves. auto: training scores for policy gradients (Stooke & Abbeel); for other runs
+    evaluations if every run has three, else training scores."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
 
@@ -84,9 +84,9 @@ def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
         found.append(f"without published scores, so in no aggregate: {', '.join(without)}")
     protocols = sorted({r.protocol for r in runs if r.protocol})
     if len(protocols) > 1:
-        found.append(f"the runs were not played by one protocol: {', '.join(protocols)}")
+        found.append(f"the runs have different Atari protocols: {', '.join(protocols)}")
     if matrices and any(len(games) < len(ATARI_49) for games, _ in matrices.values()):
-        found.append("aggregates are over fewer than the 49 games: compare rows with the same games alone")
+        found.append("aggregates are over fewer than the 49 games: compare only rows with the same games")
     return found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.report import families
 
-FULL_LENGTH = 50_000_000  # env steps: the length that the papers' times are for
+FULL_LENGTH = 50_000_000  # env steps: the length of the papers' times
 
 
 def no_column() -> Column:
@@ -21,9 +21,11 @@ def no_column() -> Column:
 
 @dataclass
 class Run:
-    """One run. `setting`: what it shares with the runs of other games and seeds. Columns against env steps: `online`
-    (training score), `evaluations` (mean score), `deviations` (of the episodes of an evaluation), `episodes` (their
-    number), `clock` (minutes), `speeds` (env steps/s of each row). `experiment`: of the sweep that it is in."""
+    """One run. setting: label that it shares with the runs of other games and seeds. experiment: that of its sweep.
+
+    Columns against env steps: online (training score), evaluations (mean score), deviations (over the episodes of an
+    evaluation), episodes (of an evaluation), clock (minutes), speeds (env steps/s of each row).
+    """
 
     name: str
     game: str
@@ -46,8 +48,11 @@ class Run:
     """A note on missing data, or ""."""
 
     def score(self, which: str) -> float:
-        """`final`: the last evaluation; `best`: the best one; `online`: the last training score. A run that was never
-        evaluated has its training scores instead. NaN without any."""
+        """Return a score of the run; NaN if it has none.
+
+        final: the last evaluation. best: the best evaluation. online: the last training score. Without evaluations,
+        training scores are used.
+        """
         values = self.online[1] if which == "online" or not self.evaluated else self.evaluations[1]
         if not values.size:
             return math.nan
@@ -68,15 +73,17 @@ class Run:
         return FULL_LENGTH / self.steps_per_s / 3600
 
     def hours_past(self, start: float) -> float:
-        """For FULL_LENGTH env steps at the speed after `start` env steps (the random play that fills a replay); NaN
-        where no row lies past it."""
+        """Return the hours for FULL_LENGTH env steps at the speed after the first `start` env steps.
+
+        start: for example the random play that fills a replay. NaN if there is no row after it.
+        """
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan
         steps, minutes = (np.concatenate([[0.0], x]) for x in self.clock)
         return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
 
     def minutes(self, env_steps: np.ndarray) -> np.ndarray:
-        """Minutes since the run's start at these env steps; NaN without a clock."""
+        """Return the minutes since the run's start at these env steps; NaN without a clock."""
         return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
 
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
@@ -85,7 +92,10 @@ class Run:
 
 
 def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
-    """{setting: {game: its runs, by seed}}: families in the papers' order, and A2C-16env before A2C-128env."""
+    """Group runs: {setting: {game: runs in order of seeds}}.
+
+    Families are in the papers' order; numbers in names are ordered by value, A2C-16env before A2C-128env.
+    """
     found: dict[str, dict[str, list[Run]]] = {}
     for run in sorted(runs, key=_order):
         found.setdefault(run.setting, {}).setdefault(run.game, []).append(run)

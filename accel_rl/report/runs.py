@@ -16,7 +16,7 @@ from accel_rl.report.papers import daley_name
 from accel_rl.report.run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
-DEPTH = 2  # folders below the given one in which runs are looked for: a sweep's, or a folder of sweeps
+DEPTH = 2  # levels of folders to search for runs: a sweep has one, a folder of sweeps two
 APART = ("seed", "run_dir", "wandb", "wandb_project", "env.game", "env.id", "sampler.cores", "strict")
 CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
@@ -33,7 +33,7 @@ def find_runs(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_runs(folders: Sequence[Path]) -> list[Run]:
-    """Read a run. Raises ConfigError for a damaged file; a run without rows has no scores."""
+    """Read the runs in these folders. Raises ConfigError for a damaged file; a run without rows has no scores."""
     runs = [_read(p) for p in find_runs(folders)]
     labels = _labels(runs)
     for run, label in zip(runs, labels, strict=True):
@@ -88,7 +88,7 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any
 
 @cache
 def _experiment(folder: Path) -> str:
-    """The experiment of a sweep's folder, such as experiments.stooke:figure_3; "" for other folders."""
+    """Return the experiment of a sweep's folder, such as experiments.stooke:figure_3; "" for other folders."""
     try:
         return str(json.loads((folder / "sweep.json").read_text()).get("experiment", ""))
     except (OSError, ValueError, AttributeError):
@@ -96,8 +96,8 @@ def _experiment(folder: Path) -> str:
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """Of each run: its name in the papers' figures, else its algorithm, and those of its settings that differ among the
-    runs of that name."""
+    """Label each run: its name in the papers' figures, or its algorithm, and the settings in which runs of that name
+    differ."""
     names = [daley_name(r.settings) or families.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
     for name in set(names):
@@ -111,14 +111,16 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _short(key: str) -> str:
-    """Shorten a setting's name where the last word suffices; evaluation.steps would mislead as steps."""
+    """Shorten a setting's name to its last word if that is clear; `steps` for evaluation.steps would mislead."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
 
 
 def read_csv(file: Path) -> list[Run]:
-    """Another tool's results: columns game, seed, step, score, and, if it likes, tool and wall_s; a row a measurement.
-    ConfigError, with the line, for what does not fit."""
+    """Read the results of another tool from CSV, one measurement per row. ConfigError, with the line.
+
+    Columns: game, seed, step, score, and optionally tool and wall_s.
+    """
     try:
         with open(file, newline="") as f:
             reader = csv.DictReader(f)

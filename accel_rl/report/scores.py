@@ -1,4 +1,4 @@
-"""The scores of each game and setting, beside the published ones."""
+"""The table of scores of each game and setting, next to published scores."""
 
 import statistics as stats
 
@@ -12,7 +12,7 @@ NAMES = {"random": "Random", "human": "Human", "dqn": "DQN", "gorila": "Gorila",
 
 
 def scores_table(settings: Settings, which: str) -> Table:
-    """A row for each game and setting: score, spread over seeds, human-normalised, beside the published scores."""
+    """Build a row for each game and setting: score, deviation over seeds, human-normalised score, published scores."""
     rows = []
     games = list(dict.fromkeys(g for found in settings.values() for g in found))
     for game in sorted(games):
@@ -39,7 +39,7 @@ def scores_table(settings: Settings, which: str) -> Table:
             )
     columns = ["game", "setting", "seeds", "env steps", "played in", "score", "deviation", "%", *NAMES.values()]
     note = (
-        f"Score: the {which} one of each run, mean over seeds; deviation: of a seed (n - 1). %: 100 (score - random) / "
-        "(human - random). Published: null-op starts, see the last tables."
+        f"Score: the {which} score of each run, mean over seeds; deviation: standard deviation over seeds (n - 1). "
+        "%: 100 (score - random) / (human - random). Published scores: null-op starts, see the last tables."
     )
     return Table("scores", "Scores", columns, rows, note)

@@ -1,5 +1,5 @@
-"""Stooke & Abbeel 2018, Figures 6 to 8: scores, and norms of the parameters, of a sampler-learner and the secondary
-learner that trains beside it on the same replay."""
+"""Stooke & Abbeel 2018, Figures 6 to 8: scores and parameter norms of a sampler-learner and of the secondary learner
+that trains on the same replay."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ def has_secondary(run: Run) -> bool:
 
 
 def panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
-    """{quantity: a panel for each setting and game, with a curve for each learner}: the mean over seeds."""
+    """Build {quantity: panels}: a panel for each setting and game, with the mean over seeds of each learner."""
     found: dict[str, list[Panel]] = {quantity: [] for quantity in QUANTITIES}
     for games in by_setting(runs).values():
         for game, same in games.items():

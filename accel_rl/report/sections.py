@@ -1,4 +1,4 @@
-"""Sections of the page with pictures, and the papers' tables for these runs."""
+"""Sections of the report: pictures, and the papers' tables for the given runs."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,17 @@ from accel_rl.report.run import Run
 from accel_rl.report.statistics import summarise
 from accel_rl.report.table import Table
 
-MEAN = "mean over seeds, band from the least to the greatest"
+MEAN = "mean over seeds, band from minimum to maximum"
 CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
 SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # the others are learning curves
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]
-"""Parts of the page, and the tables that are written beside it but not shown."""
+"""Sections of the page, and tables that are written as CSV but not shown."""
 
 
 def learning_curves(settings: Settings, curve: str) -> Shown:
-    """Sections of scores against env steps and against minutes."""
+    """Build the sections of scores against env steps and against minutes."""
     rows = learning.grouped(settings)
     figures_here = shown_figures([r for games in settings.values() for same in games.values() for r in same])
     named = [n for n in figures_here if n not in (*SECONDARY_FIGURES, *NORM_FIGURES)]
@@ -42,7 +42,7 @@ def learning_curves(settings: Settings, curve: str) -> Shown:
 
 
 def secondary_learners(runs: Sequence[Run]) -> Shown:
-    """Sections of Figures 6 to 8."""
+    """Build the section of Figures 6 to 8."""
     sections, hidden = [], []
     here = [r for r in runs if secondary.has_secondary(r)]
     named = [n for n in shown_figures(here) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
@@ -62,7 +62,7 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
 
 
 def norms_of_layers(runs: Sequence[Run]) -> Shown:
-    """Section of Figure 9, for each game."""
+    """Build the section of Figure 9, with a picture for each game."""
     sections, hidden = [], []
     here = [r for r in runs if norms.has_norms(r) and not secondary.has_secondary(r)]
     by_game = {game: [r for r in here if r.game == game] for game in sorted({r.game for r in here})}
@@ -77,7 +77,7 @@ def norms_of_layers(runs: Sequence[Run]) -> Shown:
 
 
 def paper_tables(runs: Sequence[Run], settings: Settings) -> list[Section]:
-    """The papers' tables that contain some of the runs."""
+    """Build the sections of the papers' tables that contain some of the runs."""
     found = [Section(t.title, tables=[t]) for t in (*stooke.tables(runs), *daley.speed_tables(runs))]
     return found + [Section(t.title, tables=(t, counts)) for t, counts in daley.suite_tables(settings)]
 

@@ -1,4 +1,4 @@
-"""Aggregates over games with bootstrap intervals by rliable (Agarwal et al. 2021, arXiv:2108.13264). Extra: report."""
+"""Aggregates over games with bootstrap intervals, by rliable (Agarwal et al. 2021, arXiv:2108.13264). Extra: report."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ TAUS = np.linspace(0.0, 2.0, 41)
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its 95 % bootstrap interval over seeds, stratified by game; NaN where there is one seed alone."""
+    """An estimate and its 95 % bootstrap interval over seeds, stratified by game; NaN bounds for one seed."""
 
     value: float
     low: float
@@ -33,8 +33,10 @@ def check_rliable() -> None:
 
 
 def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], np.ndarray]:
-    """Of one setting: the games with published scores in which every run has a score, and human-normalised scores as
-    shares [seeds, games]; seeds: as many as every game has."""
+    """Return (games, human-normalised scores as shares [seeds, games]) of one setting.
+
+    Games: those with published scores and at least one score. Seeds: the number that every game has.
+    """
     usable = {
         game: [percent(game, r.score(which)) / 100 for r in runs if not np.isnan(r.score(which))]
         for game, runs in games.items()
@@ -47,8 +49,11 @@ def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], n
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one setting over its games: median over games of the mean over seeds, interquartile mean over all runs, and
-    the share of runs above each of TAUS, [TAUS] each."""
+    """Aggregates of one setting over its games.
+
+    median: over games, of the mean over seeds. iqm: interquartile mean over all runs. share [TAUS]: share of runs above
+    each of TAUS, with its interval.
+    """
 
     median: Interval
     iqm: Interval
@@ -58,7 +63,7 @@ class Summary:
 
 
 def summarise(scores: np.ndarray, reps: int) -> Summary:
-    """Of human-normalised scores [seeds, games]; intervals from `reps` bootstrap samples."""
+    """Summarise human-normalised scores [seeds, games], with intervals from `reps` bootstrap samples."""
     from rliable import metrics
 
     def all_of(x: np.ndarray) -> np.ndarray:
@@ -72,14 +77,14 @@ def summarise(scores: np.ndarray, reps: int) -> Summary:
 
 
 def _interval(scores: np.ndarray, of: Callable[[np.ndarray], np.ndarray], reps: int) -> tuple[np.ndarray, np.ndarray]:
-    """(low, high), each as `of` returns; NaN for one seed. The same every time: the generator has a fixed seed."""
+    """Return (low, high) of the statistics `of`; NaN for one seed. Deterministic: the generator has a fixed seed."""
     from rliable import library
 
     if len(scores) < 2:
         nothing = np.full_like(of(scores), np.nan)
         return nothing, nothing
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # rliable's own, of how it hands the generator to arch
+        warnings.simplefilter("ignore", FutureWarning)  # caused by rliable's use of arch
         _, found = library.get_interval_estimates({"": scores}, of, reps=reps, random_state=np.random.RandomState(0))
     low, high = found[""]
     return low, high

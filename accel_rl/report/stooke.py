@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of Stooke & Abbeel 2018 for given runs, in the paper's layout, each cell beside the paper's."""
+"""Tables 1 to 3 of Stooke & Abbeel 2018 for given runs, in the paper's layout, each cell next to the paper's."""
 
 import math
 import statistics as stats
@@ -15,20 +15,22 @@ TITLE = "Stooke & Abbeel 2018, table {}"
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
-    """The tables that contain some of the runs."""
+    """Build the tables that contain some of the runs."""
     found = [sampling_table(runs), hours_table(2, runs), hours_table(3, runs)]
     return [t for t in found if t is not None]
 
 
 def sampling_rate(run: Run) -> float:
-    """Env steps/s: the median of the rows past the first, which has the start in it; of the whole run where there are
-    fewer than three rows. NaN before the first row."""
+    """Return the median env steps/s of the rows after the first, which includes the start of the run.
+
+    With fewer than three rows: env steps/s of the whole run. NaN before the first row.
+    """
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
 
 
 def sampling_table(runs: Sequence[Run]) -> Table | None:
-    """Table 1, from the runs that sample without learning."""
+    """Build table 1, from the runs that sample without learning."""
     rates: dict[tuple[int, str], list[float]] = {}
     for run in runs:
         envs, rate = families.total_envs(run.settings), sampling_rate(run)
@@ -47,8 +49,8 @@ def sampling_table(runs: Sequence[Run]) -> Table | None:
             for update, cell in zip(printed["columns"], cells, strict=True)
         ]
     note = (
-        "Thousand env steps/s by simulators in all. sync: all ranks wait for each other after every horizon; async: "
-        "each rank samples by itself. Own: the median of a run's rows past the first, mean over runs"
+        "Thousand env steps/s by total number of simulators. sync: all ranks wait for each other after every horizon; "
+        "async: each rank samples independently. Own: median of a run's rows after the first, mean over runs"
         f"{_ranks_of([r for r in runs if families.samples_only(r.settings)])}. The paper: {printed['unit']}; "
         f"{papers()['stooke2018']['machine']}."
     )
@@ -56,7 +58,7 @@ def sampling_table(runs: Sequence[Run]) -> Table | None:
 
 
 def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
-    """Table 2 (policy gradients) or 3 (Q-learning): hours for 50 M env steps by algorithm and number of ranks."""
+    """Build table 2 (policy gradients) or 3 (Q-learning): hours for 50 M env steps by algorithm and number of ranks."""
     timed = [r for r in runs if not math.isnan(r.hours)]
     hours: dict[Cell, list[float]] = {}
     for run in timed:
@@ -73,9 +75,9 @@ def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
         {r.setting for r in timed if (stooke_row(r.settings) or (0,))[0] == table and stooke_cell(r.settings) is None}
     )
     machine = papers()["stooke2018"]["machine"]
-    note = f"Own: by ranks, mean over whole runs, with their evaluations. The paper: {printed['unit']}; {machine}."
+    note = f"Own: by ranks, mean over runs, evaluations included. The paper: {printed['unit']}; {machine}."
     if left_out:
-        note += f" Left out, with other numbers of environments a rank than the paper's: {', '.join(left_out)}."
+        note += f" Left out, as the paper has other numbers of environments per rank: {', '.join(left_out)}."
     titles = [f"{n} rank" + "s" * (n > 1) for n in columns]
     return beside(f"stooke_table_{table}", TITLE.format(table), "algorithm", titles, rows, note)
 

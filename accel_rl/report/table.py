@@ -1,4 +1,4 @@
-"""A table, with the same text in HTML and CSV."""
+"""Tables with the same text in HTML and CSV."""
 
 import csv
 import math
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Table:
-    """A table. `name`: its CSV file."""
+    """A table. name: name of its CSV file."""
 
     name: str
     title: str
@@ -36,12 +36,12 @@ def number(value: float | None, digits: int | None = None) -> str:
 
 
 Pair = tuple[str, str]
-"""Pairs of cells: the run's and the paper's."""
+"""A pair of cells: the run's and the paper's."""
 
 
 def beside(
     name: str, title: str, head: str, columns: Sequence[str], rows: Mapping[str, Sequence[Pair]], note: str
 ) -> Table:
-    """A table in a paper's layout, with the paper's cell right of each own one. `rows`: {label: a pair a column}."""
+    """Build a table in a paper's layout: right of each own cell is the paper's. rows: {label: a pair per column}."""
     doubled = [c for column in columns for c in (column, f"{column} (paper)")]
     return Table(name, title, [head, *doubled], [[r, *(c for p in rows[r] for c in p)] for r in rows], note)

@@ -1,4 +1,4 @@
-"""Speed of the runs of each setting, beside the papers' hours."""
+"""The table of speeds of each setting, next to the papers' hours."""
 
 import math
 import statistics as stats
@@ -10,7 +10,7 @@ from accel_rl.report.table import Table, number
 
 
 def throughput_table(settings: Settings) -> Table:
-    """Steps/s and hours for 50 M env steps, beside the papers' on one GPU."""
+    """Build the table of env steps/s and hours for 50 M env steps, next to the papers' hours."""
     rows = []
     for setting, found in settings.items():
         for game, runs in sorted(found.items()):
@@ -42,10 +42,9 @@ def throughput_table(settings: Settings) -> Table:
         "Daley & Amato",
     ]
     note = (
-        "Whole runs, with their evaluations and checkpoints, on the cores and GPUs that each had; beside them the "
-        "papers' hours of the same settings. Stooke & Abbeel: the cell of their tables 2 and 3 with the same "
-        "algorithm, batch, update mode and number of ranks (a P100 and 5 cores each), for Atari; policy gradients with "
-        "16 (A2C, A3C) or 8 environments a rank (PPO, APPO). Daley & Amato: one GTX 1080 and 8 threads. Runs without "
-        "such a cell have no hours beside them."
+        "Whole runs, evaluations and checkpoints included, on the cores and GPUs of each run; next to them the papers' "
+        "hours of the same settings, if printed. Stooke & Abbeel: the cell of their tables 2 and 3 with the same "
+        "algorithm, batch size, update mode and number of ranks (a P100 and 5 cores each), for Atari; policy gradients "
+        "with 16 (A2C, A3C) or 8 environments per rank (PPO, APPO). Daley & Amato: one GTX 1080 and 8 threads."
     )
     return Table("throughput", "Throughput", columns, rows, note)

@@ -1,1 +1,1 @@
-"""Runs: schedule, evaluation, checkpoints, and what goes on around them."""
+"""Runs: schedules, evaluation, checkpoints, reports."""

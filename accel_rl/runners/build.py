@@ -1,4 +1,4 @@
-"""From a configuration and a plan to a sampler."""
+"""Builds a sampler from a configuration and a plan."""
 
 import sys
 from collections.abc import Callable

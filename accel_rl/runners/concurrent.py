@@ -1,12 +1,12 @@
-"""Concurrent training (Daley & Amato 2021, section 3): sample and learn at the same time, synchronize every C steps.
+"""Concurrent training (Daley & Amato 2021, section 3): sample and learn in parallel, synchronize every C env steps.
 
     sampler   | act C steps with the snapshot, stage them | act C steps ...
     trainer   | C / F minibatches of the replay as it was | C / F minibatches ...
               ^                                           ^ synchronize: staged steps into the replay,
                                                             target <- learned, snapshot <- target
 
-Between two synchronizations neither sees what the other does, so the result does not depend on their speeds: it is that
-of the same work done one after the other.
+Between two synchronizations sampler and trainer are independent of each other. The result therefore does not depend on
+their speeds: it equals that of sampling and training one after the other.
 """
 
 import threading
@@ -48,8 +48,8 @@ class Concurrent:
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
     ):
-        """period: C in env steps, a multiple of T x B. threads, cores: of the trainer's thread: torch threads of one
-        operation, and cores to pin it to. most_skipped: consecutive non-finite updates after which the trainer stops.
+        """period: C in env steps, a multiple of T x B. threads: torch threads of the trainer. cores: cores that the
+        trainer's thread is pinned to. most_skipped: consecutive non-finite updates after which the trainer stops.
         """
         self.sampler, self.learners, self.most_skipped = sampler, with_names(learner, secondary), most_skipped
         self.algos = [_with_replay(x) for _, x in self.learners]
@@ -60,7 +60,7 @@ class Concurrent:
         self.period = period
         self.behaviour = self.algo.behaviour()
         self._rollouts = 0  # of the current period; 0: none has begun
-        self._owed = [0 for _ in self.learners]  # env steps of the period for which updates were made due, by learner
+        self._owed = [0 for _ in self.learners]  # by learner: env steps of the period whose updates were made due
         self._staged: list[Rollout] = []
         self._found: list[tuple[str, dict[str, Tensor]]] = []  # metrics of the period's updates
         self._pause = threading.Event()
@@ -124,7 +124,7 @@ class Concurrent:
         """In the trainer's thread: learn from every minibatch that is due."""
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.default_stream())
-        with torch.cuda.stream(self._stream):  # does nothing without one
+        with torch.cuda.stream(self._stream):  # no effect if the stream is None
             for prefix, learner in self.learners:
                 for batch in learner.algo.batches():
                     self._found.append((prefix, learner.update(batch)))
@@ -137,7 +137,7 @@ class Concurrent:
         before = self.algo.env_steps
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = sum(algo.store(rollout) for rollout in self._staged)
-            if owed > taken:  # skipped cells (--sampler.reset wait) call for no update
+            if owed > taken:  # skipped cells (--sampler.reset wait) are not trained on
                 algo.owe(taken - owed)
             algo.update_target()
         self._update_behaviour()
@@ -154,7 +154,7 @@ class Concurrent:
     # -- checkpoints ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Between periods, or within an interrupted one."""
+        """Return the state between two periods, or within an interrupted period."""
         return {
             "rollouts": self._rollouts,
             "owed": self._owed,
@@ -164,9 +164,9 @@ class Concurrent:
         }
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Load a state. ValueError for one of another schedule."""
+        """Load a state. ValueError for the state of another schedule."""
         if state is None:
-            raise ValueError("the run was begun with --schedule lockstep, which has no period to go on with")
+            raise ValueError("the run was begun with --schedule lockstep, so its checkpoint has no period to continue")
         self._rollouts, self._owed = state["rollouts"], list(state.get("owed", self._owed))
         self._staged = [Rollout.from_state(s, self.algo.device) for s in state["staged"]]
         self._found = [

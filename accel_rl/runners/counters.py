@@ -1,4 +1,4 @@
-"""Where a run is."""
+"""Counters of a run's progress."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The result of an evaluation, and which episodes count in it, without favouring short ones."""
+"""The result of an evaluation, and the selection of its episodes, which does not favour short episodes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from accel_rl.samplers.episodes import Episode
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Raw scores and lengths (env steps) of whole episodes, and the protocol that they were played by."""
+    """Raw scores and lengths (env steps) of complete episodes, with their protocol."""
 
     scores: tuple[float, ...]
     lengths: tuple[int, ...]
@@ -37,7 +37,7 @@ class Evaluation:
 
 
 class Quota:
-    """Which environments go on playing.
+    """Selects the environments that continue playing.
 
     By steps: each begins episodes until its share is used and finishes the last one, so that no episode is left out for
     being long. The sums over many evaluations have no bias (Wald); the mean of a single one leans to long episodes by
@@ -54,7 +54,7 @@ class Quota:
         self.idle = np.zeros(B, bool) if self._episodes is None else self._episodes == 0
 
     def count(self, finished: list[Episode]) -> list[Episode]:
-        """Take in finished episodes; returns those that count."""
+        """Add finished episodes; returns the episodes that count."""
         counted = []
         for e in finished:
             if self.idle[e.b]:

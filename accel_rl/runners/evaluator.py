@@ -53,7 +53,7 @@ class Evaluator:
             raise
 
     def _fresh_sampler(self, B: int, seed: int) -> Sampler:
-        """Return the sampler as a new one would be: the last one begins anew, if it has as many environments."""
+        """Return a sampler in the state of a new one: the last one is restarted if its number of environments fits."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
             return self._sampler

@@ -1,4 +1,4 @@
-"""The part of a run that learns: algorithm, flat parameters, optimizer and gradient sync."""
+"""The learner of a run: algorithm, flat parameters, optimizer and gradient synchronization."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 
 
 class Learner:
-    """One network and everything that changes it."""
+    """A network, with its algorithm and optimizer."""
 
     def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, context: RankContext = SINGLE_RANK):
         torch.manual_seed(seed)

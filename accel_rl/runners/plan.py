@@ -33,7 +33,7 @@ class SamplerPlan:
     worker_cores: tuple[int | None, ...]  # one entry for each worker process; None: not pinned
     shares_cores: bool  # inference runs on the workers' cores
     act_threads: int  # of one operation of inference
-    act_cores: tuple[int, ...] = ()  # of the thread that infers; empty: it stays where it is
+    act_cores: tuple[int, ...] = ()  # of the inference thread; empty: it is not moved
     inference_cores: tuple[tuple[int, ...], ...] = ()  # of each group's inference thread; empty: one server for all
 
     @property
@@ -60,7 +60,7 @@ class RankPlan:
     def resolve(cls, config: TrainConfig, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
         """Plan one rank. config: the rank's own settings. device: instead of --device.
 
-        ConfigError where a device or a core is not available, or the environments do not divide.
+        ConfigError if a device or a core is not available, or the environments cannot be divided evenly.
         """
         s, device = config.sampler, device or resolve_device(config.device)
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
@@ -101,7 +101,7 @@ class RankPlan:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON, for the process of the rank."""
+        """Return the plan as plain JSON, for the process of the rank."""
         return asdict(self)
 
     @classmethod
@@ -123,7 +123,7 @@ class RunPlan:
 
     @classmethod
     def resolve(cls, config: TrainConfig) -> "RunPlan":
-        """Plan every rank of a run. ConfigError where one is impossible."""
+        """Plan every rank of a run. ConfigError if a plan is impossible."""
         size = config.distributed.size
         return cls(tuple(RankPlan.resolve(rank_config(config, r), r, size) for r in range(size)))
 
@@ -140,7 +140,7 @@ def resolve_device(device: str) -> str:
 
 
 def default_workers(device: str) -> int:
-    """Return the number of workers of a run that does not name it."""
+    """Return the default number of workers of a run."""
     return place_processes(device=resolve_device(device)).workers
 
 

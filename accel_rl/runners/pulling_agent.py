@@ -10,10 +10,10 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 
 
 class PullingAgent:
-    """An agent that acts `steps` steps of each environment between two pulls of the central parameters.
+    """An agent that pulls the central parameters after every `steps` steps of each environment.
 
     Several threads may act at once, each for its own group of environments. A pull waits until no thread is acting, and
-    no thread begins to act during a pull: an act never sees parameters that are half replaced.
+    no thread begins to act during a pull, so that inference never reads partly replaced parameters.
     """
 
     def __init__(self, agent: Agent, gradient_sync: LockedChunks, steps: int):
@@ -28,11 +28,11 @@ class PullingAgent:
         return getattr(self.wrapped, name)
 
     def begin(self) -> None:
-        """Pull before a rollout. Local steps that were not pushed yet are pushed first."""
+        """Pull before a rollout. Local updates that were not pushed yet are pushed first."""
         self._gradient_sync.pull_now()
 
     def refresh(self, b: slice) -> bool:
-        """Count one act of the environments b, and pull before it if it is due. Returns whether parameters changed."""
+        """Count one act for the environments b, and first pull if a pull is due. Returns whether parameters changed."""
         gradient_sync, group, changed = self._gradient_sync, b.start or 0, False
         with self._counting:
             if gradient_sync.refreshed != self._refreshed:
@@ -46,7 +46,7 @@ class PullingAgent:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """While a thread uses the parameters to act."""
+        """Context in which a thread uses the parameters to act."""
         with self._idle:
             self._threads_acting += 1
         try:
@@ -58,7 +58,7 @@ class PullingAgent:
 
     @contextmanager
     def _nothing_acting(self) -> Iterator[None]:
-        """Wait until no thread is acting, and hold the others back."""
+        """Context in which no thread acts: wait until all threads have finished, and block new ones."""
         with self._idle:
             self._idle.wait_for(lambda: self._threads_acting == 0)
             yield

@@ -1,4 +1,4 @@
-"""What a run reports: rows for its sinks, a progress display, evaluations and events."""
+"""Reports of a run: rows for its sinks, a progress display, evaluations and events."""
 
 import time
 
@@ -60,12 +60,12 @@ class Reporter:
         self._progress.update(env_steps, episode_metrics(list(episodes.recent))["score"])
 
     def pause(self, what: str) -> None:
-        """Show that something other than training goes on, which does not count in steps/s."""
+        """Show an activity other than training. Its time does not count in steps/s."""
         assert self._progress is not None
         self._progress.pause(what)
 
     def resume(self, env_steps: int) -> None:
-        """Training goes on."""
+        """Show that training continues."""
         assert self._progress is not None
         self._progress.resume(env_steps)
 

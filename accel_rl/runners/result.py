@@ -1,4 +1,4 @@
-"""How a run ended."""
+"""The result of a run."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -8,7 +8,7 @@ from accel_rl.runners.evaluation import Evaluation
 
 @dataclass(slots=True)
 class Result:
-    """How a run ended."""
+    """The result of a run."""
 
     env_steps: int
     score: float  # online, over the last episodes
@@ -17,7 +17,7 @@ class Result:
     wall_s: float
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Return the result as plain JSON."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {**values, "evaluation": None if self.evaluation is None else self.evaluation.to_dict()}
 

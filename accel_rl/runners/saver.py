@@ -1,4 +1,4 @@
-"""Checkpoints of one rank: everything that it needs to go on bit for bit."""
+"""Checkpoints of one rank, with all state that a bitwise identical continuation needs."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from accel_rl.samplers.sampler import Sampler
 
 
 class Saver:
-    """Gathers the state of a rank's parts, writes it, and puts it back."""
+    """Collects the state of a rank's parts, writes it, and restores it."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Saver:
 
     @property
     def last(self) -> int | None:
-        """Env steps of the newest checkpoint; None: there is none."""
+        """Env steps of the newest checkpoint; None if there is none."""
         steps = self.checkpoints.steps()
         return steps[-1] if steps else None
 

@@ -1,4 +1,4 @@
-"""The order in which sampling and learning take turns."""
+"""Schedules of sampling and learning."""
 
 from collections.abc import Callable
 from typing import Any, Protocol

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """What a stream is for. The numbers are part of every recorded run."""
+    """Purposes of random streams. The numbers are part of every recorded run."""
 
     SAMPLER = 0
     MODEL = 1

@@ -31,7 +31,7 @@ from accel_rl.system.errors import RunError
 class Trainer:
     """Build the parts of a run and run them.
 
-    config, plan, run: of this rank. state: of the checkpoint to go on from. context: of this rank among the others.
+    config, plan, run: of this rank. state: of the checkpoint to continue from. context: this rank's `RankContext`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Trainer:
         return [self.learner] if self.secondary is None else [self.learner, self.secondary]
 
     def run(self) -> Result:
-        """Train to the last env step, or until SIGINT or SIGTERM. RunError where the run cannot go on."""
+        """Train to the last env step, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
         try:
             with StopRequest() as stop:
                 self._open()
@@ -157,7 +157,7 @@ class Trainer:
         self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes)
 
     def _diverged(self, learner: Learner) -> RunError:
-        """Note the divergence. Nothing more is saved: what was learned since the last checkpoint is not trusted."""
+        """Note the divergence. No checkpoint is saved: parameters since the last checkpoint are not trusted."""
         last = self.saver.last
         saved = (
             f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"

@@ -1,4 +1,4 @@
-"""A video of an agent playing: mp4, or a gif where the extra video (ffmpeg) is not installed."""
+"""Videos of an agent: mp4, or gif if the optional package `video` (ffmpeg) is not installed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ INSTALL = "pip install 'accel_rl[video]'"
 
 
 class Episode:
-    """Plays one evaluation episode in this process and keeps the color pictures."""
+    """Plays one evaluation episode in this process and yields its screens in colour."""
 
     def __init__(self, config: TrainConfig, agent: Agent, seed: int, max_steps: int):
         if not config.env.game:
@@ -32,9 +32,9 @@ class Episode:
         self.score, self.length = 0.0, 0
 
     def pictures(self) -> Iterator[np.ndarray]:
-        """[210, 160, 3] uint8, one per agent step."""
+        """Play the episode; yields a screen [210, 160, 3] uint8 at the start and after each agent step."""
         spec = self.env.spec
-        # a rollout of one step, shifted on after each: the same stacks as in training
+        # a rollout of one step, shifted after each step: observations are stacked as in training
         arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)
         rollout = Rollout.over(arrays)
         self.env.reset(arrays.frames[spec.stack - 1, 0])
@@ -55,7 +55,7 @@ class Episode:
 
 
 def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int = 3) -> int:
-    """Write a video; returns the number of pictures. ConfigError where the format's writer is missing."""
+    """Write a video; returns the number of pictures. ConfigError if the format's encoder is not installed."""
     if path.suffix not in (".mp4", ".gif"):
         raise ConfigError(f"{path}: must end in .mp4 or .gif")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def _write_gif(pictures: Iterator[np.ndarray], path: Path, fps: float) -> int:
 
 
 def default_path(run: Path, env_steps: int) -> Path:
-    """An mp4 in the run folder; a gif, said once, where there is no ffmpeg."""
+    """Return the path of a new video in the run folder: mp4, or gif, with a message, if ffmpeg is not installed."""
     try:
         import imageio_ffmpeg  # noqa: F401
 

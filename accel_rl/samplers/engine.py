@@ -1,4 +1,4 @@
-"""What steps the environments of a sampler."""
+"""The interface of engines, which step the environments of a sampler."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -29,10 +29,10 @@ class Engine(Protocol):
         """Ask a group for the steps step_index .. step_index + n - 1 (workers: only of these). See `GroupStepper`."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups is ready, but for its last `ahead` steps; returns it."""
+        """Wait until one of the groups is ready, except for its last `ahead` steps; returns this group."""
 
     def late_resets(self) -> int:
-        """With --sampler.reset swap: episodes begun by an immediate reset, since no reserve was ready."""
+        """With --sampler.reset swap: number of episodes begun by an immediate reset, since no reserve was ready."""
 
     def get_state(self) -> list[bytes]:
         """One state per environment, in the order of b."""

@@ -11,7 +11,7 @@ from accel_rl.data.rollout_arrays import RolloutArrays
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode: raw score, length in agent steps, and which environment played it."""
+    """A finished episode: raw score, length in agent steps, and index of its environment."""
 
     score: float
     length: int

@@ -1,4 +1,4 @@
-"""Which environments belong to which group and worker."""
+"""Division of the environments into groups and workers."""
 
 from dataclasses import dataclass
 

@@ -115,12 +115,12 @@ class Sampler:
                 raise
 
     def _can_go_ahead(self, agent: Agent, fixed: bool) -> bool:
-        """Whether the next rollout depends on nothing that happens between the two."""
+        """Whether the next rollout does not depend on the time between the two rollouts."""
         independent = is_open_loop(agent) or (fixed and self._threads is not None and self.server.can_go_ahead(agent))
         return independent and not self._resets_in_pause
 
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
-        """Start a rollout that needs nothing more from this thread: all its actions, or inference in threads."""
+        """Start a rollout that this thread does not serve: with all actions drawn, or inference in threads."""
         self.phase = Phase.AHEAD if ahead else Phase.RUNNING
         if is_open_loop(agent):
             self.server.draw_all(agent, buffer, self._draw())
@@ -169,7 +169,7 @@ class Sampler:
                 playing.append(g)  # behind the others, so that none starves
 
     def _finish(self) -> Rollout:
-        """The rollout of the current buffer, once its last step is done."""
+        """Return the rollout of the current buffer, after its last step."""
         is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
         self.phase = Phase.IDLE  # if this raises
         if in_threads:
@@ -194,7 +194,7 @@ class Sampler:
     # -- between rollouts ------------------------------------------------------------
 
     def _open(self) -> None:
-        """Wait for the first observations: resets in the pause, and workers that have just joined."""
+        """Wait for the first observations, after resets in the pause, and of workers that have just joined."""
         self.start()
         joined = self.engine.join()
         for g in range(self.grouping.groups):
@@ -226,12 +226,12 @@ class Sampler:
         self.episodes.forget(b)
 
     def _skip_idle(self, action: np.ndarray) -> None:
-        """Leave environments alone that are idle. action [..., B]."""
+        """Mark the actions of idle environments to be skipped. action [..., B]."""
         if self.idle is not None:
             action[..., self.idle] = SENTINEL_ACTION
 
     def _draw(self) -> Tensor:
-        """Uniform numbers [T, B] that the next rollout's actions are drawn by."""
+        """Draw the uniform numbers [T, B] that select the next rollout's actions."""
         return torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
 
     @property
@@ -243,7 +243,7 @@ class Sampler:
             raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
 
     def late_resets(self) -> int:
-        """With reset mode `swap`: how many episodes began with an immediate reset because no reserve was ready."""
+        """With reset mode `swap`: number of episodes begun by an immediate reset, since no reserve was ready."""
         return self.engine.late_resets()
 
     def check(self) -> None:
@@ -280,7 +280,7 @@ class Sampler:
         self.engine.join()
 
     def reseed(self, seed: int) -> None:
-        """Begin anew from another seed: what follows is what a new sampler with that seed gives, bit for bit."""
+        """Restart from another seed: later rollouts are bitwise identical to those of a new sampler with that seed."""
         self._require_idle()
         self.start()
         self.engine.reseed(seed)

@@ -1,4 +1,4 @@
-"""The two errors a user can meet: a setting that is wrong (exit code 2), and a run that failed (exit code 1); notes."""
+"""The two errors that users see: a wrong setting (exit code 2) and a failed run (exit code 1); warnings."""
 
 import difflib
 import sys
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 
 class ConfigError(ValueError):
-    """A setting is unknown or impossible. The message is one line: what was got, what is allowed, the nearest."""
+    """A setting is unknown or impossible. The message is one line: given value, allowed values, similar names."""
 
 
 class RunError(RuntimeError):
-    """A run could not go on (a worker died under --strict, a disk is full). The message is one line."""
+    """A run could not continue (a worker died with --strict, a disk is full). The message is one line."""
 
 
 def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
-    """'; nearest: a, b' for the names closest to `got`, or '' where none is close."""
+    """Return '; nearest: a, b' with the names closest to `got`, or '' if none is close."""
     close = difflib.get_close_matches(got, list(allowed), n=n, cutoff=0.5)
     return f"; nearest: {', '.join(close)}" if close else ""
 

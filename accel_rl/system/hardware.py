@@ -1,4 +1,4 @@
-"""What this process may use: allowed cores, cgroup limits, memory and GPUs.
+"""Resources that this process may use: allowed cores, cgroup limits, memory and GPUs.
 
 Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both.
 """
@@ -15,14 +15,14 @@ _said: set[str] = set()
 
 
 def say_once(message: str) -> None:
-    """A fallback is never silent and never nags."""
+    """Print a message, such as a fallback, once per process."""
     if message not in _said:
         _said.add(message)
         warnings.warn(message, stacklevel=3)
 
 
 def allowed_cores() -> list[int]:
-    """The cores this process may run on, from its affinity mask."""
+    """Return the cores that this process may run on, from its affinity mask."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     say_once("this system has no core affinity: processes are not pinned")
@@ -30,7 +30,7 @@ def allowed_cores() -> list[int]:
 
 
 def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[Path]:
-    """Where this process's cgroup (v2 or v1) and its ancestors keep a controller's limits."""
+    """Return the folders with a controller's limits, of this process's cgroup (v2 or v1) and its ancestors."""
     root = Path(root)
     try:
         lines = Path(proc).read_text().splitlines()
@@ -49,7 +49,7 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
 
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """How many cores' time the cgroup (v2 or v1) grants, the least over its ancestors; None without a limit."""
+    """Return the CPU limit of the cgroup (v2 or v1) in cores, the least over its ancestors; None without a limit."""
     limits = []
     for folder in _cgroup_folders("cpu", root, proc):
         try:
@@ -68,7 +68,7 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 
 
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
-    """Bytes that the cgroup (v2 or v1) still grants, the least over its ancestors; None without a limit."""
+    """Return the free bytes below the cgroup's (v2 or v1) limit, the least over its ancestors; None without a limit."""
     names = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
     left = []
     for folder in _cgroup_folders("memory", root, proc):
@@ -79,7 +79,7 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
 
 
 def free_memory(device: str = "cpu") -> int:
-    """Bytes that can still be taken, on the host (what the machine has and the cgroup grants) or on a GPU."""
+    """Return the bytes of free memory, on the host (within the cgroup's limit) or on a GPU."""
     if device != "cpu":
         import torch
 
@@ -92,14 +92,14 @@ def free_memory(device: str = "cpu") -> int:
 
 
 def gpu_count() -> int:
-    """CUDA devices that this process sees (CUDA_VISIBLE_DEVICES counts)."""
+    """Return the number of CUDA devices visible to this process, according to CUDA_VISIBLE_DEVICES."""
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 def available_device(device: str, flag: str) -> str:
-    """A device that was asked for by name. ConfigError, naming the flag, if it is not there."""
+    """Check a device that a setting names. ConfigError, naming the flag, if it is not available."""
     n = gpu_count()
     allowed = ["cpu", *(["cuda"] if n else []), *(f"cuda:{i}" for i in range(n))]
     if device not in allowed:

@@ -1,4 +1,4 @@
-"""Timeouts of somebody who may have been asleep."""
+"""Timeouts that do not count time in which the process itself was stopped."""
 
 import time
 from collections.abc import Callable
@@ -10,17 +10,17 @@ Found = TypeVar("Found")
 
 
 class Patience:
-    """So many seconds of waiting for others.
+    """A budget of seconds for waiting.
 
-    While this process was stopped itself (Ctrl-Z, a debugger, a scheduler that suspends jobs) it did not wait, and
-    those whom it waits for were most likely stopped with it: each wait counts for at most a second.
+    While this process was stopped itself (Ctrl-Z, a debugger, a scheduler that suspends jobs) it did not wait, and the
+    awaited processes were most likely stopped with it. So each wait counts for at most a second.
     """
 
     def __init__(self, seconds: float):
         self.left = seconds
 
     def spend(self, wait: Callable[[float], Found]) -> Found:
-        """wait(seconds at most) -> what it found."""
+        """Call wait(seconds), with at most SLICE_S seconds, and return its result."""
         began = time.monotonic()
         found = wait(max(0.0, min(self.left, SLICE_S)))
         self.left -= min(time.monotonic() - began, SLICE_S)

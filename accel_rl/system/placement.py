@@ -1,4 +1,4 @@
-"""Which cores the processes of one rank run on, and how the cores of a machine are shared among its ranks."""
+"""Placement of a rank's processes on cores, and division of a machine's cores among its ranks."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Placement:
     act_threads: int = (
         1  # of one operation while acting: half of the cores where workers, with twice the work, share them
     )
-    learner_cores: tuple[int, ...] = ()  # of a trainer that runs beside the sampler; else it runs on server_cores
+    learner_cores: tuple[int, ...] = ()  # of a concurrent trainer; other trainers run on server_cores
 
     @property
     def workers(self) -> int:

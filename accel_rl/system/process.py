@@ -1,4 +1,4 @@
-"""Settings of a whole process that decide how fast torch runs on a CPU. `before_torch` comes before torch's import."""
+"""Process-wide settings for the speed of torch on a CPU. Call `before_torch` before importing torch."""
 
 import ctypes
 import os

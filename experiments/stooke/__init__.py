@@ -16,11 +16,11 @@ learners, synchronous or not (sections 4.2, 4.3 and 5.5). A sweep for each figur
 | Figures 10, 11, 12: more games | `figure_10`, `figure_11`, `figure_12` |
 | Tables 2, 3: hours by number of GPUs | `table_2`, `table_3` |
 | the same in several games | `a2c_ranks`, `ppo_ranks`, `a3c`, `appo`, `async_dqn` |
-| section 5.3: step size with the batch, warm-up | `step_size_rules`, `step_size_warmup` |
+| section 5.3: scaling of the learning rate, warmup | `step_size_rules`, `step_size_warmup` |
 | section 5.3: more than 200 simulators with a replay | `dqn_simulators` |
 
-Each run asks for the GPUs that the paper gave it; where there are fewer, its learners share them. `--scale` makes each
-run shorter, not narrower. One run alone: `accel-rl train experiments.stooke:a2c_scaling --game pong --envs 64`.
+Each run asks for the paper's number of GPUs; on a machine with fewer GPUs its learners share them. `--scale` shortens
+each run, at full batch size. A single run: `accel-rl train experiments.stooke:a2c_scaling --game pong --envs 64`.
 """
 
 from experiments.stooke.figures import (

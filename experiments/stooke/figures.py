@@ -9,12 +9,15 @@ from experiments.stooke.settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES,
 from launch.grid import Grid, Level, grid
 
 SEEDS = (0, 1)  # section 5: averages over at least two random seeds
-WHOLE_MACHINE = 8  # GPUs of the paper's DGX-1, for a synchronous learner that uses all (section 5.5)
+WHOLE_MACHINE = 8  # GPUs of the paper's DGX-1, all used by one synchronous learner (section 5.5)
 
 
 def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
-    """A configuration by its name in the paper's figures: a2c-256env, dqn-512; a3c-16env-8: 8 learners of 16
-    environments; appo-8env-8-2: with 2 updates between pushes."""
+    """Return a configuration by its name in the paper's figures.
+
+    a2c-256env; dqn-512; a3c-16env-8: 8 learners of 16 environments; appo-8env-8-2: the same with 2 updates between
+    pushes.
+    """
     name, size, *more = algorithm.split("-")
     if not size.endswith("env"):
         return q_learning(name, game, int(size), seed)
@@ -27,7 +30,7 @@ def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
 
 
 def variants(games: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int], gpus: Sequence[int] = ()) -> Grid:
-    """Every variant in every game. gpus: what each asks for; default: one, or as many as it has learners."""
+    """Cross variants, games and seeds. gpus: number of GPUs of each variant; default: one per learner."""
     return grid(variant, {"game": games}, Level({"algorithm": tuple(algorithms)}, gpus=tuple(gpus)), seeds=seeds)
 
 
@@ -48,14 +51,16 @@ def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:
 
 
 def figure_5(seeds: Sequence[int] = SEEDS) -> Grid:
-    """The policy gradients on a whole machine of 8 GPUs (section 5.5: A2C with 256 environments; the others' sizes are
-    in the figure alone, these are those of Figures 10 and 11)."""
+    """Policy gradients on a whole machine of 8 GPUs (section 5.5).
+
+    The text gives 256 environments for A2C. The sizes of the others are those of Figures 10 and 11.
+    """
     names = ("a2c-256env", "a3c-16env-16", "ppo-64env", "appo-8env-8")
     return variants(TEST_GAMES, names, seeds, gpus=(WHOLE_MACHINE,) * 4)
 
 
 def figure_6(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Breakout, a secondary learner of another batch size: 64 beside 2,048, and 2,048 beside 64."""
+    """Breakout, a secondary learner of another batch size: sampler 2,048 with secondary 64, and the reverse."""
     return grid(secondary_learner, {"batch_size": (2_048, 64), "secondary": (64, 2_048)}, seeds=seeds)
 
 
@@ -65,7 +70,7 @@ def figure_7(seeds: Sequence[int] = SEEDS) -> Grid:
 
 
 def figure_8(seeds: Sequence[int] = SEEDS) -> Grid:
-    """Breakout, a secondary learner of the same batch size, 256."""
+    """Breakout, a secondary learner of the sampler's batch size, 256."""
     return grid(secondary_learner, {"batch_size": (256,), "secondary": (256,)}, seeds=seeds)
 
 
@@ -75,17 +80,17 @@ def figure_9(seeds: Sequence[int] = SEEDS) -> Grid:
 
 
 def figure_10(seeds: Sequence[int] = SEEDS) -> Grid:
-    """A2C in 49 games: the baseline of 16 environments, and the scaled ones, synchronous and asynchronous."""
+    """A2C in 49 games: 16 environments as the baseline, and the scaled synchronous and asynchronous variants."""
     names = ("a2c-16env", "a2c-256env", "a3c-16env-16")
     return variants(POLICY_GRADIENT_GAMES, names, seeds, gpus=(1, WHOLE_MACHINE, WHOLE_MACHINE))
 
 
 def figure_11(seeds: Sequence[int] = SEEDS) -> Grid:
-    """PPO in 49 games: the baseline of 8 environments, and the scaled ones, synchronous and asynchronous."""
+    """PPO in 49 games: 8 environments as the baseline, and the scaled synchronous and asynchronous variants."""
     names = ("ppo-8env", "ppo-64env", "appo-8env-8")
     return variants(POLICY_GRADIENT_GAMES, names, seeds, gpus=(1, WHOLE_MACHINE, WHOLE_MACHINE))
 
 
 def figure_12(seeds: Sequence[int] = SEEDS) -> Grid:
-    """DQN at a batch of 512, Categorical DQN at 2,048, epsilon-Rainbow at 512, in 56 games."""
+    """DQN with a batch size of 512, Categorical DQN with 2,048, epsilon-Rainbow with 512, in 56 games."""
     return variants(Q_LEARNING_GAMES, ("dqn-512", "c51-2048", "rainbow-512"), seeds)

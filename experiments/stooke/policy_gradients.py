@@ -10,13 +10,13 @@ from launch.grid import Level, levels
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 32, 64, 128, 256, 512)})
 def a2c_scaling(game: str = "pong", envs: int = 16, seed: int = 0) -> TrainConfig:
-    """Figure 3, top: 16 to 512 environments, horizon 5, step size with the root of the batch."""
+    """Figure 3, top: 16 to 512 environments, horizon 5, learning rate scaled with the square root of the batch size."""
     return policy_gradient("a2c", game, envs, 5, seed)
 
 
 @levels({"game": TEST_GAMES}, {"envs": (8, 16, 32, 64, 128, 256, 512)})
 def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3, third row: 8 to 512 environments with horizons of 256 to 4, so that a batch stays 2,048."""
+    """Figure 3, third row: 8 to 512 environments with horizons of 256 to 4, for a constant batch size of 2,048."""
     if envs < 1 or 2_048 % envs:
         raise ValueError(f"envs={envs} must divide the batch of 2,048")
     return policy_gradient("ppo", game, envs, 2_048 // envs, seed)
@@ -24,27 +24,29 @@ def ppo_scaling(game: str = "pong", envs: int = 8, seed: int = 0) -> TrainConfig
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
 def a2c_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Table 2, A2C: 16 environments a GPU, one gradient of all."""
+    """Table 2, A2C: 16 environments per GPU, synchronous."""
     return together(a2c_scaling(game, 16 * ranks, seed), ranks)
 
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)})
 def ppo_ranks(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Table 2, PPO: 8 environments a GPU, a batch of 2,048 in all."""
+    """Table 2, PPO: 8 environments per GPU, a total batch size of 2,048."""
     return together(ppo_scaling(game, 8 * ranks, seed), ranks)
 
 
 @levels({"game": TEST_GAMES}, Level({"ranks": (1, 2, 4, 8, 16, 32)}, gpus=(1, 2, 4, 8, 8, 8)))
 def a3c(game: str = "pong", ranks: int = 8, seed: int = 0) -> TrainConfig:
-    """Figure 3, second row, and Table 2: 1 to 32 learners of 16 environments, A2C's settings unchanged; those beyond 8
+    """Figure 3, second row, and Table 2: 1 to 32 learners of 16 environments with A2C's settings. More than 8 learners
     share the GPUs."""
     return together(a2c_scaling(game, 16, seed), ranks, update="async")
 
 
 @levels({"game": TEST_GAMES}, {"ranks": (1, 2, 4, 8)}, {"local_updates": (1, 2, 3, 4)})
 def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int = 0) -> TrainConfig:
-    """Figure 3, bottom, and Table 2: learners of 8 environments, 1 to 4 updates between pushes. Relative to PPO the
-    gradient's norm is clipped, the step size is a quarter, and there is no schedule."""
+    """Figure 3, bottom, and Table 2: learners of 8 environments, 1 to 4 updates between pushes.
+
+    Unlike PPO it clips the gradient norm, has a quarter of the learning rate, and no schedules.
+    """
     base = ppo_scaling(game, 8, seed)
     rate = base.algo.learning_rate / 4  # type: ignore[attr-defined]
     algo: Any = replace(
@@ -55,8 +57,8 @@ def appo(game: str = "pong", ranks: int = 8, local_updates: int = 1, seed: int =
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 64, 256, 512)}, {"scaling": ("sqrt", "linear", "none")})
 def step_size_rules(game: str = "pong", envs: int = 256, scaling: str = "sqrt", seed: int = 0) -> TrainConfig:
-    """Section 5.3, A2C: the step size with the root of the batch, which worked best, beside one in proportion to it
-    (Clemente et al. 2017) and one that stays. Without a cap, so that the three differ by the rule alone."""
+    """Section 5.3, A2C: scaling of the learning rate with the batch size: square root (the best), linear (Clemente et
+    al. 2017) or none. There is no upper bound, so that only the scaling differs."""
     config = a2c_scaling(game, envs, seed)
     algo: Any = replace(config.algo, learning_rate_scaling=scaling, max_learning_rate=1.0)  # type: ignore[call-arg]
     return replace(config, algo=algo)
@@ -66,8 +68,8 @@ def step_size_rules(game: str = "pong", envs: int = 256, scaling: str = "sqrt", 
 def step_size_warmup(
     game: str = "pong", envs: int = 512, warmup: float = 0.05, decorrelated: bool = True, seed: int = 0
 ) -> TrainConfig:
-    """Section 5.3, start state decorrelation: with random first actions a warm-up of the step size (Goyal et al. 2017:
-    5 of 90 epochs) had no effect; without them learning failed early in some runs."""
+    """Section 5.3, decorrelation of start states: with random first actions, warmup of the learning rate (Goyal et al.
+    2017: 5 of 90 epochs) had no effect; without them, learning failed early in some runs."""
     config = a2c_scaling(game, envs, seed)
     algo: Any = replace(config.algo, warmup=warmup)  # type: ignore[call-arg]
     steps = config.sampler.decorrelation_steps if decorrelated else 0

@@ -1,5 +1,5 @@
-"""What the experiments of Stooke & Abbeel 2018 share: the paper's settings of each algorithm, as in its published code
-where the text is silent."""
+"""Common settings of the experiments of Stooke & Abbeel 2018, from the paper, or from its published code where the text
+gives none."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,17 +11,17 @@ STEPS = 50_000_000
 """Env steps of a learning curve (section 5.3: 200 M frames)."""
 
 TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")
-"""For Figures 3 to 5. The paper's text names three of their panels (Breakout, Pong, Seaquest); the others are ours."""
+"""Games of Figures 3 to 5. The paper's text names three of them (Breakout, Pong, Seaquest); we chose the others."""
 
 POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
-"""Figures 10 and 11: those of Schulman et al. 2017, as in the paper's published code."""
+"""Games of Figures 10 and 11: those of Schulman et al. 2017, as in the paper's published code."""
 
 Q_LEARNING_GAMES = tuple(g for g in ATARI_57 if g != "surround")
-"""Figure 12: the 57 without surround, as in the paper's published code."""
+"""Games of Figure 12: the 57 without surround, as in the paper's published code."""
 
 POLICY_GRADIENT: dict[str, dict[str, Any]] = {
-    # Lasagne's RMSProp with its defaults: epsilon inside the root. A2C's own default, with epsilon outside, learns Pong
-    # sooner; it is not the paper's.
+    # Lasagne's RMSProp with its defaults: epsilon inside the root. The default of A2C here, epsilon outside the root,
+    # learns Pong sooner, but is not the paper's.
     "a2c": {"optimizer": "rmsprop", "rmsprop_alpha": 0.9, "optimizer_eps": 1e-6},
     "ppo": {
         "minibatch": 512,
@@ -32,24 +32,24 @@ POLICY_GRADIENT: dict[str, dict[str, Any]] = {
         "optimizer": "adam-epsilon-hat",  # appendix A
     },
 }
-"""Where the published code's settings differ from the algorithm's defaults here."""
+"""Settings of the published code that differ from the algorithm's defaults here."""
 
 Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "dqn": {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4},  # section 5.4.1
     "c51": {32: 2.5e-4, 256: 4.2e-4},  # section 5.4.1; Bellemare et al. 2017 at 32
-    "rainbow": {512: 6.25e-5},  # section 5.4.1: the published one
+    "rainbow": {512: 6.25e-5},  # section 5.4.1: that of Hessel et al. 2018
 }
-"""Step size from a batch size on."""
+"""{algorithm: {batch size: learning rate}}; each rate holds up to the next batch size."""
 
 
 def step_size(algorithm: str, batch_size: int) -> float:
-    """That of the largest batch in the paper not above this one."""
+    """Return the learning rate of the largest batch size in the paper that is not above this one."""
     known = Q_STEP_SIZES[algorithm]
     return known[max((b for b in known if b <= batch_size), default=min(known))]
 
 
 def policy_gradient(algorithm: str, game: str, envs: int, horizon: int, seed: int) -> TrainConfig:
-    """A2C or PPO on one learner, 50 M env steps."""
+    """Configure A2C or PPO on one learner, 50 M env steps."""
     base = default_config(algorithm)
     algo: Any = replace(base.algo, **POLICY_GRADIENT[algorithm])
     sampler = replace(base.sampler, envs=envs, horizon=horizon)
@@ -59,7 +59,7 @@ def policy_gradient(algorithm: str, game: str, envs: int, horizon: int, seed: in
 def q_learning(
     algorithm: str, game: str, batch_size: int, seed: int, learning_rate: float | None = None, **algo: Any
 ) -> TrainConfig:
-    """DQN, C51 or epsilon-Rainbow on one learner, 50 M env steps; Adam as in appendix A."""
+    """Configure DQN, C51 or epsilon-Rainbow on one learner, 50 M env steps; Adam as in appendix A."""
     base = default_config(algorithm)
     optimizer = {} if algorithm == "dqn" else {"optimizer": "adam-epsilon-hat"}
     rate = step_size(algorithm, batch_size) if learning_rate is None else learning_rate
@@ -68,7 +68,7 @@ def q_learning(
 
 
 def together(config: TrainConfig, ranks: int, **group: Any) -> TrainConfig:
-    """The same on several learners. ValueError."""
+    """Return the configuration with several learners. ValueError."""
     if ranks < 1:
         raise ValueError(f"ranks={ranks} must be at least 1")
     return replace(config, distributed=replace(config.distributed, ranks=ranks, **group))

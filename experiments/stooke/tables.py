@@ -17,8 +17,11 @@ GPUS = (1, 2, 4, 8)
 
 @levels({"simulators": SIMULATORS}, {"mode": ("sync", "async")}, seeds=(0,))
 def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
-    """Samples/s of 8 learners that never learn, A3C-Net on Breakout. sync: all meet every five steps; async: each runs
-    on its own. policy: a run whose agent acts; default: an untrained network, which takes as long."""
+    """Samples/s of 8 ranks that only sample, with A3C-Net on Breakout.
+
+    sync: all ranks synchronize every five steps; async: each samples independently. policy: folder of a run whose agent
+    acts; default: an untrained network, for which inference takes the same time.
+    """
     if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
         raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")
     if mode == "sync":
@@ -29,15 +32,15 @@ def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: i
 @levels(
     Level(
         {
-            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # one asynchronous learner is none
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # no asynchronous variant of one learner
             "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
         }
     ),
     seeds=(0,),
 )
 def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig:
-    """Hours for 50 M env steps, policy gradients by number of GPUs: 16 environments a GPU for A2C and A3C, 8 for PPO
-    and APPO."""
+    """Hours for 50 M env steps of policy gradients, by number of GPUs: 16 environments per GPU for A2C and A3C, 8 for
+    PPO and APPO."""
     make: Any = {"a2c": a2c_ranks, "a3c": a3c, "ppo": ppo_ranks, "appo": appo}[algorithm]
     return _timed(make(game="breakout", ranks=gpus, seed=seed))
 
@@ -52,12 +55,12 @@ def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig
     seeds=(0,),
 )
 def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainConfig:
-    """Hours for 50 M env steps, Q-learning by number of GPUs, synchronous; DQN on 4 asynchronous, too (*)."""
+    """Hours for 50 M env steps of Q-learning, by number of GPUs: synchronous, DQN on 4 GPUs also asynchronous (*)."""
     if algorithm == "async-dqn-512":
         return _timed(async_dqn("breakout", gpus, 512, seed))
     return _timed(together(variant("breakout", algorithm, seed), gpus))
 
 
 def _timed(config: TrainConfig) -> TrainConfig:
-    """Without evaluations, which are no part of the hours."""
+    """Return the configuration without evaluations, which the hours do not include."""
     return replace(config, evaluation=replace(config.evaluation, interval=0))

@@ -55,6 +55,6 @@ def updates(algo, flat, batches):
 
 
 def update(algo, flat, batch):
-    """One of them, by a rule without a past."""
+    """Make one update, by an optimizer without state."""
     (loss,) = updates(algo, flat, [batch])
     return loss

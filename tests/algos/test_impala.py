@@ -1,4 +1,4 @@
-"""IMPALA-style A2C: with one batch it is A2C; with several, each window is the right one."""
+"""A2C with V-trace: with one batch it equals A2C; with several batches each update sees the right window."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""An invalid cell may hold anything: neither a loss nor a gradient shows it."""
+"""The contents of invalid cells affect neither losses nor gradients."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ def rollout():
 
 
 def gradient(name, value):
-    """(gradient, loss) after one rollout whose invalid cells hold `value` in whatever was sampled or recorded."""
+    """Return (gradient, loss) after one rollout whose invalid cells hold `value` in all sampled and recorded arrays."""
     torch.manual_seed(0)
     cls, config = ALGORITHMS[name]
     algo = cls(config, SPEC, T=T, B=B)
@@ -98,7 +98,7 @@ def test_a_batch_made_by_hand(name):
 
 
 def test_nan_in_a_valid_cell_is_seen():
-    """It must end in an update that is skipped and counted."""
+    """It must lead to an update that is skipped and counted."""
     torch.manual_seed(0)
     algo, r = A2C(A2CConfig(), SPEC, T=T, B=B), rollout()
     flat = FlatParameters(algo.agent.model)

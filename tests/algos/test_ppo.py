@@ -1,4 +1,4 @@
-"""PPO's updates against a plain textbook implementation, and what holds of its minibatches."""
+"""PPO's updates against a plain textbook implementation, and properties of its minibatches."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Agents with a memory: what is learned from is what was seen and remembered while acting."""
+"""Recurrent agents: learning sees the observations and states of acting."""
 
 import pytest
 import torch

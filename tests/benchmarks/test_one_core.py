@@ -63,7 +63,7 @@ def test_the_figure_draws_both_lines(tmp_path: Path, monkeypatch) -> None:
 
 @pytest.mark.slow
 def test_a_trained_policy_acts(tmp_path: Path, capsys) -> None:
-    """A run's agent, of the same network; another's is refused in a line."""
+    """The agent of a run with the same network; a run with another network is refused in one line."""
     for name in ("a2c", "dqn"):
         words = ["train", name, "--game", "pong", "--env-steps", "64", "--evaluation.interval", "0", "--envs", "4"]
         words += ["--replay.size", "1000", "--replay.start", "500"] if name == "dqn" else []

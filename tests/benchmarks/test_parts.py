@@ -1,4 +1,4 @@
-"""What the benchmarks compute from their measurements."""
+"""Results that the benchmarks compute from measurements."""
 
 import numpy as np
 import pytest

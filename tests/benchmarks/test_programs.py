@@ -1,4 +1,4 @@
-"""The benchmark programs: bad arguments are one line and exit code 2; short runs end and say what they should."""
+"""The benchmark programs: bad arguments give one line and exit code 2; short runs end and print their results."""
 
 import json
 import os
@@ -110,7 +110,7 @@ SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")
 
 
 def test_replay_runs(tmp_path: Path, capsys) -> None:
-    """Whatever peers are there; ours by itself is within its bound on bytes."""
+    """With all installed peers; our replay is within its bound on bytes."""
     file = tmp_path / "out.json"
     short = ("--capacity", "2000", "--seconds", "0.01", "--repeats", "1", "--batch", "8", "--train")
     assert replay.main([*short, "--json", str(file), "--threads", "1"]) == 0
@@ -169,7 +169,7 @@ def test_scaling_of_learning_from_a_replay_runs(tmp_path: Path, capsys) -> None:
 
 
 def test_scaling_goes_on_past_a_case_that_does_not_end(tmp_path: Path, capsys) -> None:
-    """A run is given a tenth of a second; the table is printed all the same, and nothing is left."""
+    """A run has a tenth of a second; the table is printed nevertheless, and no process is left."""
     file = tmp_path / "out.json"
     short = ("--tables", "2", "--ranks", "2", "--repeats", "1", "--patience", "0.1", "--only", "A2C", "A3C")
     assert scaling.main([*short, "--json", str(file)]) == 1

@@ -1,4 +1,4 @@
-"""Large parts of a state: written once, shared, verified, thrown away when nobody holds them."""
+"""Segments of a state: written once, shared, verified, deleted when no checkpoint holds them."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Flags, and the configuration they make."""
+"""Flags and the configuration that they set."""
 
 import dataclasses
 import json

@@ -13,7 +13,7 @@ FLAGS = {name: flags_of(TrainConfig, default_config(name)) for name in ALGORITHM
 
 
 def answer(algorithm: str, flag: str) -> str:
-    """What is said of the flag; "" where it is one of the algorithm's own."""
+    """Return the error message about the flag; "" if the algorithm has it."""
     try:
         complete([flag], FLAGS[algorithm])
     except ConfigError as e:

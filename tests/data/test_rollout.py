@@ -1,4 +1,4 @@
-"""Rollouts against a plain record of which frames each observation must hold."""
+"""Rollouts against a plain record of the frames of each observation."""
 
 import numpy as np
 import pytest

@@ -24,7 +24,7 @@ FIELDS = ("frames", "final_frames", "age", "action", "reward", "terminated", "tr
 
 
 def rollouts(n, invalid):
-    """Of B simulators of vectors; where `invalid`, a fifth of the cells do not count."""
+    """Return rollouts of B simulators of vectors. invalid: a fifth of the cells are invalid."""
     simulators, g = Simulators(B, T, seed=1, stack=1), torch.Generator().manual_seed(2)
     for _ in range(n):
         r = simulators.rollout()
@@ -34,7 +34,7 @@ def rollouts(n, invalid):
 
 
 def part(r, rank, size):
-    """A rank's environments."""
+    """Return the environments of a rank."""
     b = slice(rank * B // size, (rank + 1) * B // size)
     return Rollout(**{name: getattr(r, name)[:, b].clone() for name in FIELDS}, stack=r.stack)
 

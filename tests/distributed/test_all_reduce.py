@@ -1,4 +1,4 @@
-"""Real processes, over gloo and over shared memory."""
+"""All-reduce between real processes, over gloo and over shared memory."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ SEVERAL = [name for name, (size, _) in GROUPS.items() if size > 1]
 
 
 def learned(folder, size, shared):
-    """What each of `size` ranks has learned."""
+    """Return the parameters that each of `size` ranks has learned."""
     fds = [os.memfd_create(name) for name in ALGORITHMS if shared]
     outs = [folder / f"{r}.pt" for r in range(size)]
     command = [sys.executable, "-m", "tests.distributed.learn_together"]
@@ -48,7 +48,7 @@ def ranks(tmp_path_factory):
 @pytest.mark.parametrize("group", SEVERAL)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_ranks_equal_one_with_the_same_batch(ranks, name, group):
-    """After 50 updates; cells that do not count are spread unevenly over the ranks of a2c and ppo."""
+    """After 50 updates; invalid cells are spread unevenly over the ranks of a2c and ppo."""
     (one,) = ranks["one"]
     assert len({r[f"{name}/hash"] for r in ranks[group]}) == 1
     assert one[f"{name}/rate"] == ranks[group][0][f"{name}/rate"]
@@ -63,7 +63,7 @@ def test_the_widest_layer_goes_ahead(ranks):
 
 @pytest.mark.parametrize("shared", [False, True], ids=["gloo", "shared"])
 def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
-    """Also by those who wait for somebody else just then, and within seconds."""
+    """Also by ranks that are just waiting for another rank, and within seconds."""
     fds = [os.memfd_create("gradients")] if shared else []
     command = [sys.executable, "-m", "tests.distributed.reduce_until_killed"]
     processes = [

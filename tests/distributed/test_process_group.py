@@ -1,4 +1,4 @@
-"""How ranks part at a run's end."""
+"""The end of a process group at the end of a run."""
 
 import multiprocessing
 import os
@@ -25,7 +25,7 @@ def _names() -> list[str]:
 
 
 def test_no_thread_of_a_group_outlives_it():
-    """One that is still busy when Python ends aborts the process."""
+    """A thread that is still busy when Python ends aborts the process."""
     context = multiprocessing.get_context("spawn")
     answers = context.SimpleQueue()
     process = context.Process(target=_threads_left, args=(answers,))

@@ -1,7 +1,7 @@
-"""What the reference makes of the RAM, asked with a ROM that does nothing: reward, lives, end of the game.
+"""Reward, lives and end of the game that the reference computes from a given RAM, with a ROM that does nothing.
 
-The ROM leaves the RAM alone, except that it counts every byte up at a press of SELECT or of the joystick: the reference
-chooses a game's mode by pressing until a byte has the mode's number. It keeps the last inputs in Y.
+The ROM changes the RAM only at a press of SELECT or of the joystick, when it increments every byte: the reference
+selects a game's mode by pressing until a byte has the mode's number. The ROM keeps the last inputs in Y.
 """
 
 from collections.abc import Iterator

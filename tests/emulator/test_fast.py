@@ -1,4 +1,4 @@
-"""The fast build against the plain core: the same frames, whenever they are looked at; states go between the two."""
+"""The fast core against the plain core: the same frames, at whatever time they are read; states are interchangeable."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_observations_are_those_of_the_preprocessor(kind: str) -> None:
 
 
 class _Out:
-    """What step_env_cores writes."""
+    """The arrays that step_env_cores writes."""
 
     def __init__(self, frame: np.ndarray) -> None:
         self.frame, self.reward = frame, np.zeros(1, np.float32)

@@ -1,4 +1,4 @@
-"""The forms for wide registers against the portable ones, as far as this processor has them (forms.cpp)."""
+"""The AVX-512 and AVX2 functions against the portable ones, if this processor has the instructions (forms.cpp)."""
 
 import shutil
 import subprocess

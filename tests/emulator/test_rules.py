@@ -16,7 +16,7 @@ UNASKED = ("elevator_action", "pitfall2", "video_chess")
 
 
 def played(game: str, frames: int) -> np.ndarray:
-    """The RAM [128] after some frames of random actions."""
+    """Return the RAM [128] after some frames of random actions."""
     emulator, rng = AtariEmulator(game, seed=3), np.random.default_rng(5)
     for _ in range(frames):
         if emulator.game_over:

@@ -77,7 +77,7 @@ def test_game_over_at_the_time_limit_is_no_truncation() -> None:
 
 
 def test_noops() -> None:
-    """The first frames differ with the number of no-ops, and are those of so many single no-op frames."""
+    """The first frames depend on the number of no-ops, and equal those after as many single no-op frames."""
     plain = make("freeway", noop_max=0, frame_skip=1)
     frame = start(plain)
     by_frame = {frame.tobytes(): 0}
@@ -103,7 +103,7 @@ def test_seed_decides_noops_and_sticky_actions() -> None:
 
 
 def test_sticky_actions() -> None:
-    """Certain repetition leaves the no-op of the start; none obeys; a quarter of a chance lies between."""
+    """With probability 1 the initial no-op repeats for ever; with 0 actions are obeyed; 0.25 lies between."""
     actions = np.tile([1, 2], 40)  # up and down
 
     def course(p: float) -> list[tuple]:

@@ -18,7 +18,7 @@ FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "e
 
 
 def rollout(config: EnvConfig, reset: str, steps: int, n: int = 2, every: int = 40, seed: int = 0) -> list[tuple]:
-    """Everything that every step writes, under random actions with a skipped one now and then."""
+    """Return all arrays that the steps write, under random actions with an occasional skipped step."""
     batch = make_batch(config, list(range(5, 5 + n)), True, reset, decorrelation_steps=7)
     out, rng, seen = Step.empty(n, batch.spec), np.random.default_rng(seed), []
     batch.reset(out)

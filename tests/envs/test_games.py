@@ -65,7 +65,7 @@ def play_frames(ale: ALEInterface, frames: int, seed: int) -> list[tuple]:
 
 
 def course_after(game: str, plays: list[int]) -> list[tuple]:
-    """What follows a reset of a new emulator that has played so many frames, and so many more, from resets before."""
+    """Return the frames after a reset of a new emulator, which has played `frames` frames between earlier resets."""
     ALEInterface.setLoggerMode(LoggerMode.Error)
     ale = ALEInterface()
     ale.setFloat("repeat_action_probability", 0.0)

@@ -1,4 +1,4 @@
-"""Configurations: what they accept, and what they say when they do not."""
+"""Environment configurations: accepted values, and messages for others."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Going on with the other backend: the rollouts are those of a run that never changed."""
+"""Continuing on the other backend: the rollouts equal those of a run that never changed its backend."""
 
 from dataclasses import replace
 

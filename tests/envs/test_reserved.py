@@ -14,7 +14,7 @@ def make(seed: int = 1) -> ReservedEnv:
 
 
 def starts(env, refill: list[bool]) -> list[bytes]:
-    """The frames that so many episodes begin with and lead to in some steps."""
+    """Return the first frames of several episodes, and the frames some steps later."""
     frame, found = np.zeros(env.spec.frame_shape, np.uint8), []
     for refilled in refill:
         if refilled:

@@ -1,4 +1,4 @@
-"""Every experiment is a run that could be begun."""
+"""Every experiment is a valid configuration."""
 
 from typing import Any
 
@@ -205,7 +205,7 @@ def test_figures_take_seeds(n, seeds):
 
 
 def test_a_run_that_only_samples(tmp_path):
-    """It takes its steps, learns nothing, and acts with a trained agent's parameters where it is given a run."""
+    """It samples without learning, and acts with the parameters of a given run."""
     run = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4", "--env-steps", "400")
     run += ("--decorrelation-steps", "0", "--evaluation.interval", "0", "--torch-threads", "1")
     assert main(["train", "a2c", *run, "--run-dir", str(tmp_path / "policy")]) == 0

@@ -1,4 +1,4 @@
-"""The pictures of Figures 6 to 9 out of a real run."""
+"""Figures 6 to 9, drawn from a real run."""
 
 from dataclasses import replace
 from importlib.util import find_spec

@@ -1,7 +1,7 @@
-"""Curves of the short runs: how they are measured, kept and compared.
+"""Golden curves of short runs: measured, stored and compared.
 
-python -m tests.golden.curves              # measures all, and prints what differs from what is kept
-python -m tests.golden.curves --update     # keeps what was measured
+python -m tests.golden.curves              # measure all, and print differences from the stored curves
+python -m tests.golden.curves --update     # store the measured curves
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def differences(expected: Curves, found: Curves) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """Exit code 1 where something differs and is not kept."""
+    """Return exit code 1 if a curve differs and is not stored."""
     before, measured, differing = kept(), {}, 0
     for name in (*RUNS, *RANKS):
         measured[name] = measure(name)

@@ -1,4 +1,4 @@
-"""The short runs whose curves are kept: every algorithm, both schedules, a memory, time limits, and two ranks."""
+"""The short runs of the golden curves: every algorithm, both schedules, an LSTM, time limits, and two ranks."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Starts real runs as a user does, and compares what they leave behind."""
+"""Starts real runs as a user does, and compares their files."""
 
 import csv
 import os
@@ -39,7 +39,7 @@ def checkpoint_bytes(run_dir: Path, env_steps: int | None = None) -> dict[str, b
 
 
 def difference(a: Path, b: Path) -> list[str]:
-    """What is not equal in the rows of two runs, and what happened to them: none, if nothing is."""
+    """Return the differences between the rows and events of two runs; none if they are equal."""
     pairs = list(zip_longest(rows(a), rows(b), fillvalue={}))
     found = [
         f"row {i}: " + ", ".join(f"{k} {x.get(k)} | {y.get(k)}" for k in sorted({*x, *y}) if x.get(k) != y.get(k))

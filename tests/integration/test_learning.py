@@ -6,7 +6,7 @@ from tests.integration.runs import rows, run
 
 
 def test_cartpole_improves(tmp_path):
-    """A fifth of the way: far above the random player's 22."""
+    """A fifth of the full run: far above a random player's 22."""
     done = run("train", "experiments.cpu:cartpole_ppo", "--env-steps", 20_480, "--run-dir", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert float(rows(tmp_path / "run")[-1]["score"]) > 60
@@ -82,7 +82,7 @@ RECALL = (
 @pytest.mark.slow
 @pytest.mark.parametrize(("lstm", "solved"), [(32, True), (0, False)])
 def test_a_memory_task_needs_the_memory(tmp_path, lstm, solved):
-    """The cue was shown 9 steps before the answer: 1 with an LSTM, by chance 0.25 without."""
+    """The cue is shown 9 steps before the answer: score 1 with an LSTM, 0.25 by chance without."""
     done = run(
         *("train", "ppo", *RECALL, "--lstm", lstm, "--envs", 16, "--horizon", 20, "--minibatch", 80, "--seed", 1),
         *("--learning-rate", 3e-3, "--env-steps", 40_000 if solved else 15_000, "--run-dir", tmp_path / "run"),

@@ -1,4 +1,4 @@
-"""What the layers gave while acting serves the update that follows, and no other."""
+"""Activations cached while acting are used by the following update, and by no other."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def whole(algo, rollout):
 
 
 def spoil(rollout):
-    """From now on whoever reads what was kept learns NaN."""
+    """Overwrite the cached activations with NaN, which every use of them would then show."""
     for out in rollout.activation_cache._outputs.values():
         out.fill_(float("nan"))
 

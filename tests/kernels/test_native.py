@@ -1,4 +1,4 @@
-"""The extension: where it is missing, and where it is built for another CPU."""
+"""The extension, if it is missing, or built for another CPU."""
 
 import shutil
 import subprocess

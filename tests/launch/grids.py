@@ -48,12 +48,12 @@ def mixed() -> Grid:
 
 
 def long() -> Grid:
-    """Two runs that are still going on when a test interferes, and two that wait."""
+    """Two runs that are still running when a test interferes, and two that wait."""
     return grid(replace(cartpole(), env_steps=4_000), {"envs": (4, 8)}, seeds=(0, 1))
 
 
 def failing() -> Grid:
-    """One run's step size makes its gradients infinite at once; its neighbour is fine."""
+    """One run's learning rate makes its gradients infinite at once; the other run is fine."""
     base = replace(cartpole(), max_skipped_updates=2, env_steps=800)
     return grid(base, {"learning_rate": (7e-4, 1e38)}, {"algo.max_learning_rate": (1e38,)})
 

@@ -1,4 +1,4 @@
-"""Which runs begin: largest first, in slots that share nothing, and no large run waits for smaller ones behind it."""
+"""Order of starts: largest runs first, in disjoint slots, and no large run waits for smaller runs behind it."""
 
 import itertools
 import random
@@ -80,7 +80,7 @@ def test_cores_without_a_gpu_are_of_any_size_too():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_nothing_overlaps_and_small_runs_never_keep_larger_ones_waiting(seed):
-    """Runs of random sizes and lengths beside small ones that are begun again for ever: the larger ones all end."""
+    """Runs of random sizes and lengths, and small runs that restart for ever: all larger runs end."""
     rng = random.Random(seed)
     here = slots(1, 2, 3, 4, 5, 8)
     sizes = {f"{i}": Size(rng.choice((2, 3, 4, 5, 8))) for i in range(30)}

@@ -1,4 +1,4 @@
-"""Sweeps of real runs, as a user starts them: finished, killed, stopped, gone on with."""
+"""Sweeps of real runs, as a user starts them: finished, killed, stopped, resumed."""
 
 import contextlib
 import json

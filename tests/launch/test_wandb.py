@@ -1,4 +1,4 @@
-"""What a wandb sweep agent would run is a command line of accel-rl."""
+"""The command that a wandb sweep agent runs is a valid command line of accel-rl."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The wide layer against nn.Linear, and where its gradient comes to lie."""
+"""The wide layer against nn.Linear, and the location of its gradient."""
 
 import copy
 
@@ -84,7 +84,7 @@ def test_any_number_of_rows(n, layer):
 @pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
 @pytest.mark.parametrize("network", ["a3c", "nature"])
 def test_an_observation_gives_the_same_bits_in_any_batch(network):
-    """So groups of any size, and any number of workers and threads, play alike."""
+    """So rollouts do not depend on the sizes of groups, or the numbers of workers and threads."""
     spec = make_spec(EnvConfig(game="pong", frame="84x84"), training=True)
     obs = torch.randint(256, (64, 4, 84, 84), dtype=torch.uint8)
     policy, values = ActorCritic(spec, network), QNetwork(spec, network)

@@ -1,4 +1,4 @@
-"""Learning in bfloat16: products alone; what comes out, and what is learned, stays float32."""
+"""Training in bfloat16: only products are bfloat16; outputs and parameters stay float32."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Writes rlax_values.json: what rlax (github.com/google-deepmind/rlax) gives on a few numbers. Needs rlax installed.
+"""Writes rlax_values.json: results of rlax (github.com/google-deepmind/rlax) on a few numbers. Needs rlax installed.
 
 python tests/ops/make_rlax_values.py
 """

@@ -1,4 +1,4 @@
-"""Simulators of random frames, and what a plain list of full transitions makes of them."""
+"""Simulators of random frames, and their transitions from a plain list of steps."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ def spec(stack: int = 4, n_actions: int = 6) -> EnvSpec:
 
 @dataclass
 class Step:
-    """One step as the simulator lived it: whole observations before and after."""
+    """One step of a simulator, with complete observations before and after."""
 
     obs: np.ndarray
     action: int
@@ -55,7 +55,7 @@ class Simulators:
         return np.stack([np.zeros_like(frames[0])] * max(0, S - len(frames)) + frames[-S:])
 
     def rollout(self) -> Rollout:
-        """T steps, as a sampler would hand them over: garbage wherever nobody may look."""
+        """Return a rollout of T steps, as from a sampler, with garbage in all undefined cells."""
         rng, B, T, S, old = self.rng, self.B, self.T, self.spec.stack, self.spec.oldest
         frames = np.stack([[self.frame() for _ in range(B)] for _ in range(S - 1 + T + 1)])
         frames[:S] = self._tail

@@ -1,4 +1,4 @@
-"""A ring saved as segments, again and again, and what comes back."""
+"""A ring that is saved as segments several times, and restored."""
 
 import pytest
 import torch

@@ -23,7 +23,7 @@ def filled(rollouts: int, rows: int, n: int = 1, clip: float = 1.0, device: str 
 
 
 def check(ring: FrameRing, sims: Simulators) -> int:
-    """Every cell that the ring offers is what the list says, and it offers all that it should; returns how many."""
+    """Compare every sampleable cell with the list, and the set of sampleable cells; returns their number."""
     r = ring.returns
     low, high = ring.eligible
     cells = torch.arange(low * ring.B, high * ring.B)

@@ -1,4 +1,4 @@
-"""How batches are drawn: uniformly, with or without replacement, and by priority."""
+"""Draws of batches: uniform, with and without replacement, and by priority."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The tree of sums against numpy's running sum."""
+"""The sum tree against numpy's cumulative sum."""
 
 import numpy as np
 import pytest

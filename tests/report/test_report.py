@@ -1,4 +1,4 @@
-"""The report of made-up runs: its numbers, its page, what it refuses."""
+"""The report of made-up runs: numbers, page, refused input."""
 
 import csv
 import html.parser

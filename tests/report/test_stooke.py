@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of Stooke & Abbeel for own runs: which cell a run measures, and what is in it."""
+"""Tables 1 to 3 of Stooke & Abbeel for own runs: the cell of each run, and its contents."""
 
 import math
 from dataclasses import replace

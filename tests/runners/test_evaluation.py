@@ -1,4 +1,4 @@
-"""Which evaluation episodes count."""
+"""Selection of the evaluation episodes that count."""
 
 import math
 from dataclasses import replace

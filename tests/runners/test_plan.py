@@ -1,4 +1,4 @@
-"""Where a run's processes run and which environments they step, by machine and settings."""
+"""Placement of a run's processes and environments, by machine and settings."""
 
 import dataclasses
 import json

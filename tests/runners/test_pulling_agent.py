@@ -1,4 +1,4 @@
-"""Central parameters that come in the midst of a rollout: when they do, and what the gradient is then of."""
+"""Pulls of central parameters during a rollout: their times, and the gradient after them."""
 
 import os
 import threading

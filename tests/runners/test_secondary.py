@@ -1,4 +1,4 @@
-"""The second learner: the first one's replay and parameters, its own batches."""
+"""The second learner: the first learner's replay and initial parameters, with batches of its own."""
 
 from dataclasses import replace
 

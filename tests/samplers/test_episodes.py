@@ -1,4 +1,4 @@
-"""Scores put together from rollouts, against a walk over every cell."""
+"""Scores collected from rollouts, against a walk over every cell."""
 
 import numpy as np
 import pytest

@@ -12,7 +12,7 @@ ENV = EnvConfig(game="pong")
 
 
 class Noted(CategoricalPolicyAgent):
-    """Counts the threads that are in the midst of an act, each of which takes a while."""
+    """Counts the threads that are acting; each act takes a while."""
 
     acting, most = 0, 0
     lock = threading.Lock()

@@ -97,7 +97,7 @@ def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])
 def test_actions_that_depend_on_nothing_are_played_alike(reset):
-    """Nobody waits for anybody within a rollout then; some environments are left alone."""
+    """Groups then do not wait for each other within a rollout; some environments are skipped."""
     agent, got = RandomAgent(make_spec(GAMES[0], training=True).n_actions), {}
     for workers in (0, 1, 3):
         sampler = make_sampler(GAMES[0], 12, 2, workers, reset=reset, decorrelation_steps=10)
@@ -294,7 +294,7 @@ def test_a_state_goes_on_bit_for_bit(reset):
 
 
 def test_every_mode_of_reset_plays_the_same_episodes():
-    """With a policy that looks at nothing but the observation; through worker processes."""
+    """With a policy that depends only on the observation; in worker processes."""
     env, B = GAMES[0], 4
     agent = make_agent(env).evaluating(greedy=True)
     played = {}

@@ -1,4 +1,4 @@
-"""Waiting, and being stopped meanwhile."""
+"""Timeouts of a process that is stopped while it waits."""
 
 import time
 

@@ -1,4 +1,4 @@
-// Cartridges: which byte of the ROM answers at $1000-$1FFF.
+// Cartridges: the mapping of addresses $1000-$1FFF to the ROM.
 //
 //     kind   size   banks                  switched by an access to
 //     2K     2 KB   mirrored               -
@@ -20,7 +20,7 @@ namespace accel {
 
 enum CartridgeKind : u8 { CART_2K, CART_4K, CART_F8, CART_F6, CART_F8SC, CART_F6SC, CART_E0, CART_FE, CART_DPC, CART_KINDS };
 
-// The ROM: bytes, padded to the kind's full size by whoever loads it.
+// The ROM. The loader pads the bytes to the full size of the kind.
 struct Rom {
     const u8* bytes;
     u32 size;

@@ -1,4 +1,4 @@
-// The console: what the CPU's 13 address lines reach, and one frame of time.
+// The console: the bus of 13 address lines, and the execution of one frame.
 //
 //     A12  A9  A7
 //      1    -   -     cartridge
@@ -7,8 +7,8 @@
 //      0    1   1     RIOT       timer and ports
 //
 //     frame      ... | VSYNC cleared, 228 clocks or more after it was set | ... one update of the machine ...
-//     or ends at     a TIA write past the last line the format allows, or after 25,000 instructions: then it is partial
-//                    and the next update goes on with it
+//     or ends at     a TIA write after the last line of the format, or after 25,000 instructions: then it is partial,
+//                    and the next update continues it
 //
 // Cycles count from the frame's start; the phase within a scan line is kept in `tia.frame_clock`.
 #pragma once
@@ -22,7 +22,7 @@ namespace accel {
 constexpr i32 LINE_CYCLES = 76;
 constexpr i32 NTSC_LAST_LINE = 290, PAL_LAST_LINE = 342;
 constexpr u32 MOST_INSTRUCTIONS = 25000;
-constexpr i32 MOST_CYCLES = 1 << 26;  // a program without frames starts anew before its clock runs over
+constexpr i32 MOST_CYCLES = 1 << 26;  // a program without frames is reset before its clock overflows
 
 struct State {
     u8 ram[128];
@@ -35,7 +35,7 @@ struct State {
     i32 paddle[4];  // resistances at the ports, in the reference's ohms; negative: not plugged in
     u8 fire[2];     // INPT4, INPT5: pressed
     u8 bus;         // the last byte on the data bus
-    u8 odd_frame;   // which of two pictures the frame is drawn into
+    u8 odd_frame;   // index of the picture that the frame is drawn into, of two
 };
 static_assert(sizeof(State) < 1024, "one environment's state stays under 1 KB");
 
@@ -98,7 +98,7 @@ struct Console {
         s.bus = value;
     }
 
-    // Only the two highest bits are driven; the others keep what was last on the bus.
+    // Only the two highest bits are driven; the others keep the last value on the bus.
     HD u8 read_tia(u32 reg) {
         const u8 noise = s.bus & 0x3F;
         if (reg < 8) {
@@ -160,7 +160,7 @@ struct Console {
         s.odd_frame ^= 1;
     }
 
-    // Power: everything but the RAM, which keeps what it had.
+    // Power cycle: resets everything except the RAM, which keeps its contents.
     HD void reset(u8 timer) {
         s.cycle = 0;
         s.bus = 0;

@@ -1,11 +1,11 @@
 // 6507: the 6502 of the console, 13 address lines, no interrupts.
 //
-//     one instruction:   fetch opcode -> clock += its base cycles -> operands, reads and writes, all at that one time
+//     one instruction:   fetch opcode -> clock += its base cycles -> operands, reads and writes, all at that time
 //                        -> a taken branch, or an index that crosses a page, adds its cycles before the access
 //
-//     P:  N V 1 B D I Z C      kept apart, as the values they come from: `n` bit 7, `z` zero or not, `c` `v` 0 or 1
+//     P:  N V 1 B D I Z C      stored separately, as source values: `n` bit 7, `z` zero or not, `c` and `v` 0 or 1
 //
-// `Bus` gives read, write (16-bit address) and clock. Undocumented opcodes are one-byte no-operations of two cycles:
+// `Bus` provides read, write (16-bit address) and clock. Undocumented opcodes are one-byte no-operations of two cycles:
 // none of the supported games executes one.
 #pragma once
 #include "types.h"
@@ -31,8 +31,8 @@ HD void cpu_set_flags(Cpu& p, u8 flags) {
     p.c = flags & 1;
 }
 
-// Decimal mode as the reference has it: digits are read as 10 * high + low, also where they are no decimal digits; a sum
-// wraps at 256 before it is written back as digits, and a difference below -100 stays unwritten.
+// Decimal mode of the reference: digits are read as 10 * high + low, even if they are no decimal digits. A sum wraps at
+// 256 before it is converted back to digits; a difference below -100 is not written.
 HD i32 decimal_value(u8 m) { return 10 * (m >> 4) + (m & 15); }
 HD u8 decimal_digits(i32 value) { return u8((value % 100 / 10) << 4 | value % 10); }
 

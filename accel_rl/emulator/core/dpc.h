@@ -7,13 +7,13 @@
 //            $1018-$1037 0                           $1070-7 the random number starts anew
 //            $1038-F the window: $FF or 0
 //
-//     data     display[$7FF - counter]; the counter falls by one at each read, but a voice's
-//     window   opens where the counter's low byte is the top, closes where it is the bottom; looked at before a read
-//     voice    the low byte falls by one at 15,750 Hz and starts again from the top; the window is open above the bottom
+//     data     display[$7FF - counter]; each read decrements the counter, except that of a voice
+//     window   opens when the counter's low byte equals the top, closes when it equals the bottom; checked before a read
+//     voice    the low byte is decremented at 15,750 Hz and restarts at the top; the window is open above the bottom
 //
 // The chip's other forms of data, at $1018-$1037 (nibbles swapped, bits reversed, rotated), read as 0 in the reference.
 //
-// The random number moves on with every read of $1000-$107F and $1FC0-$1FFF and every write to the cartridge.
+// Every read of $1000-$107F and $1FC0-$1FFF, and every write to the cartridge, advances the random number.
 #pragma once
 #include "types.h"
 
@@ -24,28 +24,28 @@ constexpr double DPC_HERTZ = 15750.0;  // of the voices
 constexpr double CPU_HERTZ = 1193191.66666667;
 
 struct Dpc {
-    double part;      // of a voice's clock that has passed
-    i32 voice_cycle;  // up to which the voices have been counted
+    double part;      // fraction of a voice's clock period that has passed
+    i32 voice_cycle;  // the voices have been advanced up to this cycle
     u16 counter[8];
     u8 top[8], bottom[8], window[8];
     u8 voice[3];
     u8 random;
 };
 
-// At power-on: the random number begins at 1, and the reference resets once before the reset that counts, so its reads of
-// the vector have moved the number on by two.
+// At power-on the random number is 1. The reference resets once before the actual reset; its reads of the reset vector
+// advance the random number twice.
 HD void dpc_start(Dpc& d) {
     d = Dpc{};
     d.random = 7;
 }
 
-// A reset leaves the chip as it is, but for the voices' clock.
+// A reset changes only the voices' clock.
 HD void dpc_reset(Dpc& d) {
     d.part = 0;
     d.voice_cycle = 0;
 }
 
-// Bits 7, 5, 4 and 3 of the old number decide on bit 0 of the new.
+// Bits 7, 5, 4 and 3 of the old number determine bit 0 of the new one.
 HD void dpc_random(Dpc& d) {
     const u32 r = d.random;
     d.random = u8(r << 1 | (~(r >> 7 ^ r >> 5 ^ r >> 4 ^ r >> 3) & 1));

@@ -45,7 +45,7 @@ constexpr i32 PADDLE_MIDDLE = (PADDLE_LEAST + PADDLE_MOST) / 2;
 
 HD void centre_controllers(State& s, Controllers kind) {
     for (i32& paddle : s.paddle) paddle = kind == JOYSTICKS || kind == JOYSTICKS_SWAPPED ? -1 : PADDLE_MIDDLE;
-    if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // nobody plays there: ready at once
+    if (kind == PADDLES_SWAPPED) s.paddle[2] = s.paddle[3] = 0;  // unused ports: ready at once
 }
 
 HD void set_paddle(State& s, u32 action, Controllers kind) {

@@ -1,11 +1,11 @@
-// What a game's RAM means: score, lives, end; and how it is started.
+// A game's rules: score, lives and end as read from its RAM, and the presses that start it.
 //
-//     score   = the sum of a few tables, each looked up with one RAM byte (digits are BCD in most games)
-//     reward  = the score's change over a frame, wrapped where the display rolls over, clipped where the game asks for it
+//     score   = a sum of tables, each indexed by one RAM byte (digits are BCD in most games)
+//     reward  = change of the score over a frame; wrapped if the display rolls over, clipped if the game requires it
 //     lives   = one more table
-//     over    = any clause of which all conditions hold; a condition is a set of values of one byte
+//     over    = a clause holds, that is, all of its conditions; a condition is a set of values of one byte
 //
-// The tables are filled from games.json; nothing here knows a game by name.
+// The tables are filled from games.json; the code contains no rules for single games.
 #pragma once
 #include "environment.h"
 
@@ -37,53 +37,53 @@ struct Clause {
     }
 };
 
-// One step of a reset: hold an action and switches for some frames, once or until the RAM says so. RESET lets an action go
-// that would stick.
+// One step of a reset: hold an action and switches for some frames, once or until a condition of the RAM holds. RESET
+// releases an action that would stick.
 struct Step {
     u8 action, switches, frames, gap;  // gap: frames without a press after each
-    u8 sticks;                         // as an agent's action: it may stick, and draws random numbers
+    u8 sticks;                         // like an agent's action: sticky, and draws random numbers
     Clause until;                      // checked before each press; empty: press once ...
-    u8 moves;                          // ... or until this byte has changed, where it is not 0
+    u8 moves;                          // ... or, if not 0, until the byte at this address has changed
 };
 static_assert(alignof(Step) == 1, "no gaps");
 constexpr u32 MOST_STEPS = 24;
-constexpr u32 MOST_PRESSES = 1000;  // a damaged RAM may never say so
+constexpr u32 MOST_PRESSES = 1000;  // with a damaged RAM the condition may never hold
 
 struct Game {
     u8 score_bytes;
     ScoreByte score[6];
-    u8 first_bytes;   // of the score's: where they change the reward is theirs alone (games before points in tennis)
-    i32 per_change;   // where not 0: a change of theirs is worth this, whatever it is, beside the rest's change
-    Clause unscored;  // while it holds (a title picture in the digits' place) the score counts as 0
-    Clause scored;    // where there is such: the score counts only while it holds (a bonus for a win)
-    Clause restarts;  // while it holds a reward counts from `restart_score`, not from the score before
+    u8 first_bytes;   // number of leading score bytes: if they change, only they give reward (games before points in tennis)
+    i32 per_change;   // if not 0: reward of any change of the leading bytes, in addition to the change of the others
+    Clause unscored;  // while it holds (a title picture in place of the digits) the score counts as 0
+    Clause scored;    // if not empty: the score counts only while it holds (a bonus for a win)
+    Clause restarts;  // while it holds, rewards count from `restart_score`, not from the previous score
     i32 restart_score;
-    i32 rolls_over;   // a score of this or more counts so much less; 0: it does not
-    i32 wrap;         // a negative reward gets this much more; 0: it stays
-    i32 unpaid;       // a reward of just this is none; 0: there is no such
-    i32 least, most;  // a reward's limits
+    i32 rolls_over;   // subtracted from a score of at least this value; 0: never
+    i32 wrap;         // added to a negative reward; 0: none
+    i32 unpaid;       // a reward of exactly this value counts as 0; 0: none
+    i32 least, most;  // limits of a reward
     u8 lives_address;
     i16 lives[256];
-    u8 more_lives_address;  // a second byte that counts, if any
+    u8 more_lives_address;  // a second byte of the lives, if any
     i16 more_lives[256];
-    i16 lives_at_reset;  // what a reset says before the first frame; -1: as the RAM has it
-    Clause lives_when;   // while it does not hold the lives are `lives_else`, or stay as they were where that is -1 ...
+    i16 lives_at_reset;  // lives reported after a reset, before the first frame; -1: from the RAM
+    Clause lives_when;   // while it does not hold, lives are `lives_else`, or unchanged if that is -1 ...
     i16 lives_else;
-    u8 lives_latch;    // ... and it counts as holding once it has held since the reset
-    Clause loss_when;  // one life less counts only while this holds, where there is such a clause
-    u8 lives_fall;     // lives are counted: one less whenever the byte falls by one
-    u8 last_life[2];   // the game is over when the lives byte goes from the first to the second of these ...
-    u8 has_last_life;  // ... in games where the second also means something else
+    u8 lives_latch;    // ... and once it has held since the reset, it counts as holding
+    Clause loss_when;  // if not empty: the loss of a life counts only while this holds
+    u8 lives_fall;     // lives are counted down: one less whenever the byte decreases by one
+    u8 last_life[2];   // the game is over when the lives byte changes from the first to the second of these ...
+    u8 has_last_life;  // ... in games in which the second also has another meaning
     u8 no_lives_when_over;
     u8 no_reward_when_over;
     Clause over_after;  // the clauses below count only once this has held since the reset
     u8 clauses;
     Clause over[4];
-    u8 over_when_scored;       // ... or whenever the score is not 0 (a round is a game)
-    u8 full_from, full_bytes;  // ... or once none of these bytes is 0 (a board without a free place), where there are any
+    u8 over_when_scored;       // ... or whenever the score is not 0 (a game is one round)
+    u8 full_from, full_bytes;  // ... or, if full_bytes is not 0, once none of these bytes is 0 (a full board)
     u8 steps;
-    Step step[MOST_STEPS];  // of a reset, after its 60 frames: RESET, the mode's SELECTs, the game's start actions
-    u8 fire_is_noop;        // actions with the fire button do nothing at all
+    Step step[MOST_STEPS];  // steps of a reset, after 60 frames: RESET, the mode's SELECTs, the game's start actions
+    u8 fire_is_noop;        // actions with the fire button have no effect
     Controllers controllers;
     u8 pal;
     i32 first_line, height;

@@ -3,13 +3,13 @@
 //     opcode  aaabbbcc     the table below, by opcode; modes name the place of the operand:
 //     IM immediate  ZP ZX ZY zero page  AB AX AY absolute  IX (zp,X)  IY (zp),Y      x: + 1 cycle when a page is crossed
 //
-// AX and AY count the crossed page only where the instruction reads; a store has the cycle in its base count.
+// AX and AY add a cycle for a crossed page only if the instruction reads; the base count of a store includes it.
 #pragma once
 #include "cpu.h"
 
 namespace accel {
 
-// Cycles by opcode, one digit each; taken branches and crossed pages come on top.
+// Cycles by opcode, one digit each; taken branches and crossed pages add to them.
 HD u32 base_cycles(u32 opcode) {
     static constexpr u8 cycles[256] = {
         // clang-format off
@@ -63,7 +63,7 @@ struct Instruction {
     HD void nz(u8 value) { p.n = p.z = value; }
     HD void push(u8 value) { bus.write(0x100 | p.sp--, value); }
     HD u8 pull() { return bus.read(0x100 | ++p.sp); }
-    // While the stack pointer moves, its old place is read: what a pull from TIA space then finds on the bus.
+    // A pull first reads the old address of the stack: its value is on the bus when the pull reads TIA space.
     HD void before_pull() { bus.read(0x100 | p.sp); }
 
     HD void branch(bool taken) {
@@ -173,7 +173,7 @@ struct Instruction {
             case 0xD0: branch(p.z != 0); break;
             case 0xF0: branch(p.z == 0); break;
             case 0x4C: p.pc = u16(fetch16()); break;
-            case 0x6C:  // the pointer's page does not carry: JMP ($xxFF) takes its high byte from $xx00
+            case 0x6C:  // no carry into the pointer's page: JMP ($xxFF) reads its high byte from $xx00
                 at = fetch16();
                 p.pc = u16(word(at, (at & 0xFF00) | ((at + 1) & 0xFF)));
                 break;
@@ -203,7 +203,7 @@ struct Instruction {
             case 0xAA: load(p.x, p.a); break;
             case 0xBA: load(p.x, p.sp); break;
             case 0x9A: p.sp = p.x; break;
-            default: break;  // 0xEA, and the undocumented
+            default: break;  // 0xEA, and undocumented opcodes
         }
     }
 };

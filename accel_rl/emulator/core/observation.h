@@ -1,13 +1,13 @@
-// From the gray pictures of an agent step's last two frames to its observation, written in place.
+// Builds an observation, in place, from the gray pictures of an agent step's last two frames.
 //
 //     row of frame 3, row of frame 4 -> maximum -> 104x80       rows 1, 3 ... and every second pixel
 //                                               -> 104x80-mean  without the first and the last row, means of 2x2
 //                                               -> 84x84        areas of 5/2 rows by 40/21 pixels, as cv2's INTER_AREA
 //
-// A row that repeats the one above is only named (`source`), and what was made of it is used again.
+// A row that repeats the row above is stored as a reference (`source`); results of the row above are reused.
 //
-// Areas are sums of whole numbers: 21 x 2 parts of a pixel, 200 to an area. Only a sum halfway between two values leaves
-// it to cv2's rounding errors; then the area is added up again as cv2 does, in floats and in its order.
+// Areas are sums of integers: a pixel has 21 x 2 parts, an area 200. Only if a sum is halfway between two values does the
+// result depend on cv2's rounding errors; then the area is summed again in floats, in the order of cv2.
 #pragma once
 #include "tia.h"
 
@@ -16,7 +16,7 @@ namespace accel {
 enum ObservationKind : u8 { SUBSAMPLE, MEAN, AREA, OBSERVATION_KINDS };
 
 constexpr i32 MOST_ROWS = 262;
-constexpr i32 ROWS = 210;  // those that MEAN and AREA are made for
+constexpr i32 ROWS = 210;  // number of rows that MEAN and AREA support
 
 struct GrayFrame {
     u8 pixels[MOST_ROWS * WIDTH];
@@ -38,7 +38,7 @@ HD bool row_counts(ObservationKind kind, i32 row, i32 rows) {
     return false;
 }
 
-// cv2's weights along one axis: up to four pixels, from `first` on, of each output.
+// cv2's weights along one axis: for each output up to four pixels from `first` on.
 struct AreaAxis {
     struct Part {
         i32 first, count;
@@ -70,7 +70,7 @@ constexpr AreaAxis area_axis(i32 size) {
     return axis;
 }
 
-// Horizontally: 40 parts of 21 of a pixel each; at most three pixels.
+// Horizontal weights of an area: 40 parts, 21 parts per pixel, at most three pixels.
 struct AreaRow {
     struct Part {
         u16 first, weight[3];
@@ -90,12 +90,12 @@ constexpr AreaRow area_row() {
     return row;
 }
 
-// The six rows that a line of areas is made of: two whole ones and half of a third, each of two frames.
+// The six rows of a line of areas: two complete rows and half of a third, of two frames each.
 struct AreaRows {
     const u8 *whole[2], *other[2], *half[2];
 };
 
-// Writes a line's 84 areas; bit x of the two words tells which of the sums were halfway.
+// Writes a line of 84 areas; bit x of the two words is set if sum x was halfway between two values.
 using AreaLine = void(const AreaRows& from, u8* out, u64* halfway);
 
 HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
@@ -104,7 +104,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
     const auto brighter = [](const u8* const* row, i32 x) { return row[0][x] > row[1][x] ? row[0][x] : row[1][x]; };
     for (i32 x = 0; x < WIDTH; x++)
         down[x] = u16(2 * (brighter(from.whole, x) + brighter(from.other, x)) + brighter(from.half, x));
-    for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // weighs nothing
+    for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // padding of weight zero
     for (i32 period = 0; period < 4; period++)
 #pragma GCC unroll 21
         for (i32 x = 0; x < 21; x++) {
@@ -113,7 +113,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
             sums[21 * period + x] = u16(p.weight[0] * s[0] + p.weight[1] * s[1] + p.weight[2] * s[2]);
         }
     u16 any = 0;
-    for (i32 x = 0; x < 84; x++) {  // by 200, rounded
+    for (i32 x = 0; x < 84; x++) {  // divided by 200, rounded
         const u16 sum = u16(sums[x] + 100), value = u16((sum >> 3) * 5243u >> 17);
         any |= sum == u16(value * 200);
         out[x] = u8(value);
@@ -125,11 +125,11 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
 struct Observer {
     ObservationKind kind;
     i32 rows;
-    AreaLine* line;           // a processor's own way of `area_line`; null: any processor's
-    u8 largest[ROWS][WIDTH];  // of two frames, for MEAN; a row of it may be unused, see `at`
-    u16 at[ROWS];             // the row of the two that holds a row's
+    AreaLine* line;           // `area_line` for this processor's instructions; null: portable
+    u8 largest[ROWS][WIDTH];  // maximum of two frames, for MEAN; rows may be unused, see `at`
+    u16 at[ROWS];             // for each row, the row of `largest` that holds its values
 
-    // `second` may be null: the first alone.
+    // second: null: use only the first frame.
     HD void observe(const GrayFrame& first, const GrayFrame* second, u8* out) {
         const GrayFrame& other = second ? *second : first;
         if (kind == SUBSAMPLE) subsample(first, other, out);
@@ -166,17 +166,17 @@ struct Observer {
     HD void area(const GrayFrame& first, const GrayFrame& second, u8* out) {
         u64 halfway[2] = {0, 0};
         for (i32 y = 0; y < 84; y++, out += 84) {
-            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two whole rows and half of the third, or of the first
+            const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two complete rows and half of the third, or of the first
             if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
                 repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
-                __builtin_memcpy(out, out - 84, 84);  // one row, and so was the line above
+                __builtin_memcpy(out, out - 84, 84);  // all from one row, as the line above
                 continue;
             }
             const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2),
                             *const d = second.row(top + 2);
             const u8 *const m = first.row(top + 1), *const n = second.row(top + 1);
             const AreaRows from = y & 1 ? AreaRows{{c, d}, {m, n}, {a, b}} : AreaRows{{a, b}, {m, n}, {c, d}};
-            // where one is, the line below may be rounded otherwise: its rows weigh in another order
+            // with a halfway sum the line below may be rounded differently: its rows are added in another order
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {
@@ -185,7 +185,7 @@ struct Observer {
                 }
         }
     }
-    // Rows are named in order: all between two of one source are of it, too.
+    // Sources are in ascending order: all rows between two rows of the same source have that source, too.
     HD static bool repeats(const GrayFrame& frame, i32 from, i32 to) { return frame.source[from] == frame.source[to]; }
 
     HD static u8 rounded_as_floats(const GrayFrame& first, const GrayFrame& second, u32 x, i32 y) {

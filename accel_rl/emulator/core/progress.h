@@ -1,4 +1,4 @@
-// How far a game is: score, lives, end, and what of the rules has a memory.
+// The progress of a game: score, lives, end, and the state of rules with memory.
 //
 //     reset -> start_progress        each frame -> advance_progress, which returns the reward
 #pragma once
@@ -7,10 +7,10 @@
 namespace accel {
 
 struct Progress {
-    i32 score, first_score;  // by the score's first bytes, where a game has such
+    i32 score, first_score;  // score of the leading bytes, if the game has them
     i32 lives;
     u8 over;
-    u8 lives_byte;             // as it was a frame ago
+    u8 lives_byte;             // its value one frame ago
     u8 lives_held, over_held;  // the conditions for lives and for an end have held since the reset
 };
 

@@ -3,8 +3,8 @@
 //     console randomness   one fixed seed: 128 bytes of RAM, then the timer at each reset
 //     sticky actions       the user's seed: two draws an emulated frame
 //
-// It is larger than a console, so it lives beside the state. The console's draws are numbered from the fixed seed, so the
-// state itself holds only how many were made.
+// The generator is larger than a console, so the console's state does not contain it. The state holds only the number of
+// draws from the fixed seed.
 #pragma once
 #include "types.h"
 

@@ -11,22 +11,22 @@
 // The timer after TIM8T = 3, by CPU cycles since the write:
 //
 //     cycle  1 ........ 8 9 ....... 16 17 ...... 24 25 26 27 28
-//     INTIM  2            1            0            FF FE FD FC     one a cycle once it has expired ...
+//     INTIM  2            1            0            FF FE FD FC     after expiry it decreases every cycle ...
 //
-// ... but only until INTIM is read after expiry: from then on it counts at the prescaled rate again, from the value
-// that was read. `read_offset` keeps the distance. (A read in the very cycle of expiry does not count.)
+// ... until INTIM is first read after expiry: from then on it decreases at the prescaled rate again, from the value that
+// was read. `read_offset` holds the distance. (A read in the cycle of expiry itself does not count.)
 #pragma once
 #include "types.h"
 
 namespace accel {
 
 struct Riot {
-    i32 set_cycle;    // when the timer was written, in cycles of this frame
-    i32 read_offset;  // cycles between expiry and the first INTIM read after it; 0 while there was none
-    u8 value;         // what was written
+    i32 set_cycle;    // cycle of this frame at which the timer was written
+    i32 read_offset;  // cycles between expiry and the first INTIM read after it; 0: not read yet
+    u8 value;         // the written value
     u8 shift;         // log2 of the divider
     u8 swacnt;        // direction of port A: kept and read back, not applied to the inputs
-    u8 swcha, swchb;  // the pins: joysticks, console switches
+    u8 swcha, swchb;  // pins: joysticks, console switches
 };
 
 HD void riot_reset(Riot& r, u8 timer) {
@@ -53,7 +53,7 @@ HD u8 riot_read(Riot& r, u32 address, i32 cycle) {
     return u8(u32(counted) - u32(r.read_offset));
 }
 
-// How many reads of INTIM, `period` cycles apart from one at `cycle` that gave `read`, come before it is 0.
+// Returns the number of reads of INTIM, every `period` cycles, until it is 0, after a read of `read` at `cycle`.
 HD i32 riot_reads_before_zero(const Riot& r, u8 read, i32 cycle, i32 period) {
     const i32 elapsed = cycle - r.set_cycle;
     if (!read || r.read_offset || elapsed < 1 || elapsed > i32(u32(r.value) << r.shift)) return 0;

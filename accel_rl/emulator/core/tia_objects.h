@@ -1,4 +1,4 @@
-// Where the objects of a scan line show: positions, copies, motion.
+// Objects on a scan line: positions, copies, motion.
 //
 //     NUSIZ & 7    copies at offsets        width of a player's pixel
 //     0            0                        1
@@ -11,14 +11,14 @@
 //     7            0                        4, starting one pixel later
 //
 // HMOVE at CPU cycle c of a line: every object first moves right by 8 (the blank at the left edge), then left by one for
-// each of `motion` pulses, which come every 4 clocks from the write on. A late HMOVE (c > 54) makes the pulses without
-// the 8; one in between makes neither.
+// each of its `motion` pulses, one every 4 clocks after the write. A late HMOVE (c > 54) makes the pulses without the move
+// to the right; an HMOVE in between does neither.
 #pragma once
 #include "tia.h"
 
 namespace accel {
 
-// Bit i: a copy at 16 * i pixels.
+// Bit i: there is a copy at 16 * i pixels.
 HD u32 copies(u8 nusiz) {
     static constexpr u8 at[8] = {1, 3, 5, 7, 17, 1, 21, 1};
     return at[nusiz & 7];
@@ -28,8 +28,8 @@ HD u32 player_stretch(u8 nusiz) { return (nusiz & 7) == 5 ? 1 : (nusiz & 7) == 7
 
 HD i32 wrap(i32 x) { return x + (x >> 31 & WIDTH) - (x >= WIDTH ? WIDTH : 0); }
 
-// Pixels to the left of an HMOVE at CPU cycle `cycle`, for the register's nibble. Measured at 3 and 5-76; 0-2 and 4 follow
-// the pattern.
+// Pixels that an HMOVE at CPU cycle `cycle` moves an object to the left, by the register's nibble. Measured at cycles 3 and
+// 5-76; 0-2 and 4 follow the pattern.
 constexpr i32 motion_by(i32 cycle, i32 nibble) {
     const i32 pulses = nibble ^ 8;
     if (cycle <= 20 || cycle >= 75) {
@@ -56,13 +56,13 @@ HD const i8* hmove_motions(i32 cycle) {  // of each nibble
     return table.pixels[cycle];
 }
 
-// Where an object lands that is reset at this clock of a line; latency 5 for players, 4 for missiles and the ball.
+// The position of an object that is reset at this clock of a line. Latency: 5 for players, 4 for missiles and the ball.
 HD u8 reset_position(i32 at, i32 latency) {
     if (at < HBLANK_CLOCKS) return u8(latency - 2);
     return u8((at - HBLANK_CLOCKS + latency) % WIDTH);
 }
 
-// A reset soon after an HMOVE meets its pulses. Five such places were measured, for HMOVE at cycles 3-6 and 8-39:
+// A reset soon after an HMOVE coincides with its pulses. Five cases were measured, for HMOVE at cycles 3-6 and 8-39:
 //
 //     object   HMOVE at   reset at cycle   position
 //     ball     3          9                5
@@ -79,8 +79,8 @@ HD i32 late_reset_position(u32 object, i32 cycle, i32 since_hmove) {
     return -1;
 }
 
-// Stars: HMM0 going from 7 to 6 in the 21st cycle after HMOVE makes missile 0 move at the end of each displayed line,
-// in turns of four, until the next HMOVE. On one of the four lines it is wide, on one it does not show.
+// Stars: if HMM0 changes from 7 to 6 in the 21st cycle after HMOVE, missile 0 moves at the end of each displayed line until
+// the next HMOVE, with a period of four lines. On one of the four lines it is wide, on another it is hidden.
 //
 //     line after the write   1       2       3    4
 //     pixels to the left     33      0       17   18
@@ -93,7 +93,7 @@ HD i32 star_motion(u8 stars) { return stars == 1 ? 18 : stars == 2 ? 33 : stars 
 HD bool missile_shows(const Tia& t, u32 i) { return t.enam[i] && !t.resmp[i] && !(i == 0 && t.star_form == 2); }
 HD i32 missile_width(const Tia& t, u32 i) { return 1 << ((t.nusiz[i] >> 4 & 3) | (i == 0 && t.star_form == 1 ? 1 : 0)); }
 
-// The middle of a player, where its missile waits while RESMP is set.
+// The middle of a player: the position of its missile while RESMP is set.
 HD u8 locked_missile_position(u8 player, u8 nusiz) {
     static constexpr u8 middle[3] = {4, 8, 16};
     return u8((player + middle[player_stretch(nusiz)]) % WIDTH);

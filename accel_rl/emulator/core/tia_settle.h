@@ -1,15 +1,15 @@
-// Settling: the log of TIA writes becomes collisions and, where a picture is wanted, pixels.
+// Settling: computes collisions, and pixels if a picture is needed, from the log of TIA writes.
 //
 //     settled ......... write + its delay ......... write + its delay ......... until
 //             draw with               draw with                 draw with
 //             the registers           the first write           both
 //
-// A write becomes visible some clocks after the CPU made it:
+// A write becomes visible some clocks after the CPU made it (clocks by register):
 //
 //     VBLANK, REFPx, GRPx 1     NUSIZx 8     PF0-2 2 to 5, by where in a 4-pixel cell of the playfield     others 0
 //
-// A pixel is the set of objects that show there, one bit each. Its colour is that of the first in the order of priority,
-// and every pair in the set has collided.
+// A pixel is the set of objects visible at it, one bit each. The object of the highest priority gives its colour, and every
+// pair in the set collides.
 #pragma once
 #include "tia_objects.h"
 
@@ -17,7 +17,7 @@ namespace accel {
 
 constexpr u8 BIT_P0 = 1, BIT_P1 = 2, BIT_M0 = 4, BIT_M1 = 8, BIT_BL = 16, BIT_PF = 32;
 
-// The sets of objects seen on a stretch of pixels, one bit per set of the 64: collisions are read off it later.
+// The sets of objects found on a stretch of pixels, one bit for each of 64 sets. Collisions are computed from them later.
 HD u32 pairs_of(u32 set) {
     // pair order: the 15 collision latches, two per register from CXM0P on, bit 7 first
     static constexpr u8 pair[15] = {
@@ -38,7 +38,7 @@ HD u8 collision_register(u32 collisions, u32 reg) {
 }
 
 struct Line {
-    u8 set[WIDTH];  // of the pixels from `begin` to `end`
+    u8 set[WIDTH];  // set of objects of each pixel from `begin` to `end`
     i32 begin, end;
 
     HD void put(i32 x, u8 bit) {
@@ -83,7 +83,7 @@ HD void put_playfield(Line& line, const Tia& t) {
     }
 }
 
-// Which of the four colours a set of objects shows.
+// Returns the index of a set's colour, of the four colours.
 HD u32 colour_index(u32 set, u8 ctrlpf, bool right) {
     const bool score = (ctrlpf & 6) == 2;
     if (ctrlpf & 4 && set & (BIT_PF | BIT_BL)) return 2;
@@ -94,7 +94,7 @@ HD u32 colour_index(u32 set, u8 ctrlpf, bool right) {
     return set & (BIT_PF | BIT_BL) ? 2 : 3;
 }
 
-// One displayed line's pixels begin ... end.
+// Draws the pixels begin ... end of one displayed line.
 HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     if (begin >= end) return;
     i32 x = begin;
@@ -117,9 +117,9 @@ HD void draw_pixels(Tia& t, u8* row, i32 begin, i32 end) {
     for (x = begin; x < end; x++) row[x] = t.colour[colour_index(line.set[x], t.ctrlpf, x >= 80)] | t.colour_loss;
 }
 
-// What a displayed line's end changes.
+// Updates the state at the end of a displayed line.
 HD void end_line(Tia& t, i32 line_start) {
-    if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // later, it is the next line's
+    if (t.hmove_clock < line_start + 3 * 75) t.hmove_blank = 0;  // a later HMOVE blanks the next line
     for (u8& hidden : t.first_hidden) hidden = 0;
     t.right_reflected = t.ctrlpf & 1;
     if (!t.stars) return;
@@ -128,7 +128,7 @@ HD void end_line(Tia& t, i32 line_start) {
     t.pos[M0] = u8(wrap(t.pos[M0] - star_motion(t.stars)));
 }
 
-// From `settled` to `until` with the registers as they are. Outside the displayed lines nothing happens.
+// Draws from `settled` to `until` with the current registers. Nothing happens outside the displayed lines.
 HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     const i32 start = t.frame_clock + picture.first_line * LINE_CLOCKS;
     const i32 stop = start + picture.height * LINE_CLOCKS;
@@ -151,14 +151,14 @@ HD_CALL void draw_until(Tia& t, const Picture& picture, i32 until) {
     }
 }
 
-// A player is reset while its copies at the old position show or are about to. By the distance from the start of an old
-// copy to the new position:
+// A player may be reset while its copies at the old position are visible or about to be. Cases by the distance from the
+// start of an old copy to the new position:
 //
-//     0-3            the new first copy shows at once
-//     4 ... width+3  the beam is inside the old copy: what the next 11 clocks show of it is still drawn
-//     others         nothing of the old copies is drawn any more
+//     0-3            the new first copy is visible at once
+//     4 ... width+3  the beam is inside the old copy: its next 11 clocks are still drawn
+//     others         the old copies are not drawn any more
 //
-// Except in the first case the new first copy shows from the next line on, or from a write to HMOVE or NUSIZ on.
+// Except in the first case, the new first copy becomes visible on the next line, or after a write to HMOVE or NUSIZ.
 HD i32 player_reset_delay(Tia& t, u32 i, i32 at) {
     const i32 position = reset_position(at, 5);
     const i32 width = 8 << player_stretch(t.nusiz[i]);
@@ -189,7 +189,7 @@ HD void reset_player(Tia& t, Target& picture, u32 i, i32 clock) {
     t.pos[i] = reset_position(at, 5);
 }
 
-// A missile is drawn where it was for 8 more clocks, so that of its new first copy only the widest shows on this line.
+// A missile stays at its old position for 8 more clocks, so only the widest new first copy is visible on this line.
 template <class Target>
 HD void reset_missile(Tia& t, Target& picture, u32 object, i32 clock, u8 position) {
     draw_until(t, picture, clock + 8);
@@ -214,7 +214,7 @@ HD u32 reversed_bits(u32 value) {
     return result;
 }
 
-// `picture` is whatever has a draw_until: a Picture, or the fast build's masks, which name the register as a constant.
+// picture: a type with draw_until: a Picture, or the fast core's masks, where the register is a constant.
 template <class Target>
 // clang-format off
 HD_FOLD void apply_write(Tia& t, Target& picture, u32 reg, u8 value, i32 clock) {

@@ -1,9 +1,9 @@
-// The words every other header uses, so that the core needs no standard library.
+// Integer types and macros of all other headers; the core does not use the standard library.
 //
 //     CPU compiler      HD is empty
-//     nvcc, NVRTC       HD marks a function for the host and the device; HD_CALL one that is not copied to where it is
-//                       called: a CUDA compiler else copies the whole TIA into every instruction, and does not finish
-//     HD_FOLD           one that a CPU compiler copies to where it is called, since constants decide most of it there
+//     nvcc, NVRTC       HD marks a function for host and device; HD_CALL one that is not inlined: a CUDA compiler would
+//                       inline the whole TIA into every instruction, and would not finish
+//     HD_FOLD           one that a CPU compiler inlines, since its arguments are constants at most calls
 //
 // Tables are constants inside functions: a namespace-scope array cannot be indexed from device code.
 #pragma once
@@ -32,7 +32,7 @@ using u32 = unsigned int;
 using i32 = int;
 using u64 = unsigned long long;
 
-// A moment, seen from a later start of time; what is long ago stays so.
+// Converts a time to a later origin, saturating for times long ago.
 constexpr i32 LONG_AGO = -(1 << 28);
 HD i32 rebased(i32 moment, i32 start) { return moment - start > LONG_AGO ? moment - start : LONG_AGO; }
 

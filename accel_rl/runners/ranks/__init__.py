@@ -1,1 +1,1 @@
-"""Processes of ranks: launchers, their contexts, torchrun."""
+"""Rank processes: launchers, rank contexts, torchrun."""

@@ -1,5 +1,7 @@
-"""Asynchronous ranks: each samples and learns at its own pace, on central parameters (Stooke & Abbeel 2018, section
-4.3)."""
+"""Asynchronous ranks: each samples and learns at its own pace and shares central parameters.
+
+Source: Stooke & Abbeel 2018, section 4.3.
+"""
 
 import os
 import time
@@ -25,18 +27,18 @@ from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
-START_S = 600.0  # until rank 0 has read a checkpoint with a large replay
+START_S = 600.0  # time for rank 0 to read a checkpoint with a large replay
 
 
 class Clock(SingleProcess):
-    """The communicator of a rank that shares no batch: its schedules follow the env steps of all ranks."""
+    """The communicator of an asynchronous rank: batches are its own, schedules follow the env steps of all ranks."""
 
     def __init__(self, counters: SharedCounters, rank: int):
         self._counters, self._rank = counters, rank
         self._own = self._shown = 0
 
     def begin(self, env_steps: int) -> None:
-        """Start counting. env_steps: what the algorithm itself has counted so far."""
+        """Start counting. env_steps: the algorithm's own count so far."""
         self._own, self._shown = self._counters.of_rank(self._rank), env_steps
 
     def count(self, env_steps: int) -> CountedSteps:
@@ -59,8 +61,9 @@ class AsyncContext:
         watch: Watch | None = None,
         until: int = 0,
     ):
-        """env_steps: of the checkpoint that all ranks go on from; None for a new run.
-        watch: the other ranks' processes, if no launcher replaces one that is lost before `until` env steps.
+        """env_steps: of the checkpoint that all ranks continue from; None for a new run.
+        watch: the other ranks' processes, if there is no launcher that replaces lost ranks; the run then stops if a
+        rank is lost before `until` env steps.
         """
         self.rank, self.size, self._config = rank, config.size, config
         self._watch, self._until, self.lost = watch, until, list[int]()
@@ -71,13 +74,13 @@ class AsyncContext:
 
     @classmethod
     def inherit(cls, setup: dict[str, Any], config: TrainConfig) -> "AsyncContext":
-        """The context of a rank that a launcher started, whose process inherits the shared memory."""
+        """Build the context of a rank started by a launcher. The process has inherited the shared memory."""
         counters = SharedCounters.attach(config.distributed.size, config.log.window, setup["counters"])
         return cls(setup["rank"], config.distributed, counters, setup["central"], setup["env_steps"])
 
     @classmethod
     def connect(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "AsyncContext":
-        """The context of a rank without a launcher: rank 0 creates the shared memory, the others open it.
+        """Build the context of a rank without a launcher: rank 0 creates the shared memory, the others open it.
 
         The memory is an anonymous memfd whose path rank 0 publishes in the store; the kernel frees it when the last
         process exits. Returns once all ranks have it; each then watches the others. RunError after timeout_s;
@@ -119,7 +122,7 @@ class AsyncContext:
         )
 
     def state(self, checkpoints: Checkpoints) -> dict[str, Any] | None:
-        """Load this rank's newest state, which need not be of the same moment as other ranks'; None: it begins."""
+        """Load this rank's newest state; None if there is none. Ranks may have saved at different moments."""
         steps = checkpoints.steps()
         if not self._counters.begun and self.rank == 0:
             return None if self._from is None else load(checkpoints.path(self._from))
@@ -132,7 +135,10 @@ class AsyncContext:
         return LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, c.chunks, self.rank)
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Rank 0 publishes its parameters as the central ones when the run begins; otherwise take those. RunError."""
+        """Connect to the central parameters. When the run begins, rank 0 publishes its own as the central ones.
+
+        RunError if rank 0 is lost or does not begin within START_S.
+        """
         assert isinstance(gradient_sync, LockedChunks)
         first = self.rank == 0 and not self._counters.begun
         deadline = time.monotonic() + START_S
@@ -178,5 +184,5 @@ class AsyncContext:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Ranks need not save at the same moment: parameters are central, all else is the rank's own."""
+        """Context for saving. Ranks save independently: parameters are central, all other state is the rank's own."""
         yield

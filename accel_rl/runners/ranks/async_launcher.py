@@ -1,4 +1,4 @@
-"""Start asynchronous ranks: one that is killed is replaced while the others go on."""
+"""Launcher of asynchronous ranks: a killed rank is replaced while the other ranks continue."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ MAX_FAILED_STARTS = 3
 
 
 class AsyncLauncher:
-    """The rank processes of an asynchronous run, and the memory that they share."""
+    """The rank processes of an asynchronous run, and their shared memory."""
 
     def __init__(self, config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None):
         self._config, self._plan, self._run = config, plan, run
@@ -33,7 +33,7 @@ class AsyncLauncher:
         self._failed_starts = [0] * config.distributed.size  # consecutive starts of each rank without an env step
 
     def train(self) -> Result:
-        """Run all ranks to their end. Raises the error of a rank that failed or that cannot be started."""
+        """Run all ranks to their end. Raises the error of a rank that fails or cannot be started."""
         try:
             with StopRequest() as stop:
                 for r in range(self._config.distributed.size):
@@ -50,7 +50,7 @@ class AsyncLauncher:
         return launch(setup, (self._counters.fd, self._central))
 
     def _replace(self, rank: Rank, stop: StopRequest) -> None:
-        """Start a new process for a rank that was killed, unless the run is ending. RunError."""
+        """Start a new process for a killed rank, unless the run is ending. RunError."""
         r, steps = rank.index, self._counters.of_rank(rank.index)
         if (rank.code() or 0) >= 0:
             raise_for(rank)
@@ -63,10 +63,10 @@ class AsyncLauncher:
             self._run.event(ending)
             return
         if stop:
-            raise RunError(f"{ending} before it had saved")
+            raise RunError(f"{ending} before it had saved a checkpoint")
         self._steps_at_start[r] = steps
         rank.close()
         self._ranks[r] = self._launch(r)
-        line = f"{ending}: the others went on, pid {self._ranks[r].process.pid} takes its place"
+        line = f"{ending}: the other ranks continue, pid {self._ranks[r].process.pid} takes its place"
         self._run.event(line)
         print(line, file=sys.stderr, flush=True)

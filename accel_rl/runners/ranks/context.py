@@ -1,4 +1,4 @@
-"""What a rank's trainer needs of the other ranks. Here: for a run of one rank."""
+"""The interface between a trainer and the other ranks, and its form for a run of one rank."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from accel_rl.samplers.episodes import EpisodeTracker
 
 
 class RankContext(Protocol):
-    """`SingleRank`, `SyncContext` or `AsyncContext`. Rank 0 leads: it reports, evaluates and owns the run folder."""
+    """`SingleRank`, `SyncContext` or `AsyncContext`. Rank 0 reports, evaluates and owns the run folder."""
 
     rank: int
     size: int
@@ -26,26 +26,28 @@ class RankContext(Protocol):
         """Return the agent that samples."""
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Called when the parts are built and the state, if any, is loaded; returns when sampling may begin."""
+        """Called after the state, if any, is loaded; returns when sampling may begin."""
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
-        """Return the run's env steps (of all ranks), after this rank took `taken` more.
+        """Return the env steps of the run (of all ranks), after this rank took `taken` more.
 
-        env_steps: of the run before. episodes, updates: of this rank so far.
+        env_steps: the previous value. episodes, updates: of this rank so far.
         """
 
     def stops(self, asked: bool) -> bool:
         """Whether the run ends now. asked: whether this rank was asked to stop."""
 
     def agreed(self, done: bool) -> bool:
-        """Return rank 0's `done`: whether it completed what it alone does, such as an evaluation."""
+        """Return rank 0's `done`: whether rank 0 completed its own work, such as an evaluation."""
 
     def beat(self) -> None:
         """Tell waiting ranks that rank 0 is still working."""
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        """Return (score, length) of the recent episodes, the number of episodes, and of updates, of all ranks together
-        as they were at the last call of `clock`."""
+        """Return ((score, length) of recent episodes, number of episodes, number of updates) of all ranks.
+
+        Counts are those at the last call of `clock`.
+        """
 
     @contextmanager
     def saving(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from accel_rl.system.placement import share_of_cores
 def rank_config(
     config: TrainConfig, rank: int, local_rank: int | None = None, local_size: int | None = None
 ) -> TrainConfig:
-    """Return what one rank runs: its environments, device, part of the replay, and share of its machine's cores.
+    """Return the settings of one rank: its environments, device, part of the replay and share of the machine's cores.
 
     local_rank, local_size: index and number of the ranks on this machine. Default: all ranks are on this machine.
     """

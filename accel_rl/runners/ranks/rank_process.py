@@ -1,4 +1,4 @@
-"""The processes of ranks: launch them, read their replies, wait for them."""
+"""Rank processes: launch them, read their replies, wait for them."""
 
 import contextlib
 import json
@@ -18,11 +18,11 @@ from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import ConfigError, RunError
 
 LOOK_S = 0.02
-STOP_S = 120.0  # to end a cycle, and to write a checkpoint
+STOP_S = 120.0  # time to end a cycle and write a checkpoint
 
 
 class RankLost(RuntimeError):
-    """A rank was killed, which says nothing about the run itself."""
+    """A rank was killed by a signal; the run may succeed if it is restarted."""
 
 
 @dataclass(slots=True)
@@ -41,13 +41,13 @@ class Rank:
         return code if self.failure_matters or code is None else 0
 
     def listen(self) -> None:
-        """Read what there is of the reply, without waiting."""
+        """Read the available part of the reply, without waiting."""
         with contextlib.suppress(BlockingIOError):
             while block := os.read(self.reply_fd, 65536):
                 self.received += block
 
     def reply(self) -> dict[str, Any]:
-        """What the process wrote at its end; {} if it wrote nothing."""
+        """Return the process's reply, written at its end; {} if there is none."""
         self.listen()
         try:
             return json.loads(self.received)
@@ -71,12 +71,12 @@ class Rank:
 
 
 def setup_of(config: TrainConfig, plan: RankPlan) -> dict[str, Any]:
-    """What the process of a rank is given of a run: its own settings and plan."""
+    """Return the setup of a rank's process: its settings and plan."""
     return {"rank": plan.rank, "config": asdict(rank_config(config, plan.rank)), "plan": plan.to_dict()}
 
 
 def launch(setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank:
-    """Start a fresh interpreter for rank setup["rank"]: nothing is forked, nothing outlives this process."""
+    """Start a new interpreter for rank setup["rank"]. The process is not forked, and ends if this process ends."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     setup = {

@@ -12,9 +12,9 @@ _STEPS, _EPISODES, _UPDATES = range(3)
 
 
 def share(window: int, ranks: int) -> int:
-    """Return how many recent episodes of each rank an online score averages over, to have about `window` in all.
+    """Return the number of recent episodes of each rank in the online score, so that the total is about `window`.
 
-    With `window` of each, the score would reach back as many times further as there are ranks.
+    With `window` episodes of each rank, the score would reach `ranks` times further back.
     """
     return -(-window // ranks)
 
@@ -38,10 +38,10 @@ class SharedCounters:
     @staticmethod
     def layout(ranks: int, window: int) -> Layout:
         return {
-            "run": ("int64", (2,)),  # whether rank 0 has begun; env steps at which it did
+            "run": ("int64", (2,)),  # whether rank 0 has begun; env steps at which it began
             "counts": ("int64", (ranks, _LINE)),
             "recent": ("float64", (ranks, share(window, ranks), 2)),
-            "written": ("int64", (ranks, _LINE)),  # episodes of a rank in `recent`, so far
+            "written": ("int64", (ranks, _LINE)),  # number of episodes of a rank written to `recent` so far
         }
 
     @classmethod
@@ -57,7 +57,7 @@ class SharedCounters:
         return self._memory.fd
 
     def begin(self, env_steps: int) -> None:
-        """Called by rank 0 when the central parameters are there. env_steps: of the run."""
+        """Note that the run begins at `env_steps`. Rank 0 calls it after publishing the central parameters."""
         self._run[1] = env_steps
         self._run[0] = 1
 
@@ -66,11 +66,11 @@ class SharedCounters:
         return bool(self._run[0])
 
     def env_steps(self) -> int:
-        """Of all ranks, since the beginning of the run."""
+        """Env steps of all ranks, since the beginning of the run."""
         return self.totals().env_steps
 
     def totals(self) -> Totals:
-        """Read all counters once, so that a row's env steps and updates are of the same moment."""
+        """Read all counters at once, so that env steps and updates in a row of metrics are of the same moment."""
         sums = self._counts.copy().sum(axis=0)
         return Totals(int(self._run[1] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
@@ -89,7 +89,7 @@ class SharedCounters:
         counts[: _UPDATES + 1] = counts[_STEPS] + env_steps, episodes.count, updates  # at once
 
     def recent(self) -> list[tuple[float, int]]:
-        """(score, length) of recent episodes, of all ranks."""
+        """Return (score, length) of the recent episodes of all ranks."""
         window = self._recent.shape[1]
         return [
             (float(score), int(length))

@@ -1,4 +1,4 @@
-"""Synchronous ranks: all begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
+"""Synchronous ranks: all ranks begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,8 +27,8 @@ LOOK_S = 1.0
 class SyncContext:
     """The `RankContext` of a rank in torch's default process group.
 
-    store: through which the group was formed; waits that may last longer than a collective go through it. shared: file
-    descriptor of a shared memory for gradients, if all ranks are on this machine.
+    store: the store through which the group was formed; it is also used for waits longer than a collective's timeout.
+    shared: file descriptor of a shared memory for gradients, if all ranks are on this machine.
     """
 
     def __init__(self, store: Any, timeout_s: float, hash_interval: int, shared: int | None = None):
@@ -85,7 +85,10 @@ class SyncContext:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Rank 0 writes last: if its part is there, all parts are."""
+        """Context in which this rank writes its part of a checkpoint.
+
+        Rank 0 writes last: if its part exists, all parts exist.
+        """
         self._turns += 1
         part, whole = f"part/{self._turns}/", f"whole/{self._turns}"
         if self.rank:

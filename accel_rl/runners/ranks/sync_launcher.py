@@ -1,5 +1,7 @@
-"""Run several ranks, a process each: synchronous ones are started and ended together (Stooke & Abbeel 2018, section
-4.2)."""
+"""Launcher of several ranks, a process each. Synchronous ranks are started and ended together.
+
+Source: Stooke & Abbeel 2018, section 4.2.
+"""
 
 import os
 import sys
@@ -15,11 +17,11 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import RunError
 
-SETTLE_S = 0.5  # a rank that notices another one's death may end before that one is found dead
+SETTLE_S = 0.5  # a rank that notices a killed rank may end before the killed one is reported
 
 
 def folder_of(run: RunFolder, rank: int) -> RunFolder:
-    """Return the folder of a rank's part of the checkpoints; for rank 0 the run's folder itself."""
+    """Return the folder of a rank's part of the checkpoints; for rank 0 the run folder itself."""
     if rank == 0:
         return run
     folder = RunFolder(run.path / "ranks" / str(rank))
@@ -49,8 +51,7 @@ def train(config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | N
 
 
 class SyncLauncher:
-    """The rank processes of a synchronous run. They find each other through an anonymous file; if one is lost, all
-    end."""
+    """The rank processes of a synchronous run. They connect through an anonymous file. If one is lost, all end."""
 
     def __init__(self, config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None):
         self.config, self.plan, self.run = config, plan, run
@@ -75,12 +76,12 @@ class SyncLauncher:
             rank.close()
 
     def train(self) -> Result:
-        """RankLost, RunError, ConfigError."""
+        """Run all ranks to their end. RankLost, RunError, ConfigError."""
         with StopRequest() as stop:
             return finish(self._ranks, stop, self._fail)
 
     def _fail(self, rank: Rank) -> None:
-        """Raise for a rank that was killed, if there is one; `rank` may only have noticed it first."""
+        """Raise the error of a killed rank if there is one, else of `rank`, which may only have noticed the loss."""
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline and not any((r.code() or 0) < 0 for r in self._ranks):
             time.sleep(LOOK_S)

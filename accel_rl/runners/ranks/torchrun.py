@@ -1,10 +1,10 @@
-"""Ranks started by torchrun, or by anything that sets its environment variables, on one machine or several.
+"""Ranks started by torchrun, or by another launcher that sets its environment variables, on one machine or several.
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
-If a rank dies, its agent ends its other ranks, asynchronous ones too: SIGTERM, on which these save, and SIGKILL 30
-seconds later. The ranks of other agents notice, save if they are asynchronous, and end. With torchrun's
---max-restarts every agent then starts its ranks again, and they go on from their checkpoints.
+If a rank dies, torchrun's agent on its machine ends the machine's other ranks: SIGTERM, at which asynchronous ranks
+save, and SIGKILL 30 seconds later. Ranks on other machines notice the loss; asynchronous ones save; all end. With
+torchrun's --max-restarts every agent then restarts its ranks, which continue from their checkpoints.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """Rank and number of ranks of this process, in the run and on this machine."""
+    """Rank of this process and number of ranks, in the run and on this machine."""
 
     rank: int
     size: int
@@ -42,7 +42,7 @@ class RankInfo:
     max_restarts: int
 
     def fit(self, config: TrainConfig) -> TrainConfig:
-        """Return the settings with this number of ranks. ConfigError if they name another number."""
+        """Return the settings with this number of ranks. ConfigError if the settings name a different number."""
         g = config.distributed
         if g.ranks not in (None, self.size):
             raise ConfigError(f"--ranks {g.ranks}: torchrun has started {self.size}; leave it out")
@@ -55,7 +55,7 @@ class RankInfo:
         return rank_config(config, self.rank, self.local_rank, self.local_size)
 
     def plan(self, config: TrainConfig) -> RankPlan:
-        """Plan this rank. ConfigError."""
+        """Resolve the plan of this rank. ConfigError."""
         return RankPlan.resolve(self.config(config), self.rank, self.size)
 
 
@@ -75,9 +75,9 @@ def rank_info() -> RankInfo | None:
 def train(
     info: RankInfo, config: TrainConfig, plan: RankPlan, path: Path | None
 ) -> tuple[TrainConfig, RunFolder, Result | None]:
-    """Run this rank's part of a run, or go on with a run that exists. Only rank 0 returns a result.
+    """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
 
-    plan: of `config`. If the run exists, its own settings count, and are planned anew if they differ.
+    plan: of `config`. An existing run keeps its own settings; the plan is resolved again if they differ from `config`.
     """
     die_with_parent(os.getppid())  # if the agent is killed, its ranks end too
     given, (store, rank, size) = config, environment_store()
@@ -111,7 +111,7 @@ def train(
 
 
 def _gradients(store: Any, context: SyncContext) -> int | None:
-    """Share a memory for gradients, if all ranks are on one machine; returns its file descriptor, else None."""
+    """Create shared memory for gradients if all ranks are on one machine; returns its file descriptor, else None."""
     fd = None
     if context.rank == 0:
         fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)

@@ -82,7 +82,7 @@ def refusal(agent: Agent) -> str | None:
 
 
 def parameter_addresses(agent: Agent) -> tuple[int, ...]:
-    """Where the parameters lie, for an assertion: a captured act reads them there, whatever they are at the time."""
+    """Return the addresses of the parameters, for an assertion: captured inference reads them at these addresses."""
     return tuple(p.data_ptr() for p in agent.model.parameters())
 
 
@@ -90,6 +90,9 @@ MOVED = "parameters moved to other memory after inference was captured: copy new
 
 
 def key(agent: Agent, settings: Hashable) -> Hashable:
-    """What a captured act depends on; it is captured again if this changes. settings: the caller's own."""
+    """Return a key of all that captured inference depends on; if it changes, inference is captured again.
+
+    settings: the caller's own.
+    """
     agent = acting(agent)
     return type(agent), _AGENTS[type(agent)](agent), settings, agent.model

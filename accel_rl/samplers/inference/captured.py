@@ -16,7 +16,7 @@ from accel_rl.samplers.inference import capturable
 
 
 class _StepMemory(NamedTuple):
-    """Memory of a rollout that is another part at every step t: `bytes` bytes from begin + t * step."""
+    """Memory of a rollout that moves with the step t: `bytes` bytes from begin + t * step."""
 
     begin: int
     step: int
@@ -24,7 +24,7 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """The environments b of x [T, B, ...], in so many rows from t."""
+        """Return the memory of environments b of x [T, B, ...], in the given number of rows."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)

@@ -1,4 +1,4 @@
-"""RnnState that a GPU reads and writes by itself, while the host goes on."""
+"""Page-locked host memory: a GPU copies from and to it asynchronously."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,7 +26,7 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 class PageLocked:
     """Contiguous host tensors whose pages are locked until `close`, so that copies from and to a GPU are asynchronous.
 
-    If the system does not allow it, copies are slower, which is said once.
+    If the system does not allow it, copies are slower; a message says so once.
     """
 
     def __init__(self, tensors: Iterable[Tensor], runtime: Any = None):

@@ -1,4 +1,4 @@
-"""Turns a group's newest frames into actions, one batch at a time."""
+"""The action server: infers actions from a group's newest frames, one batch at a time."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +25,7 @@ _AFTER_STEPS = ("final_frames", "action", "reward", "terminated", "truncated", "
 
 
 def is_open_loop(agent: Agent) -> bool:
-    """Whether the agent's actions depend on nothing that happens, so that they can be drawn at any time."""
+    """Whether the agent's actions do not depend on observations or rewards, so that they can be drawn at any time."""
     return not agent.needs_obs and not agent.state_size
 
 
@@ -148,11 +148,11 @@ class ActionServer:
             return agent.act(obs, uniform, memory, b)
 
     def can_go_ahead(self, agent: Agent) -> bool:
-        """Whether two rollouts may be served at the same time: no state belongs to one of them alone."""
+        """Whether two rollouts may be served at the same time: only if no state belongs to a single rollout."""
         return not agent.state_size and self._cache is None and self.device.type == "cpu"
 
     def finish(self, buffer: int) -> Rollout:
-        """The rollout on the device, after its last step."""
+        """Return the rollout on the device, after its last step."""
         rollout, host = self.rollouts[buffer], self.host[buffer]
         rollout.next_state = None if self.state is None else self.state.clone()
         is_unseen, self._is_unseen[buffer] = self._is_unseen[buffer], False

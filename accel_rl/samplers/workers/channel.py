@@ -56,7 +56,7 @@ def _cells(array: np.ndarray) -> memoryview:
 
 
 class WorkerSide:
-    """What a worker sees: the next request, group by group."""
+    """The worker's end of the channel: the next request of each group."""
 
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
@@ -103,7 +103,7 @@ class WorkerSide:
 
 
 class ServerSide:
-    """What the action server sees: the workers that still owe an answer for a group."""
+    """The action server's end of the channel: the workers that still owe an answer for a group."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
         """group_events: one for each group, if each has dedicated workers, which then set that one."""
@@ -170,7 +170,7 @@ class ServerSide:
         ]
 
     def ready(self, groups: Sequence[int], ahead: int = 0) -> int | None:
-        """The first of the groups for which no worker owes an answer, but for the last `ahead` steps."""
+        """Return the first group for which no worker owes an answer, except for the last `ahead` steps."""
         for g in groups:
             at = g * _LINE
             if all(answer[at] >= request[at] - ahead for answer, request in self._cells):

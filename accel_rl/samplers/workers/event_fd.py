@@ -5,7 +5,7 @@ from contextlib import suppress
 
 
 class EventFd:
-    """A flag that a sleeping process polls: an eventfd where there is one, else a pipe."""
+    """A flag that a sleeping process polls: an eventfd, or a pipe on systems without eventfd."""
 
     def __init__(self, fds: tuple[int, int] | None = None):
         """fds: (to read, to write) of an event that another process made."""

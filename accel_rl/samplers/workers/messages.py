@@ -8,7 +8,7 @@ from accel_rl.data.shared_memory import Layout
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """What a worker process is told first: all that it needs to build its environments and to find shared memory."""
+    """The first message to a worker process: how to build its environments, and where to find shared memory."""
 
     worker: int
     parent_pid: int
@@ -26,9 +26,9 @@ class WorkerSetup:
     """Whether to begin episodes; else states are set next."""
     groups: list[int]
     slices: list[tuple[int, int]]
-    """By group: the worker's environments b, from and to."""
+    """For each group, the range of the worker's environments b."""
     seeds: list[list[int]]
-    """By group: one for each environment."""
+    """For each group, one seed for each environment."""
     stack: int
     buffers: int
     """Rollouts in shared memory."""
@@ -43,7 +43,7 @@ class WorkerSetup:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """From the main process: get_state, set_state, late_resets, reseed or close."""
+    """A message from the main process: get_state, set_state, late_resets, reseed or close."""
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
@@ -54,7 +54,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """From a worker: to a request, or unasked when it is ready or has failed."""
+    """A message from a worker: the reply to a request, or sent by itself when the worker is ready or has failed."""
 
     is_ready: bool = False
     error: str = ""

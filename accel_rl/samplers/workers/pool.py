@@ -185,7 +185,7 @@ class WorkerPool:
                     self._side.release(w, group, step_index, n)
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
-        """Wait until one of the groups is ready, but for its last `ahead` steps; returns it."""
+        """Wait until one of the groups is ready, except for its last `ahead` steps; returns this group."""
         while True:
             self._handle(lambda: self._side.wait(groups, self.config.timeout_s, ahead))
             if (ready := self._side.ready(groups, ahead)) is not None:
@@ -226,16 +226,16 @@ class WorkerPool:
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """Each worker's answer. Waits for workers that are being replaced."""
+        """Ask every worker; returns their answers. Waits for workers that are being replaced."""
         self._until_ready()
         return [self._worker(w).ask(Request(kind), self.config.timeout_s) for w in range(self.grouping.workers)]
 
     def late_resets(self) -> int:
-        """Of the workers that live."""
+        """Return the number of late resets of the living workers."""
         return sum(reply.late_resets for reply, _ in self._ask_all("late_resets"))
 
     def get_state(self) -> list[bytes]:
-        """One per environment, in the order of b."""
+        """Return the state of each environment, in the order of b."""
         states: list[bytes] = [b""] * self.grouping.B
         for w, (reply, blob) in enumerate(self._ask_all("get_state")):
             at = 0

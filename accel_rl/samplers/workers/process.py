@@ -1,4 +1,4 @@
-"""One worker process as the pool sees it: started, talked to, ended."""
+"""The pool's handle of a worker process: starts it, exchanges messages, ends it."""
 
 import contextlib
 import os
@@ -48,12 +48,12 @@ class WorkerProcess:
         return self.process.pid
 
     def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
-        """Send a request. RunError if the worker is lost, or takes longer than that."""
+        """Send a request. RunError if the worker is lost, or does not take it within the timeout."""
         with self._talking(request.kind, timeout_s):
             self.control.send(request, blob)
 
     def answer(self, kind: str, timeout_s: float) -> tuple[Reply, bytes]:
-        """The reply to a request. RunError if the worker is lost, reports an error, or takes longer than that."""
+        """Receive the reply to a request. RunError if the worker is lost, reports an error, or exceeds the timeout."""
         with self._talking(kind, timeout_s):
             reply, blob = self.control.receive()
         self.check(reply)
@@ -86,7 +86,7 @@ class WorkerProcess:
             return self.process.wait()
 
     def obituary(self) -> str:
-        """How a process that is gone ended."""
+        """Describe how an ended process ended."""
         code = self.reap()
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         return f"worker {self.index} (pid {self.pid}) {how}"

@@ -1,4 +1,4 @@
-"""Acts that are made again as they were recorded equal those that are called at every step, bit for bit."""
+"""Replayed captured inference equals calling the agent at every step, bit for bit."""
 
 import pytest
 import torch

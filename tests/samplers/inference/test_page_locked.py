@@ -1,4 +1,4 @@
-"""Which pages are locked, what happens where they cannot be, and that they are let go."""
+"""Page locking: the locked pages, failures, and release."""
 
 import pytest
 import torch

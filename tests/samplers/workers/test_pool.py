@@ -1,4 +1,4 @@
-"""Faults, for real: workers killed, stopped, failing."""
+"""Real faults: workers killed, stopped, failing."""
 
 import gc
 import os

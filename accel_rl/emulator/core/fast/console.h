@@ -1,11 +1,11 @@
-// The console of the fast build: the bus and one frame of time, on the plain core's State.
+// The console of the fast core: the bus and the execution of one frame, on the plain core's State.
 //
-//     start of a frame      the plain core's, and a copy of the state
+//     start of a frame      as in the plain core; the state is copied
 //     the frame             run_fast; TIA writes enter a log that holds a whole frame
 //     end of the frame      the log is settled: fast_tia.h
 //
-// What the fast build does not do, the plain core does from the copy: partial frames and the frames after them, and those
-// that would not end. So the fast build holds no rule of its own about them.
+// The plain core runs all other frames, from the copy: partial frames, the frames after them, and frames that would not
+// end. So the fast core needs no rules for them.
 #pragma once
 #include "../console.h"
 #include "ops.h"
@@ -28,7 +28,7 @@ struct FastConsole {
     i32 page[64];   // of 256 bytes, by bits 13-8 of an address: its offset in the ROM, or -1 where it is not plain ROM
     u16 mapped[4];  // the slices that `page` was made for
 
-    // After an instruction that may have switched banks.
+    // Updates `page` after an instruction that may have switched banks.
     HD void map() {
         if (__builtin_memcmp(mapped, s.cartridge.slice, sizeof mapped)) map_pages();
     }
@@ -71,7 +71,7 @@ struct FastConsole {
         return reg < 14 ? noise | fire_input(s, reg - 12) : noise;
     }
 
-    // The cycle after it: WSYNC waits.
+    // Returns the cycle after the write: WSYNC waits.
     HD_CALL i32 write(u32 address, u8 value, i32 cycle) {
         s.bus = value;
         if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
@@ -96,7 +96,7 @@ struct FastConsole {
         return cycle;
     }
 
-    // One instruction of the plain interpreter.
+    // Runs one instruction by the plain interpreter.
     struct SlowBus {
         FastConsole& k;
         HD void tick(u32 cycles) { k.s.cycle += i32(cycles); }
@@ -104,7 +104,7 @@ struct FastConsole {
         HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
         HD void write(u32 address, u8 value) { k.s.cycle = k.write(address, value, k.s.cycle); }
     };
-    // BRK and JSR with the stack in the TIA write to it at one time, which the log's order alone does not tell.
+    // BRK and JSR with the stack in the TIA make several writes at the same time, which the log cannot represent.
     HD bool writes_twice() const {
         const u32 pc = s.cpu.pc, opcode = pc & 0x1000 && (pc & 0xFFF) - low < high - low ? rom.bytes[rom_offset(pc)] : 0;
         return s.cpu.sp < 0x83 && (opcode == 0x00 || opcode == 0x20);

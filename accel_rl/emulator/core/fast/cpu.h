@@ -4,9 +4,9 @@
 //     nz      of the last result               negative: nz & $8080     zero: (nz & $FF) == 0     (BIT sets them apart)
 //     v       overflow in bit 7                c: 0 or 1
 //
-// Anything unusual goes to `slow`: one instruction of the plain interpreter on the same state, then on from there. What
-// the bus last carried is not kept from instruction to instruction: every read comes after a fetch of the same one.
-// A frame that lasts longer than any frame can is given up: the caller runs it again with the plain core.
+// All other cases go to `slow`: the plain interpreter runs one instruction on the same state, and the fast core continues
+// after it. The last value on the bus is not kept between instructions: each read follows a fetch of its own instruction.
+// A frame longer than any regular frame is abandoned: the caller runs it again with the plain core.
 #pragma once
 #include "console.h"
 
@@ -19,7 +19,7 @@ namespace accel {
 
 enum FastEnd : u8 { FRAME_OVER, GAVE_UP };
 
-// Reads n bytes of ROM further and goes to the next instruction.
+// Advances by n bytes of ROM and jumps to the next instruction.
 #ifdef FAST_THREADED
 #define NEXT(n) { op = at[n]; at += n; goto *label[op & 0xFFFF]; }
 #define OP(name) L_##name:
@@ -45,7 +45,7 @@ HD FastEnd run_fast(FastConsole& k) {
     const i32 deadline = k.deadline, give_up = k.give_up, phase = k.phase;
     FastWrite* log = k.log.writes;
     u32 zero = 0, a, x, y, sp, nz, c, v, d, op, m, address;
-    i32 cycle, offset, line = -phase;  // a line's first cycle, the one that WSYNC last waited for
+    i32 cycle, offset, line = -phase;  // first cycle of the line that WSYNC last waited for
 #ifdef FAST_THREADED
     static const void* const label[FAST_OP_COUNT] = {
 #define FAST_LABEL(n) &&L_##n,
@@ -61,7 +61,7 @@ HD FastEnd run_fast(FastConsole& k) {
     s.cpu.a = u8(a); s.cpu.x = u8(x); s.cpu.y = u8(y); s.cpu.sp = u8(sp); s.cpu.c = u8(c); s.cpu.d = u8(d); s.cpu.v = (v & 0x80) >> 7; \
     s.cpu.n = nz & 0x8080 ? 0x80 : 0; s.cpu.z = nz & 0xFF ? 1 : 0; s.cycle = cycle; k.log.count = u32(log - k.log.writes); }
 #define PC() u16(u32(at - ops) - zero)
-// To a 16-bit address; outside the ROM the plain interpreter goes on, and may read what the bus carried last.
+// Jumps to a 16-bit address. Outside the ROM the plain interpreter continues; it may read the last value on the bus.
 #define GO(to, carried) { \
     address = (to); \
     if (cycle > give_up) goto gave_up; \
@@ -77,7 +77,7 @@ HD FastEnd run_fast(FastConsole& k) {
 #define BUS_WRITE(to, value, n) { \
     k.log.count = u32(log - k.log.writes); cycle = k.write(to, u8(value), cycle); log = k.log.writes + k.log.count; \
     if (k.frame_over) { at += n; goto over; } NEXT(n) }
-// What an indexed address reads: ROM, RAM, or the bus.
+// Reads an indexed address: ROM, RAM, or the bus.
 #define READ_ANY(noise) \
     if (address & 0x1000) { \
         if ((address & 0xFFF) - low >= span) goto slow; \
@@ -163,7 +163,7 @@ HD FastEnd run_fast(FastConsole& k) {
 #define LSR() { c = m & 1; m >>= 1; }
 #define ROL() { m = m << 1 | c; c = m >> 8; m &= 0xFF; }
 #define ROR() { m |= c << 8; c = m & 1; m >>= 1; }
-// Decimal numbers are rare: out of line, by the plain interpreter's rules.
+// Decimal mode is rare: not inlined, by the plain interpreter.
 #define DECIMAL(which) { STORE_CPU(); which(s.cpu, u8(m)); LOAD_CPU(); }
 #define ADD() { if (d) DECIMAL(cpu_adc) else { const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }
 #define SUBTRACT() { if (d) DECIMAL(cpu_sbc) else { m ^= 0xFF; const u32 sum = a + m + c; v = (a ^ sum) & (m ^ sum); c = sum >> 8; a = nz = sum & 0xFF; } }

@@ -1,4 +1,4 @@
-// One frame by the fast build, or by the plain core where the fast one does not do it.
+// Runs one frame by the fast core, or by the plain core if the fast core cannot run it.
 //
 //     copy of the state -> start_frame -> run_fast -> settle
 //                                             | partial before, or lasts too long

@@ -1,4 +1,4 @@
-// The log of TIA writes of the fast build: a whole frame's, without those that change nothing.
+// The log of TIA writes of the fast core: all writes of a frame, except writes without effect.
 //
 //     write -> the register's last value again? -- yes --> nothing
 //                                               -- no  --> cycle, register, value
@@ -27,7 +27,7 @@ struct FastLog {
     u32 count;
     u16 last[64];
 
-    // From the registers as they are.
+    // Starts from the current registers.
     HD void begin_frame(const Tia& t) {
         count = 0;
         for (u16& value : last) value = ALWAYS;
@@ -46,7 +46,7 @@ struct FastLog {
         for (u32 i = 0; i < 3; i++) last[PF0 + i] = ONCE;
     }
 
-    // Registers with a value and nothing else; HMM0's may begin stars.
+    // Registers whose writes only store a value; a write to HMM0 may also start stars.
     HD static bool simple(u32 reg) { return reg < TIA_REGISTERS && 0x3FB'6000'FBC0ull >> reg & 1; }
 
     HD void add(u32 reg, u32 value, i32 cycle) {

@@ -1,8 +1,8 @@
-// A scan line of 160 pixels as bits, one mask an object: bit x of its words is pixel x.
+// A scan line of 160 pixels as bit masks, one per object: bit x of its words is pixel x.
 //
 //     word 0   pixels 0-63        word 1   64-127        word 2   128-159, the other bits zero        word 3   zero
 //
-// Two objects collide where both have a bit; the colours are a priority of masks.
+// Two objects collide at the bits that both have set. Colours follow from the priority of the masks.
 #pragma once
 #include "../tia_objects.h"
 
@@ -42,8 +42,8 @@ HD const BitTables& bit_tables() {
     return tables;
 }
 
-// At most 72 pixels from x (0-159) on, round the end of the line. Choices by AND: branches would be hard to foretell, and
-// words in memory written one by one are slow to read together.
+// Places at most 72 pixels from x (0-159) on, wrapping at the line's end. It selects by AND: branches would be hard to
+// predict, and reading words together that were stored separately is slow.
 HD Mask placed(u64 low, u64 high, u32 x) {
     const u32 shift = x & 63;
     const u64 a = low << shift, b = high << shift | low >> 1 >> (63 - shift), c = high >> 1 >> (63 - shift);
@@ -52,7 +52,7 @@ HD Mask placed(u64 low, u64 high, u32 x) {
                  (first & c) | (((second & b) | (third & a)) & 0xFFFFFFFFu), 0}};
 }
 
-// What shows at x, and 64 pixels further.
+// 64 pixels from x on, and the next 64.
 struct Pixels {
     u64 low, high;
     u32 x;
@@ -60,14 +60,14 @@ struct Pixels {
 
 HD Mask placed(const Pixels& p) { return placed(p.low, p.high, p.x); }
 
-// The copies of up to 16 pixels (one copy: 32), as NUSIZ has them.
+// Returns the copies of up to 16 pixels (32 for a single copy) according to NUSIZ.
 HD Pixels copied(u64 pixels, u32 nusiz, u32 x, bool first_hidden) {
     static constexpr u64 low[8] = {1, 0x10001, 0x100000001, 0x100010001, 1, 1, 0x100000001, 1};
     static constexpr u8 high[8] = {0, 0, 0, 0, 1, 0, 1, 0};
     return Pixels{pixels * (low[nusiz & 7] - first_hidden), pixels * high[nusiz & 7], x};
 }
 
-// Pixels first ... last - 1.
+// The mask of pixels first ... last - 1.
 HD Mask span_mask(i32 first, i32 last) {
     Mask m{};
     for (i32 i = 0; i < 3; i++) {
@@ -109,8 +109,7 @@ HD Mask playfield_mask(const Tia& t) {
     return Mask{{low, high | right_low << 16, right_low >> 48 | right_high << 16, 0}};
 }
 
-// Writes the pixels of `span`: three masks without a pixel in common show the first three colours, what is in none of them
-// the fourth.
+// Writes the pixels of `span`: three disjoint masks have the first three colours, all other pixels the fourth.
 HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
     const BitTables& bits = bit_tables();
     const u64 ones = 0x0101010101010101ull, back = colour[3] * ones;
@@ -129,7 +128,8 @@ HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const 
     }
 }
 
-// The pixels that have the colours of player 0, player 1 and the playfield, by priority (as colour_index). mask: by object.
+// Returns the pixels in the colours of player 0, player 1 and the playfield, by priority (as colour_index). mask: by
+// object.
 HD void by_priority(const Mask* mask, u8 ctrlpf, Mask& zero, Mask& one, Mask& two) {
     const bool field_first = ctrlpf & 4, score = (ctrlpf & 6) == 2;
     for (u32 i = 0; i < 3; i++) {

@@ -1,4 +1,4 @@
-// The ROM, decoded once: for every offset, the instruction that begins there with the place of its operand.
+// The decoded ROM: for every offset, the instruction that begins there with the place of its operand.
 //
 //     bits 31 ............ 16 15 ...... 0
 //          operand            FastOp = instruction x place
@@ -16,11 +16,11 @@
 //     _TS     zero page store, another TIA register that only enters the log
 //     _WS     zero page store, WSYNC
 //
-// SLOW is an instruction that the plain interpreter executes: rare ones, those next to a bank switch or at the end of a
-// bank, and whatever else needs care. POLL is LDA, LDX or LDY INTIM with a branch back to it.
+// SLOW is an instruction that the plain interpreter executes: rare instructions, those next to a bank switch or at the end
+// of a bank, and other special cases. POLL is LDA, LDX or LDY INTIM with a branch back to it.
 //
-// The address of an instruction is its offset in the ROM plus a distance that only a jump changes, since a branch stays
-// within its bank (else it is SLOW); the low 8 bits of both are the same.
+// The address of an instruction is its offset in the ROM plus a distance. Only a jump changes the distance, since a branch
+// stays within its bank (else it is SLOW). The low 8 bits of address and offset are equal.
 #pragma once
 #include "../cartridge.h"
 #include "log.h"
@@ -54,19 +54,19 @@ enum FastOp : u16 {
 
 constexpr u32 MOST_ROM = 16384;
 
-// How one opcode is decoded: the fast instruction of its first place, and which places it has.
+// Decodes opcodes to fast instructions with their places.
 enum Place : u8 { NO_PLACE, IMPLIED, IMMEDIATE_, ZERO, ZERO_X, ZERO_Y, ABSOLUTE, ABSOLUTE_X, ABSOLUTE_Y, INDIRECT_Y, BRANCH };
 
 struct FastDecode {
     const u8* rom;
-    u32 size, unit;  // a unit of the ROM is always seen as a whole: a bank, or a slice of one
+    u32 size, unit;  // a unit of the ROM is mapped as a whole: a bank, or a slice of one
     u32 low, high;   // plain ROM at these offsets of a bank
     CartridgeKind kind;
 
     HD u32 at(u32 offset, u32 i) const { return rom[offset + i]; }
     HD static u32 op(u32 fast, u32 operand) { return fast | operand << 16; }
 
-    // Where 256 bytes of an indexed read begin in the ROM, or -1 where they are not all plain ROM of this unit.
+    // Returns the offset in the ROM of the 256 bytes of an indexed read; -1 if they are not all plain ROM of this unit.
     HD i32 table(u32 offset, u32 address) const {
         const u32 first = address & 0xFFF;
         if (!(address & 0x1000) || first < low || first + 255 >= high || kind == CART_E0) return -1;
@@ -222,7 +222,7 @@ struct FastDecode {
         return op(FAST_SLOW, 0);  // read-modify-write elsewhere, BRK, RTI, PLP, the undocumented
     }
 
-    // By the regular pattern of the opcodes; those without a place, or of a kind that stays SLOW, count as implied.
+    // Follows the regular pattern of opcodes; opcodes without a place, or that stay SLOW, count as implied.
     HD static u32 place_of(u32 opcode) {
         const u32 row = opcode >> 2 & 7, column = opcode & 3;
         if (column == 3) return NO_PLACE;
@@ -250,7 +250,7 @@ HD void fast_decode(u32* ops, const Rom& rom) {
                        rom.kind == CART_FE ? 0u : rom.registers,
                        rom.kind == CART_FE ? 0x1000u : rom.hotspots,
                        rom.kind};
-    const u32 code = rom.size / d.unit * d.unit;  // the 2 KB after DPC's banks are no bank, and nothing is run there
+    const u32 code = rom.size / d.unit * d.unit;  // the 2 KB after DPC's banks are data
     for (u32 offset = 0; offset < rom.size; offset++)
         ops[offset] = offset < code ? d.decode(offset) : FastDecode::op(FAST_SLOW, 0);
 }

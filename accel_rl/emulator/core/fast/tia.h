@@ -1,14 +1,14 @@
-// Settling for the fast build: what tia_settle.h does pixel by pixel, by masks of a whole line.
+// Settling for the fast core: as tia_settle.h, but by masks of a whole line instead of single pixels.
 //
-//     write -> does it change what is seen? -- no --> only the register changes; the drawing stays behind
-//                                           -- yes -> draw up to it with the registers as they were
+//     write -> does it change the picture? -- no --> only the register changes; the drawing stays behind
+//                                          -- yes -> draw up to it with the previous registers
 //
 //     drawing    a stretch of a line: collisions by AND of masks, colours by priority
-//                the lines after it without a change: copies of the first of them
+//                the following lines without a change: copies of the first of them
 //
-// A frame that is not wanted is not drawn, and looks only for collisions that have not been seen yet; lines on which there
-// can be none, and whose end changes nothing, it passes at once. What a register write means, and the drawing that some
-// writes do by themselves, is apply_write of tia_settle.h.
+// A frame whose picture is not needed is not drawn. It is searched only for collisions that are not latched yet; lines
+// without possible collisions, whose end changes nothing, are skipped. apply_write of tia_settle.h defines the effect of
+// register writes, and the drawing that some writes need.
 #pragma once
 #include "log.h"
 #include "masks.h"
@@ -27,7 +27,7 @@ constexpr u32 ALL_PAIRS = 0x7FFF;
     X(HMBL) X(VDELP0) X(VDELP1) X(VDELBL) X(RESMP0) X(RESMP1) X(HMOVE) X(HMCLR) X(CXCLR)
 // clang-format on
 
-// For every set of objects the pairs in it: bit k as in collisions.
+// For each set of objects the pairs in it: bit k as in `collisions`.
 struct PairTable {
     u16 pairs[64];
     u8 first[15], second[15];
@@ -46,15 +46,15 @@ HD const PairTable& pair_table() {
     return table;
 }
 
-// Where a frame is drawn, if it is.
+// The destination of a frame's picture.
 struct FastCanvas {
     u8* pixels;         // height x 160; null: collisions only
-    const u8* palette;  // of 256: what a colour byte is drawn as
-    u16* source;        // of each row, the row that holds its pixels; null: repeated rows are copied
-    const u8* wanted;   // of each row, whether it is looked at; null: all are
+    const u8* palette;  // [256] drawn value of each colour byte
+    u16* source;        // for each row, the row that holds its pixels; null: repeated rows are copied
+    const u8* wanted;   // for each row, whether it is needed; null: all rows
 };
 
-// A stretch of a line: its pixels, where it has a line to write to, and those of the pairs that collide.
+// Draws a stretch of a line, if there is a line to write to, and returns the pairs that collide in it.
 struct FastTia;
 using Stretch = void(FastTia& tia, u8* line, u32 pairs, i32 first, i32 last);
 
@@ -63,15 +63,15 @@ struct FastTia {
     i32 first_line, height;
     bool hmove_blanks;
     u32 watched;    // collisions that the program may read
-    Stretch* wide;  // a processor's own way of `stretch`; null: any processor's
+    Stretch* wide;  // `stretch` for this processor's instructions; null: portable
     FastCanvas canvas;
     i32 start, stop;     // clocks of the displayed lines
-    i32 row, row_clock;  // the displayed line where the drawing is, and its first clock
-    i32 quiet;           // up to this clock there is nothing to draw: its blank, or all after the last line
+    i32 row, row_clock;  // the displayed line that the drawing has reached, and its first clock
+    i32 quiet;           // nothing to draw before this clock: horizontal blank, or after the last line
     Mask mask[6];
-    u32 unbuilt;         // objects of which the mask is not up to date
-    u32 active, filled;  // objects that show anywhere on a line; of which the mask is not empty
-    u8 shade[4];         // the four colours as they are drawn
+    u32 unbuilt;         // objects whose mask is not up to date
+    u32 active, filled;  // objects that are visible on a line; objects whose mask is not empty
+    u8 shade[4];         // drawn values of the four colours
 
     HD void begin_frame(const FastCanvas& to) {
         canvas = to;
@@ -91,7 +91,7 @@ struct FastTia {
         for (u32 n = 0; n < count; n++) {
             const u8 value = u8(log[n].value);
             const i32 clock = 3 * log[n].cycle;
-            switch (log[n].reg) {  // one jump: all that a register decides is folded into its case
+            switch (log[n].reg) {  // one jump: the register is a constant in each case
 #define WRITE(reg) \
     case reg: write_register(reg, value, clock); break;
                 FAST_REGISTERS(WRITE)
@@ -113,12 +113,12 @@ struct FastTia {
         if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
     }
 
-    // What a colour register is drawn as.
+    // Updates the drawn value of a colour register.
     HD void mix(u32 i) {
         if (canvas.pixels) shade[i] = canvas.palette[t.colour[i] | t.colour_loss];
     }
 
-    // The write changes nothing that can be seen before something else changes.
+    // Whether the write has no visible effect before another change.
     HD_FOLD bool unseen(u32 reg, u8 value) const {
         switch (reg) {
                 // clang-format off
@@ -161,7 +161,7 @@ struct FastTia {
         if (shows[reg]) look_at(shows[reg]);
     }
 
-    // Whether these objects show.
+    // Updates `active` for these objects.
     HD_FOLD void look_at(u32 objects) {
         u32 on = 0;
         if (objects & BIT_P0) on |= u32((t.vdel[0] ? t.grp_old[0] : t.grp[0]) != 0);
@@ -173,7 +173,7 @@ struct FastTia {
         active = (active & ~objects) | on;
     }
 
-    // Objects whose masks have to be made; those that have come to show nothing are empty afterwards.
+    // Empties the masks of objects that are not visible any more; returns the objects whose masks must be built.
     HD u32 to_build() {
         u32 ended = filled & ~active;
         filled = active;
@@ -198,10 +198,10 @@ struct FastTia {
         t.settled = until;
     }
 
-    // Nothing that happens now is seen: neither pixels nor a collision that has not been before.
+    // The collisions that can be new, and whether nothing needs to be drawn: neither pixels nor new collisions.
     HD u32 possible() const { return pair_table().pairs[active] & watched & ~t.collisions; }
     HD bool blind() const { return !canvas.pixels && (t.vblank & 2 || !possible()); }
-    // The end of a line changes nothing.
+    // Whether the end of a line changes nothing.
     HD bool calm() const {
         return !(t.hmove_blank | t.first_hidden[0] | t.first_hidden[1] | t.stars | (t.right_reflected ^ (t.ctrlpf & 1)));
     }
@@ -209,7 +209,7 @@ struct FastTia {
     HD_CALL void draw_lines(i32 until) {
         i32 from = t.settled > start ? t.settled : start;
         const i32 to = until < stop ? until : stop;
-        if (from >= row_clock + LINE_CLOCKS) {  // calm lines were passed blindly
+        if (from >= row_clock + LINE_CLOCKS) {  // lines without changes were skipped
             const i32 passed = (from - row_clock) / LINE_CLOCKS;
             row += passed;
             row_clock += passed * LINE_CLOCKS;
@@ -243,7 +243,7 @@ struct FastTia {
         look_at(BIT_M0);
     }
 
-    // The line above, `count` times: nothing has changed since it was drawn.
+    // Repeats the line above `count` times: nothing has changed since it was drawn.
     HD void repeat(i32 count) {
         for (i32 i = row; canvas.source && i < row + count; i++) canvas.source[i] = u16(row - 1);
         for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
@@ -288,7 +288,7 @@ struct FastTia {
     }
 };
 
-// What apply_write calls.
+// Called by apply_write.
 HD void draw_until(Tia&, FastTia& fast, i32 until) { fast.draw_until(until); }
 
 }  // namespace accel
