@@ -6,7 +6,8 @@ import torch
 
 from accel_rl.algos import policy_gradient
 from accel_rl.algos.dqn import DQN
-from accel_rl.data.rollout import Rollout
+from accel_rl.kernels import conv_u8
+from accel_rl.kernels.frames import FrameStacks
 from accel_rl.replays.ring import FrameRing
 from tests.golden.curves import NAMES, UPDATES, differences, kept, measure
 from tests.golden.runs import RANKS, RUNS
@@ -57,17 +58,19 @@ def no_bootstrap_where_a_time_limit_struck(monkeypatch):
 
 def stacks_off_by_one(monkeypatch):
     """The newest frame is shown as the oldest, to the policy gradients and from the replay."""
-    observations, batch = Rollout.observations, FrameRing.batch
+    gather, supports, batch = FrameStacks.gather, conv_u8.supports, FrameRing.batch
 
-    def rolled(self, *args, **kwargs):
-        return observations(self, *args, **kwargs).roll(1, 1)
+    def rolled(self):
+        return gather(self).roll(1, 1)
 
     def rolled_batch(self, *args, **kwargs):
         found = batch(self, *args, **kwargs)
         found.obs_tm1, found.obs_t = found.obs_tm1.roll(1, 1), found.obs_t.roll(1, 1)
         return found
 
-    monkeypatch.setattr(Rollout, "observations", rolled)
+    monkeypatch.setattr(FrameStacks, "gather", rolled)
+    # stacks that a kernel reads without gathering them are gathered, too
+    monkeypatch.setattr(conv_u8, "supports", lambda x, *more: not isinstance(x, FrameStacks) and supports(x, *more))
     monkeypatch.setattr(FrameRing, "batch", rolled_batch)
 
 
