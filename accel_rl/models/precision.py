@@ -52,5 +52,5 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Apply a hidden layer: in float32 on a CPU if the batch is so small that converting the weights would cost more."""
+    """Apply a hidden layer: in float32 on a CPU if the batch is so small that converting the weights costs more."""
     return layer(x) if len(x) >= WORTH_CONVERTING or x.is_cuda else float32_head(layer, x)
