@@ -41,7 +41,7 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
         f"cell{_counted(hours)}. The paper: {printed['table_1']['unit']}; {printed['table_1']['machine']}."
     )
     if any(r.evaluated for r in measured):
-        note += " The hours of own runs include their evaluations; the paper's runs were not evaluated."
+        note += " The hours of own runs include the time of their evaluations; the paper's runs were not evaluated."
     if BASE not in hours:
         note += " Tables 2 and 3 need the standard variant with one thread, which was not run."
     found = [_speed_table(1, hours, _mean_and_deviation, lambda c: f"{c[0]:.2f} +- {c[1]:.2f}", note)]
