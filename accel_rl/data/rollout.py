@@ -46,10 +46,6 @@ class Rollout:
         names = [n for n in RolloutArrays.__slots__ if n != "stack"]
         return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in names}, stack=arrays.stack)  # type: ignore[arg-type]
 
-    def copy(self) -> "Rollout":
-        """Copy the rollout to new memory."""
-        return Rollout.from_state({name: _map(getattr(self, name), torch.Tensor.clone) for name in self._saved()})
-
     def state_dict(self) -> dict[str, Any]:
         """Return the arrays on the host, for a checkpoint."""
         return {name: _map(getattr(self, name), torch.Tensor.cpu) for name in self._saved()}

@@ -1,5 +1,6 @@
 """The concurrent schedule equals the same work done one after the other; faults on either side end both."""
 
+import copy
 import os
 import signal
 import threading
@@ -71,7 +72,7 @@ def sequential(trainer, periods):
         rollouts = []
         for k in range(C // (T * B)):
             player.epsilon = algo.epsilon(k * T * B)
-            rollouts.append(trainer.sampler.collect(player).copy())
+            rollouts.append(copy.deepcopy(trainer.sampler.collect(player)))
         for batch in algo.batches():
             found.append(learner.update(batch))
         for rollout in rollouts:

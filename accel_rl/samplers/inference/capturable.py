@@ -81,18 +81,48 @@ def refusal(agent: Agent) -> str | None:
     return None
 
 
-def parameter_addresses(agent: Agent) -> tuple[int, ...]:
-    """Return the addresses of the parameters, for an assertion: captured inference reads them at these addresses."""
-    return tuple(p.data_ptr() for p in agent.model.parameters())
+class Eligibility:
+    """Whether the agent in use may be captured, and as what.
 
-
-MOVED = "parameters moved to other memory after inference was captured: copy new values into them"
-
-
-def key(agent: Agent, settings: Hashable) -> Hashable:
-    """Return a key of all that captured inference depends on; if it changes, inference is captured again.
-
-    settings: the caller's own.
+    `key` is all that captured inference depends on; None: every step calls the agent. A reason why not is noted once.
     """
+
+    def __init__(self, never: str, note: Callable[[str], None]):
+        """never: why no agent is captured; empty where agents may be. note: writes to events.log."""
+        self.key: Hashable | None = None
+        self._never, self._note = never, note
+        self._noted: set[str] = set()
+        self._failed: Hashable | None = None
+        self._addresses: tuple[int, ...] = ()
+
+    def use(self, agent: Agent, settings: Hashable) -> bool:
+        """Serve that agent from now on; returns whether what was captured is void. settings: the caller's own."""
+        why = self._never or refusal(agent)
+        if why:
+            self.refuse(why)
+        key = None if why else _key(agent, settings)
+        if key == self._failed:
+            key = None
+        addresses, is_other = tuple(p.data_ptr() for p in agent.model.parameters()), key != self.key
+        if is_other:
+            self.key, self._addresses = key, addresses
+        assert key is None or self._addresses == addresses, (
+            "parameters moved to other memory after inference was captured: copy new values into them"
+        )
+        return is_other
+
+    def fail(self, why: str) -> None:
+        """Note that the agent in use could not be captured; it is not tried again."""
+        self.key, self._failed = None, self.key
+        self.refuse(why)
+
+    def refuse(self, why: str) -> None:
+        """Note why inference is not captured."""
+        if why not in self._noted:
+            self._note(f"inference is not captured, Python runs at every step: {why}")
+        self._noted.add(why)
+
+
+def _key(agent: Agent, settings: Hashable) -> Hashable:
     agent = acting(agent)
     return type(agent), _AGENTS[type(agent)](agent), settings, agent.model

@@ -53,15 +53,13 @@ class CapturedInference:
         enabled: bool = True,
         note: Callable[[str], None] = lambda line: None,
     ):
-        self._groups, self._cache, self._note = groups, cache, note
-        self._never = "" if enabled else "--sampler.no-capture"
+        self._groups, self._cache = groups, cache
+        never = "" if enabled else "--sampler.no-capture"
         if native.compiled() is None:
-            self._never = "the compiled kernels are not built"
-        self._noted: set[str] = set()
+            never = "the compiled kernels are not built"
+        self._eligibility = capturable.Eligibility(never, note)
         self._captures: dict[int, _Capture] = {}
         self._uncapturable: set[int] = set()  # groups whose network needs more than kernels
-        self._key: Hashable | None = None
-        self._addresses: tuple[int, ...] = ()
         self._served: set[int] = set()  # groups, since the key changed
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}  # by buffer: its number, its uniform numbers
         self._placed: dict[int, int] = {}  # by group: the number of the rollout that its graph works on
@@ -74,21 +72,14 @@ class CapturedInference:
 
     def use(self, agent: Agent, settings: Hashable) -> None:
         """Serve that agent from now on. settings: what else its actions depend on."""
-        why = self._never or capturable.refusal(agent)
-        key = None if why else capturable.key(agent, settings)
-        if why:
-            self._tell(why)
-        if key != self._key:
-            self._key = key
+        if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
-            self._addresses = capturable.parameter_addresses(agent)
-        assert key is None or self._addresses == capturable.parameter_addresses(agent), capturable.MOVED
 
     @property
     def reads_frames(self) -> bool:
         """Whether observations may be given as `FrameStacks`, not gathered."""
-        return self._key is not None
+        return self._eligibility.key is not None
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
         """Act for the group at step t of the buffer's rollout, if its act was captured."""
@@ -108,7 +99,7 @@ class CapturedInference:
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
         """While the agent acts for the group at step t; captures it, from the group's second step on."""
         module = native.compiled()
-        if self._key is None or module is None or group in self._uncapturable or group not in self._served:
+        if self._eligibility.key is None or module is None or group in self._uncapturable or group not in self._served:
             self._served.add(group)
             yield
             return
@@ -116,7 +107,7 @@ class CapturedInference:
             yield
         if recorder.unsupported:
             self._uncapturable.add(group)
-            self._tell(f"no kernel computes {', '.join(sorted(recorder.unsupported))}")
+            self._eligibility.refuse(f"no kernel computes {', '.join(sorted(recorder.unsupported))}")
             return
         _, rollout, uniform = self._rollouts[buffer]
         names = {name: x.dtype for name, x in rollout.recorded.items()}
@@ -139,8 +130,3 @@ class CapturedInference:
             cached = (self._cache.outputs(weight) for weight, _ in capture.recorder.cached_layers)
             memory += [_StepMemory.of(x.unflatten(0, (r.T, r.B)), b) for x in cached]
         return memory
-
-    def _tell(self, why: str) -> None:
-        if why not in self._noted:
-            self._note(f"inference is not captured, Python runs at every step: {why}")
-        self._noted.add(why)

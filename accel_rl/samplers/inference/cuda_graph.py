@@ -76,14 +76,10 @@ class CudaGraphInference:
         self._groups, self._host, self._rollouts, self._act = groups, host, rollouts, act
         device = rollouts[0].frames.device
         self._capture = CudaGraphs(device) if capture is None else capture
-        self._never, self._note = "" if enabled else "--sampler.no-capture", note
-        self._noted: set[str] = set()
+        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture", note)
         self._uniform = [torch.zeros(r.T, r.B, device=device) for r in rollouts]
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
-        self._key: Hashable | None = None
-        self._addresses: tuple[int, ...] = ()
-        self._failed: Hashable | None = None  # the key of an agent that could not be captured
         self._served: set[tuple[int, int]] = set()  # (buffer, group), since the key changed
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
@@ -92,18 +88,9 @@ class CudaGraphInference:
 
     def use(self, agent: Agent, settings: Hashable) -> None:
         """Serve that agent from now on. settings: what else its actions depend on."""
-        why = self._never or capturable.refusal(agent)
-        if why:
-            self._tell(why)
-        key = None if why else capturable.key(agent, settings)
-        if key == self._failed:
-            key = None
-        if key != self._key:
-            self._key = key
+        if self._eligibility.use(agent, settings):
             self._captures.clear()
             self._served.clear()
-            self._addresses = capturable.parameter_addresses(agent)
-        assert key is None or self._addresses == capturable.parameter_addresses(agent), capturable.MOVED
         self._agent = agent
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
@@ -121,16 +108,15 @@ class CudaGraphInference:
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
         """While the agent acts for the group at step t; captures a graph after the group's second step."""
         yield
-        if self._key is None or (buffer, group) not in self._served:
+        if self._eligibility.key is None or (buffer, group) not in self._served:
             self._served.add((buffer, group))
             return
         try:
             self._captures[buffer, group] = self._captured(buffer, t, group)
         except RuntimeError as e:
-            self._key, self._failed = None, self._key
             self._captures.clear()
             why = f"acting is not captured as a CUDA graph, the agent is called at every step: {str(e).strip()}"
-            self._tell(why)
+            self._eligibility.fail(why)
             say_once(why)
 
     def _captured(self, buffer: int, t: int, group: int) -> _Capture:
@@ -149,8 +135,3 @@ class CudaGraphInference:
                 rollout.recorded[name].index_put_((at, envs), value)
 
         return _Capture(now, chosen, self._capture(step))
-
-    def _tell(self, why: str) -> None:
-        if why not in self._noted:
-            self._note(f"inference is not captured, Python runs at every step: {why}")
-        self._noted.add(why)
