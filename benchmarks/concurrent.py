@@ -190,12 +190,11 @@ class Measured:
 
     def sampling(self) -> float:
         self._settle()
-        concurrent = isinstance(self.schedule, Concurrent)
         agent = self.schedule.behaviour if isinstance(self.schedule, Concurrent) else self.learner.algo.agent
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < self.o.seconds / 4:
             rollout = self.sampler.collect(agent)
-            n += int((rollout.copy() if concurrent else rollout).valid.sum())
+            n += int(rollout.valid.sum())
         return n / took
 
     def learning(self) -> float:
