@@ -24,6 +24,7 @@ class Rollout:
     recorded: what the agent noted while acting, each [T, B] (value, log_prob ...).
     state, next_state [B, Z]: a recurrent agent's memory before step 0 and after step T - 1; None without one.
     activation_cache: outputs of the network's layers while it acted, if an update can use them; not saved.
+    host: the same cells in host memory, for a rollout on a GPU; None: this rollout is in host memory itself. Not saved.
     """
 
     frames: Tensor
@@ -40,6 +41,7 @@ class Rollout:
     state: Tensor | None = None
     next_state: Tensor | None = None
     activation_cache: ActivationCache | None = None
+    host: "Rollout | None" = None
 
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
@@ -52,13 +54,28 @@ class Rollout:
 
     @classmethod
     def _saved(cls) -> list[str]:
-        return [name for name in cls.__slots__ if name != "activation_cache"]
+        return [name for name in cls.__slots__ if name not in ("activation_cache", "host")]
 
     @classmethod
     def from_state(cls, state: dict[str, Any], device: torch.device | None = None) -> "Rollout":
         return cls(
             **{name: _map(value, lambda x: x if device is None else x.to(device)) for name, value in state.items()}
         )
+
+    @property
+    def on_host(self) -> "Rollout":
+        """The cells in host memory: reading them does not wait for a GPU. Without what the agent recorded."""
+        return self if self.host is None else self.host
+
+    @property
+    def env_steps(self) -> int:
+        """Number of valid cells."""
+        return int(self.on_host.valid.sum())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all cells are valid."""
+        return bool(self.on_host.valid.all())
 
     @property
     def T(self) -> int:

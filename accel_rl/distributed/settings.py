@@ -49,7 +49,7 @@ class DistributedConfig:
         if not all(n.isdigit() for n in names):
             raise ConfigError(f"--gpus {self.gpus}: must be numbers with commas between, such as 0,1")
         for n in names:
-            hardware.available_device(f"cuda:{n}", "--gpus")
+            hardware.available_device(hardware.gpu_name(int(n)), "--gpus")
         return [int(n) for n in names]
 
     @property
@@ -64,7 +64,7 @@ class DistributedConfig:
     def device(self, rank: int, ranks: int, other: str) -> str:
         """Return the device of one of the machine's `ranks` ranks; `other` if --gpus names none."""
         gpus = self.gpu_list
-        return f"cuda:{gpus[gpu_of_rank(rank, ranks, len(gpus))]}" if gpus else other
+        return hardware.gpu_name(gpus[gpu_of_rank(rank, ranks, len(gpus))]) if gpus else other
 
     def check(self) -> None:
         for name in ("ranks", "chunks", "local_updates", "pull_steps"):

@@ -135,7 +135,7 @@ class RunPlan:
 def resolve_device(device: str) -> str:
     """Return the device, or for `auto` cuda if there is a GPU. ConfigError for a device that is not there."""
     if device == "auto":
-        return "cuda:0" if hardware.gpu_count() else "cpu"
+        return hardware.gpu_name() if hardware.gpu_count() else "cpu"
     return hardware.available_device(device, "--device")
 
 

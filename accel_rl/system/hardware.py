@@ -81,9 +81,9 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
 def free_memory(device: str = "cpu") -> int:
     """Return the bytes of free memory, on the host (within the cgroup's limit) or on a GPU."""
     if device != "cpu":
-        import torch
+        from accel_rl.system.devices import runtime
 
-        return torch.cuda.mem_get_info(device)[0]
+        return int(runtime(device).mem_get_info(device)[0])
     import psutil
 
     available = psutil.virtual_memory().available
@@ -92,16 +92,24 @@ def free_memory(device: str = "cpu") -> int:
 
 
 def gpu_count() -> int:
-    """Return the number of CUDA devices visible to this process, according to CUDA_VISIBLE_DEVICES."""
-    import torch
+    """Return the number of GPUs visible to this process, according to CUDA_VISIBLE_DEVICES."""
+    from accel_rl.system.devices import gpu_type, runtime
 
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+    kind = gpu_type()
+    return 0 if kind is None else int(runtime(kind).device_count())
+
+
+def gpu_name(index: int = 0) -> str:
+    """Return a GPU's device name, such as cuda:0."""
+    from accel_rl.system.devices import gpu_type
+
+    return f"{gpu_type() or 'cuda'}:{index}"
 
 
 def available_device(device: str, flag: str) -> str:
     """Check a device that a setting names. ConfigError, naming the flag, if it is not available."""
     n = gpu_count()
-    allowed = ["cpu", *(["cuda"] if n else []), *(f"cuda:{i}" for i in range(n))]
+    allowed = ["cpu", *([gpu_name().split(":")[0]] if n else []), *(gpu_name(i) for i in range(n))]
     if device not in allowed:
         raise ConfigError(f"{flag} {device}: not available; allowed: auto, {', '.join(allowed)}")
     return device

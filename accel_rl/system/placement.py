@@ -42,7 +42,7 @@ def place_processes(
     usable = hardware.usable_cores(cores)
     if workers is not None and workers < 1:
         raise ConfigError(f"--sampler.workers {workers}: at least 1 is needed")
-    on_gpu = device.startswith("cuda")
+    on_gpu = device != "cpu"
     learning: list[int] = []
     if concurrent and len(usable) > 1 + on_gpu:
         half = 1 if on_gpu else len(usable) // 2

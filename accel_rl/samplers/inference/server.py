@@ -192,4 +192,4 @@ class ActionServer:
 
 def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
     arrays: dict[str, Any] = {name: torch.zeros_like(getattr(rollout, name), device=device) for name in ARRAYS}
-    return Rollout(**arrays, stack=rollout.stack)
+    return Rollout(**arrays, stack=rollout.stack, host=rollout)
