@@ -37,7 +37,7 @@ class PageLocked:
             error = int(self._runtime.cudaHostRegister(address, size, 0))
             if error:
                 say_once(
-                    f"{size / 2**20:.0f} MiB of the rollout could not be page-locked (CUDA error {error}; see "
+                    f"{size / 2**20:.0f} MiB of host memory could not be page-locked (CUDA error {error}; see "
                     "ulimit -l): copies to the GPU are slower"
                 )
             else:

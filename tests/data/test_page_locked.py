@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from accel_rl.samplers.inference.page_locked import PAGE, PageLocked, whole_pages
+from accel_rl.data.page_locked import PAGE, PageLocked, whole_pages
 from accel_rl.system import hardware
 from tests.samplers.conftest import make_sampler
 from tests.samplers.inference.test_captured import ENV

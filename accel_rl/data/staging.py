@@ -1,0 +1,79 @@
+"""Copies from the host to a GPU for which the host does not wait."""
+
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.page_locked import PAGE, PageLocked
+from accel_rl.system.devices import Device, is_gpu, runtime
+
+
+class _Slot:
+    """Page-locked host memory of `size` bytes, whole pages. The event says when the last copy from it is over."""
+
+    def __init__(self, size: int, module: Any):
+        memory = torch.empty(size + PAGE, dtype=torch.uint8)
+        begin = -memory.data_ptr() % PAGE  # two slots on one page could not both be locked
+        self.memory = memory[begin : begin + size]
+        self.event = module.Event()
+        self.locked = PageLocked([self.memory], module.cudart())
+
+    def close(self) -> None:
+        self.event.synchronize()
+        self.locked.close()
+
+
+class Staging:
+    """Copies host tensors to a GPU asynchronously, through slots of page-locked memory.
+
+    The caller may change or free the host tensor at once. A slot is reused when the copy from it is over; while all
+    slots are in use, another one is allocated. Not for several threads at once, nor within a CUDA graph.
+    """
+
+    def __init__(self, device: Device, module: Any = None):
+        """module: the device's runtime, if None (see `system.devices.runtime`)."""
+        self.device = torch.device(device)
+        self._module = module
+        self._slots: list[_Slot] = []
+        # At interpreter exit the process frees the memory, and the runtime may be gone.
+        weakref.finalize(self, _close, self._slots).atexit = False
+
+    def put(self, host: Tensor) -> Tensor:
+        """Return a copy of a host tensor [...] on the device; on a CPU the tensor itself."""
+        if not is_gpu(self.device):
+            return host
+        there = torch.empty(host.shape, dtype=host.dtype, device=self.device)
+        self.copy(there, host)
+        return there
+
+    def copy(self, there: Tensor, host: Tensor) -> None:
+        """Copy a host tensor [...] to a contiguous tensor [...] on the device, which may have another dtype."""
+        if not is_gpu(self.device) or not host.numel():
+            there.copy_(host)
+            return
+        slot = self._slot(host.numel() * there.element_size())
+        staged = slot.memory[: host.numel() * there.element_size()].view(there.dtype).view(host.shape)
+        staged.copy_(host)
+        there.copy_(staged, non_blocking=True)
+        slot.event.record(self._runtime.current_stream(self.device))
+
+    def _slot(self, size: int) -> _Slot:
+        """Return the smallest free slot that is large enough; allocate one if there is none."""
+        fitting = (slot for slot in self._slots if len(slot.memory) >= size)
+        for slot in sorted(fitting, key=lambda slot: len(slot.memory)):
+            if slot.event.query():
+                return slot
+        # powers of two: tensors of similar sizes share slots
+        self._slots.append(_Slot(max(PAGE, 1 << (size - 1).bit_length()), self._runtime))
+        return self._slots[-1]
+
+    @property
+    def _runtime(self) -> Any:
+        return runtime(self.device) if self._module is None else self._module
+
+
+def _close(slots: list[_Slot]) -> None:
+    for slot in slots:
+        slot.close()

@@ -1,0 +1,95 @@
+"""Asynchronous copies through page-locked slots, with a made-up runtime and the device "meta", which holds no data."""
+
+import gc
+
+import pytest
+import torch
+
+from accel_rl.data.page_locked import PAGE
+from accel_rl.data.staging import Staging
+from tests.data.test_page_locked import Runtime
+
+
+class Event:
+    done = True  # of all events: whether the GPU has caught up
+
+    def __init__(self):
+        self.pending = False
+
+    def record(self, stream):
+        self.pending = True
+
+    def query(self):
+        self.pending &= not Event.done
+        return not self.pending
+
+    def synchronize(self):
+        self.pending = False
+
+
+class Module:
+    """A device's module of streams and events, as `system.devices.runtime` returns it."""
+
+    Event = Event
+
+    def __init__(self):
+        self.runtime = Runtime()
+
+    def cudart(self):
+        return self.runtime
+
+    def current_stream(self, device):
+        return 0
+
+
+@pytest.fixture
+def staging(monkeypatch):
+    monkeypatch.setattr(Event, "done", False)
+    return Staging("meta", Module())
+
+
+def test_on_a_cpu_it_is_the_tensor_itself():
+    x, y = torch.arange(3), torch.zeros(3)
+    assert Staging("cpu").put(x) is x
+    Staging("cpu").copy(y, x)
+    assert y.tolist() == [0, 1, 2]
+
+
+def test_a_slot_is_reused_only_after_its_copy(staging, monkeypatch):
+    for value in (1, 2, 3):
+        assert staging.put(torch.full((4, 5), value)).shape == (4, 5)
+    slots = list(staging._slots)
+    assert [int(s.memory.view(torch.int64)[19]) for s in slots] == [1, 2, 3]  # none was overwritten
+    monkeypatch.setattr(Event, "done", True)
+    staging.put(torch.full((4, 5), 4))
+    assert staging._slots == slots and int(slots[0].memory.view(torch.int64)[0]) == 4
+
+
+def test_a_copy_takes_the_smallest_slot_that_fits(staging, monkeypatch):
+    sizes = (10, 3 * PAGE, PAGE + 1)
+    for size in sizes:
+        staging.put(torch.zeros(size, dtype=torch.uint8))
+    assert [len(s.memory) for s in staging._slots] == [PAGE, 4 * PAGE, 2 * PAGE]
+    assert all(s.memory.data_ptr() % PAGE == 0 for s in staging._slots)
+    monkeypatch.setattr(Event, "done", True)
+    staging.put(torch.ones(PAGE + 5, dtype=torch.uint8))
+    assert [bool(s.memory[: PAGE + 5].all()) for s in staging._slots] == [False, False, True]
+
+
+def test_it_converts_to_the_destinations_dtype(staging):
+    staging.copy(torch.empty(3, dtype=torch.uint8, device="meta"), torch.tensor([1, 2, 255]))
+    assert staging._slots[0].memory[:3].tolist() == [1, 2, 255]
+
+
+def test_an_empty_tensor_needs_no_slot(staging):
+    assert staging.put(torch.zeros(0, 7)).shape == (0, 7) and not staging._slots
+
+
+def test_pages_are_unlocked_when_it_is_gone():
+    module = Module()
+    staging = Staging("meta", module)
+    staging.put(torch.zeros(3))
+    assert len(module.runtime.locked) == 1
+    del staging
+    gc.collect()
+    assert not module.runtime.locked
