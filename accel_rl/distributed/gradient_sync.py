@@ -37,6 +37,13 @@ class GradientSync(Protocol):
         loss []: the loss that was minimised. samples []: number of samples that the loss is the mean of.
         """
 
+    def show_skipped(self) -> None:
+        """Begin to bring the number of skipped updates from a GPU to the host, without waiting for it."""
+
+    @property
+    def seen_skipped_in_a_row(self) -> int:
+        """The last value of `skipped_in_a_row` that has reached the host. Does not wait."""
+
     def verify(self) -> None: ...
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -64,6 +71,13 @@ class Local:
     @property
     def skipped_in_a_row(self) -> int:
         return self._skips.in_a_row
+
+    @property
+    def seen_skipped_in_a_row(self) -> int:
+        return self._skips.seen_in_a_row
+
+    def show_skipped(self) -> None:
+        self._skips.show()
 
     def pull(self) -> None:
         """Nothing to fetch."""

@@ -30,7 +30,7 @@ class Prioritized:
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
         self.highest = torch.ones((), device=ring.device)  # largest priority^alpha so far
-        self._generator = torch.Generator(ring.device).manual_seed(seed)
+        self.generator = torch.Generator(ring.device).manual_seed(seed)
 
     def appended(self, before: tuple[int, int]) -> None:
         """Set the priorities of newly appended rows. before: the rows [low, high) that were eligible until then."""
@@ -53,7 +53,7 @@ class Prioritized:
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
         """Draw; returns (cells [N] int64, weight [N])."""
         ring, device = self.ring, self.ring.device
-        uniform = torch.rand(N, dtype=torch.float64, generator=self._generator, device=device)
+        uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
         total = self.tree.total
         at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
         probability = self.tree[at].double() / total
@@ -88,14 +88,14 @@ class Prioritized:
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "generator": self._generator.get_state(),
+            "generator": self.generator.get_state(),
             "highest": self.highest,
             "beta": self.beta,
             "levels": list(self.tree.levels),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._generator.set_state(state["generator"])
+        self.generator.set_state(state["generator"])
         self.highest = state["highest"].to(self.ring.device)
         self.beta = state["beta"]
         for level, saved in zip(self.tree.levels, state["levels"], strict=True):

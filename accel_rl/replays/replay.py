@@ -1,5 +1,6 @@
 """A replay: a ring with a selection of its cells."""
 
+from collections.abc import Hashable
 from typing import Any, Protocol
 
 import torch
@@ -16,6 +17,7 @@ class Selection(Protocol):
     """Selects the cells of a batch: `Uniform` or `Prioritized`."""
 
     communicator: Communicator
+    generator: torch.Generator
 
     def appended(self, before: tuple[int, int]) -> None: ...
     def draw(self, N: int) -> tuple[Tensor, Tensor]: ...
@@ -61,6 +63,16 @@ class Replay:
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
         """Set the priorities of a batch's cells from its errors [N]."""
         self.selection.update(batch.cell.to(self.ring.device), error.to(self.ring.device))
+
+    @property
+    def key(self) -> Hashable:
+        """What draws depend on besides the contents of tensors."""
+        return self.ring.refused > 0
+
+    @property
+    def generators(self) -> list[torch.Generator]:
+        """The generators that batches are drawn from."""
+        return [self.selection.generator]
 
     def anneal(self, progress: float) -> None:
         """Advance schedules. progress: fraction of the run that is done."""

@@ -15,7 +15,7 @@ class Uniform:
     def __init__(self, ring: FrameRing, seed: int, replacement: bool = True):
         self.ring, self.replacement = ring, replacement
         self.communicator: Communicator = SINGLE_PROCESS
-        self._generator = torch.Generator(ring.device).manual_seed(seed)
+        self.generator = torch.Generator(ring.device).manual_seed(seed)
 
     def appended(self, before: tuple[int, int]) -> None:
         """Ignored: uniform draws need no bookkeeping."""
@@ -34,13 +34,13 @@ class Uniform:
     def _with(self, N: int) -> Tensor:
         ring = self.ring
         low, high = ring.eligible
-        cells = torch.randint(low * ring.B, high * ring.B, (N,), generator=self._generator, device=ring.device)
+        cells = torch.randint(low * ring.B, high * ring.B, (N,), generator=self.generator, device=ring.device)
         while ring.refused:  # draw again in place of cells that are not sampleable
             wrong = (~ring.sampleable(cells)).nonzero().squeeze(-1)
             if not len(wrong):
                 break
             cells[wrong] = torch.randint(
-                low * ring.B, high * ring.B, (len(wrong),), generator=self._generator, device=ring.device
+                low * ring.B, high * ring.B, (len(wrong),), generator=self.generator, device=ring.device
             )
         return cells
 
@@ -50,7 +50,7 @@ class Uniform:
             low, high = ring.eligible
             cells = torch.arange(low * ring.B, high * ring.B, device=ring.device)
             cells = cells[ring.sampleable(cells)]
-            return cells[torch.randperm(len(cells), generator=self._generator, device=ring.device)[:N]]
+            return cells[torch.randperm(len(cells), generator=self.generator, device=ring.device)[:N]]
         cells = self._with(N)
         while True:
             cells = torch.unique(cells)
@@ -59,7 +59,7 @@ class Uniform:
             cells = torch.cat([cells, self._with(N - len(cells))])
 
     def state_dict(self) -> dict[str, Any]:
-        return {"generator": self._generator.get_state()}
+        return {"generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._generator.set_state(state["generator"])
+        self.generator.set_state(state["generator"])
