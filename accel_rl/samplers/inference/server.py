@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from accel_rl.agents.base import Agent
+from accel_rl.data.page_locked import PageLocked
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays
@@ -17,7 +18,6 @@ from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.inference.captured import CapturedInference
 from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
-from accel_rl.data.page_locked import PageLocked
 from accel_rl.system.hardware import pin
 
 ARRAYS = tuple(name for name in RolloutArrays.__slots__ if name != "stack")  # what host and device both hold
