@@ -1,0 +1,11 @@
+"""A simulated GPU for torch: device type "sim" with two devices, `sim:0` and `sim:1`, on a machine that has none.
+
+Operations run on the host. The simulation finds what breaks on a GPU: tensors of two devices mixed, waits of the host,
+values read before an asynchronous copy is done, unordered accesses of two streams, and what a graph cannot capture.
+It says nothing about speed.
+"""
+
+from tests.simulated_device.install import child_processes, install, present, reset
+from tests.simulated_device.waits import counting, waits
+
+__all__ = ["child_processes", "counting", "install", "present", "reset", "waits"]

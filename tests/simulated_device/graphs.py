@@ -1,0 +1,214 @@
+"""Graphs: operations that are recorded once and replayed on the same memory.
+
+While a graph is captured, its operations do run, because their results are needed to go on. What they wrote is undone
+when the capture ends.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tests.simulated_device import places, streams
+from tests.simulated_device.generators import HostGenerator
+from tests.simulated_device.memory import Memory, races
+from tests.simulated_device.streams import Stream
+
+FAILED = "operation failed due to a previous error during capture"
+_NO_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+
+class CUDAGraph:
+    """Has torch.cuda.CUDAGraph's interface."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        self._generators: list[HostGenerator] = []
+        self.reset()
+
+    def reset(self) -> None:
+        self.is_capturing = self.is_captured = False
+        self.thread, self.mode, self._pool = 0, "global", graph_pool_handle()
+        self._error: str | None = None
+        self._streams: list[Stream] = []
+        self._operations: list[Callable[[], None]] = []
+        self._results: list[Tensor] = []
+        self._undo: list[tuple[Tensor, Tensor]] = []
+        self._states: list[tuple[HostGenerator, Tensor]] = []
+        self._outside: list[weakref.ref[Memory]] = []  # memory that is not the graph's own
+        self._own: list[Memory] = []
+        self._written: set[int] = set()  # id of outside memory
+        self._read: set[int] = set()
+        self._seen: dict[int, Memory] = {}
+
+    # -- capture ------------------------------------------------------------
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global", **_: Any) -> None:
+        stream = streams.current()
+        if stream in streams.defaults:
+            raise RuntimeError("CUDA graphs must be captured on a non-default stream.")
+        if self.is_capturing or self.is_captured:
+            raise RuntimeError("This CUDAGraph instance already owns a captured graph.")
+        if stream.capture is not None:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        self.reset()
+        self._pool = self._pool if pool is None else pool
+        self.thread, self.mode, self.is_capturing = threading.get_ident(), capture_error_mode, True
+        self._states = [(g, g.get_state()) for g in (torch.default_generator, *self._generators)]
+        self.join(stream)
+        streams.captures.append(self)
+
+    def capture_end(self) -> None:
+        if not self.is_capturing:
+            raise RuntimeError("capture_end: the graph is not being captured")
+        self._end()
+        if self._error is not None:
+            error = FAILED if self._error == FAILED else f"{FAILED}: {self._error}"
+            self.reset()
+            raise RuntimeError(error)
+        self.is_captured = True
+
+    def abort(self) -> None:
+        """End a capture whose code raised an exception."""
+        if self.is_capturing:
+            self._end()
+        self.reset()
+
+    def _end(self) -> None:
+        self.is_capturing = False
+        streams.captures[:] = [g for g in streams.captures if g is not self]
+        for stream in self._streams:
+            stream.capture = None
+        for tensor, before in reversed(self._undo):
+            tensor.copy_(before)
+        for generator, state in self._states:
+            generator.set_state(state)
+        for result in self._results:  # there are no values before the first replay
+            result.fill_(float("nan") if result.is_floating_point() else 0)
+        for memory in self._seen.values():
+            if not memory.is_graph:
+                self._outside.append(weakref.ref(memory))
+        self._undo, self._states, self._streams, self._seen = [], [], [], {}
+
+    def join(self, stream: Stream) -> None:
+        """Record that stream's operations too."""
+        if stream.capture is not self:
+            stream.capture = self
+            self._streams.append(stream)
+
+    def fail(self, error: str) -> None:
+        """Raise RuntimeError(error). The capture cannot be ended successfully any more."""
+        self._error = error
+        raise RuntimeError(error)
+
+    def check_generator(self, generator: HostGenerator) -> None:
+        known = [torch.default_generator._cdata, *(g._cdata for g in self._generators)]
+        if generator._cdata not in known:
+            self.fail("a generator that is not registered with the graph is used during capture")
+
+    def register_generator_state(self, generator: HostGenerator) -> None:
+        self._generators.append(generator)
+
+    def before_write(self, tensor: Tensor) -> None:
+        """Keep what an operation is about to overwrite."""
+        self._undo.append((tensor, tensor.clone()))
+
+    def owns(self, memory: Memory) -> None:
+        """Note memory that an operation of the capture has allocated."""
+        self._own.append(memory)
+
+    def note(self, memory: Memory, is_write: bool) -> None:
+        if not memory.is_graph:
+            self._seen[id(memory)] = memory
+            (self._written if is_write else self._read).add(id(memory))
+
+    def record(self, operation: Callable[[], None], results: list[Tensor] | None = None) -> None:
+        """operation: what a replay calls. results: the memory that it writes its results to."""
+        self._operations.append(operation)
+        self._results += results or []
+
+    # -- replay ------------------------------------------------------------
+
+    def replay(self) -> None:
+        if not self.is_captured:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        stream = streams.current()
+        if stream.capture is not None:
+            stream.capture.fail("a graph is replayed during capture")
+        self._access(stream)
+        autograd, autocast = torch._C._AutoDispatchBelowAutograd(), torch._C._ExcludeDispatchKeyGuard(_NO_AUTOCAST)
+        with autograd, autocast:
+            for operation in self._operations:
+                operation()
+
+    def _access(self, stream: Stream) -> None:
+        place = places.here() if races[0] else None
+        for found in self._outside:
+            memory = found()
+            if memory is None:
+                raise RuntimeError("a replayed graph uses memory that has been freed since its capture")
+            if races[0]:
+                if id(memory) in self._written:
+                    memory.note_write(stream, place)
+                else:
+                    memory.note_read(stream, place)
+        if races[0]:
+            for memory in self._own:
+                memory.note_write(stream, place)
+
+    def pool(self) -> Any:
+        return self._pool
+
+    def enable_debug_mode(self) -> None:
+        pass
+
+    def debug_dump(self, debug_path: str) -> None:
+        pass
+
+
+class graph:
+    """A context that captures what runs inside. Has torch.cuda.graph's interface."""
+
+    default_stream: Stream | None = None
+
+    def __init__(
+        self,
+        cuda_graph: CUDAGraph,
+        pool: Any = None,
+        stream: Stream | None = None,
+        capture_error_mode: str = "global",
+        **_: Any,
+    ) -> None:
+        self._graph, self._pool, self._mode = cuda_graph, pool, capture_error_mode
+        if stream is None:
+            if graph.default_stream is None or graph.default_stream.device_index != streams.thread.device:
+                graph.default_stream = Stream()
+            stream = graph.default_stream
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        streams.synchronize()
+        self._before = streams.thread.enter(self._stream)
+        try:
+            self._graph.capture_begin(self._pool, self._mode)
+        except BaseException:
+            streams.thread.leave(self._before)
+            raise
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            if error is None:
+                self._graph.capture_end()
+            else:
+                self._graph.abort()
+        finally:
+            streams.thread.leave(self._before)
+
+
+_pools = iter(range(1, 1 << 60))
+
+
+def graph_pool_handle() -> tuple[int, int]:
+    return (0, next(_pools))

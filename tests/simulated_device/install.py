@@ -1,0 +1,146 @@
+"""Registers the device type with torch, and makes its devices present or absent."""
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils import backend_registration
+
+from tests.simulated_device import autocast, generators, memory, operations, runtime, streams, waits
+
+ENVIRONMENT = "ACCEL_RL_TEST_SIMULATED_DEVICE"
+_libraries: list[torch.library.Library] = []
+
+
+class _Hooks(torch._C._acc.PrivateUse1Hooks):
+    def is_available(self) -> bool:
+        return True
+
+    def has_primary_context(self, dev_id: int) -> bool:
+        return True
+
+    def is_built(self) -> bool:
+        return True
+
+
+class _Guard(torch._C._acc.DeviceGuard):
+    def type_(self) -> Any:
+        return torch._C._autograd.DeviceType.PrivateUse1
+
+
+def _makes_tensors(schema: Any) -> bool:
+    """Whether an operation makes a tensor from none, on a device that it is told."""
+    kinds = [str(a.type) for a in schema.arguments]
+    names = [a.name for a in schema.arguments]
+    return "device" in names and "names" not in names and not any("Tensor" in k or "Storage" in k for k in kinds)
+
+
+def _register() -> None:
+    backend_registration._setup_privateuseone_for_python_backend("sim", runtime, _Hooks(), _Guard())
+    streams.DEVICES[:] = [torch.device("sim", i) for i in range(streams.COUNT)]
+    fallback = torch.library.Library("_", "IMPL")
+    fallback.fallback(lambda func, *args, **kwargs: operations.run(func, args, kwargs), "PrivateUse1")
+    fallback.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    aten = torch.library.Library("aten", "IMPL")
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, name = schema.name.partition("::")
+        if namespace == "aten" and _makes_tensors(schema):
+            overload = schema.overload_name
+            func = getattr(getattr(torch.ops.aten, name), overload or "default")
+            aten.impl(f"{name}.{overload}" if overload else name, _factory(func), "PrivateUse1")
+    copy = torch.ops.aten._copy_from.default
+    aten.impl("_copy_from", lambda *args, **kwargs: operations.run(copy, args, kwargs), "PrivateUse1")
+    autocast.register(aten)
+    _libraries[:] = [fallback, aten]
+
+
+def _factory(func: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: operations.run(func, args, kwargs)
+
+
+def install(races: bool = True) -> None:
+    """Register device type "sim". Its devices are absent until `present`. races: find unordered accesses."""
+    if not _libraries:
+        _register()
+    memory.races[0] = races
+
+
+def reset() -> None:
+    """Forget counts, orders, copies under way, page locks and unfinished captures. Call it between tests."""
+    waits.waits.clear()
+    streams.reset()
+    memory.page_locks.clear()
+
+
+def _synchronize(device: Any = None, /) -> None:
+    streams.synchronize(device)
+
+
+def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(run)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        _ = streams.thread.device  # its making lets backward run in this thread
+        return run(*args, **kwargs)
+
+    return backward
+
+
+def _replacements() -> list[tuple[Any, str, Any]]:
+    accelerator = torch.accelerator
+    return [
+        (torch, "Generator", generators.Generator),
+        (torch.autograd, "_engine_run_backward", _backward(torch.autograd._engine_run_backward)),
+        (accelerator, "synchronize", _synchronize),
+        (accelerator, "current_stream", runtime.current_stream),
+        (accelerator, "set_stream", runtime.set_stream),
+        (accelerator, "current_device_index", runtime.current_device),
+        (accelerator, "set_device_index", runtime.set_device),
+        (accelerator, "device_index", runtime.device),
+        (accelerator, "empty_cache", runtime.empty_cache),
+        (accelerator, "get_memory_info", runtime.mem_get_info),
+        (accelerator, "memory_allocated", runtime.memory_allocated),
+        (accelerator, "max_memory_allocated", runtime.max_memory_allocated),
+        (accelerator, "reset_peak_memory_stats", runtime.reset_peak_memory_stats),
+    ]
+
+
+@contextmanager
+def present() -> Iterator[None]:
+    """Make the devices available inside, here and in child processes that find the hook in `site`."""
+    install(memory.races[0])
+    if runtime.is_present[0]:
+        yield
+        return
+    replaced = [(owner, name, getattr(owner, name), new) for owner, name, new in _replacements()]
+    environment = os.environ.get(ENVIRONMENT)
+    try:
+        runtime.is_present[0] = True
+        os.environ[ENVIRONMENT] = "1"
+        for owner, name, _, new in replaced:
+            setattr(owner, name, new)
+        yield
+    finally:
+        runtime.is_present[0] = False
+        for owner, name, old, _ in replaced:
+            setattr(owner, name, old)
+        if environment is None:
+            os.environ.pop(ENVIRONMENT, None)
+        else:
+            os.environ[ENVIRONMENT] = environment
+
+
+@contextmanager
+def child_processes(site: str, root: str) -> Iterator[None]:
+    """Let child processes of Python find the hook in folder `site` and the tests in folder `root`."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([site, root, *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before

@@ -1,0 +1,121 @@
+"""Memory of the simulated devices, and page-locked memory of the host."""
+
+import bisect
+import threading
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tests.simulated_device import places, streams
+from tests.simulated_device.places import Place
+from tests.simulated_device.streams import COUNT, Stream
+
+TOTAL = 16 << 30  # bytes of each device
+allocated, peak = [0] * COUNT, [0] * COUNT
+races = [True]  # whether unordered accesses raise an error
+
+Access = tuple[Stream, int, Place | None]
+"""(stream, its epoch, source line)."""
+
+
+class Memory:
+    """One allocation on a device. All views share it. It remembers its last accesses."""
+
+    __slots__ = ("__weakref__", "device", "is_graph", "key", "nbytes", "reads", "write")
+
+    def __init__(self, raw: Tensor, device: int, is_graph: bool = False) -> None:
+        """is_graph: the memory is a graph's, which keeps it."""
+        storage = raw.untyped_storage()
+        self.key, self.nbytes = storage._cdata, storage.nbytes()
+        self.device, self.is_graph = device, is_graph
+        self.write: Access | None = None
+        self.reads: dict[int, Access] = {}
+        if allocated[device] + self.nbytes > TOTAL:
+            self.nbytes, wanted = 0, self.nbytes
+            free = TOTAL - allocated[device]
+            raise torch.OutOfMemoryError(f"sim out of memory. Tried to allocate {wanted} bytes. {free} bytes are free.")
+        allocated[device] += self.nbytes
+        if allocated[device] > peak[device]:
+            peak[device] = allocated[device]
+
+    def __del__(self) -> None:
+        allocated[self.device] -= self.nbytes
+
+    def note_read(self, stream: Stream, place: Place | None) -> None:
+        """Raises RuntimeError if the stream is not ordered after the last write."""
+        write = self.write
+        if write is not None and write[0] is not stream and stream.clock.get(write[0].stream_id, -1) < write[1]:
+            self._unordered("read", stream, place, "write", write)
+        self.reads[stream.stream_id] = stream, stream.epoch, place
+
+    def note_write(self, stream: Stream, place: Place | None) -> None:
+        """Raises RuntimeError if the stream is not ordered after the last write and all reads since."""
+        write, clock = self.write, stream.clock
+        if write is not None and write[0] is not stream and clock.get(write[0].stream_id, -1) < write[1]:
+            self._unordered("write", stream, place, "write", write)
+        if self.reads:
+            for read in tuple(self.reads.values()):
+                if read[0] is not stream and clock.get(read[0].stream_id, -1) < read[1]:
+                    self._unordered("write", stream, place, "read", read)
+            self.reads = {}
+        self.write = stream, stream.epoch, place
+
+    def _unordered(self, what: str, stream: Stream, place: Place | None, before: str, access: Access) -> None:
+        self.write, self.reads = None, {}  # one error for each race
+        raise RuntimeError(
+            f"unordered {what} by {places.text(place)} on stream {stream.stream_id} "
+            f"after {before} by {places.text(access[2])} on stream {access[0].stream_id}"
+        )
+
+
+class PageLocks:
+    """The parts of the host's memory that are page-locked; the calls of CUDA's runtime that lock and unlock them."""
+
+    SUCCESS, INVALID_VALUE, ALREADY_REGISTERED, NOT_REGISTERED = 0, 1, 712, 713
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._parts: list[tuple[int, int]] = []  # (first address, address behind the last), sorted, disjoint
+
+    def cudaHostRegister(self, address: int, size: int, flags: int = 0) -> int:
+        if size <= 0:
+            return self.INVALID_VALUE
+        with self._lock:
+            at = bisect.bisect_left(self._parts, (address + size, 0))
+            if at and self._parts[at - 1][1] > address:
+                return self.ALREADY_REGISTERED
+            self._parts.insert(at, (address, address + size))
+        return self.SUCCESS
+
+    def cudaHostUnregister(self, address: int) -> int:
+        with self._lock:
+            found = [p for p in self._parts if p[0] == address]
+            if not found:
+                return self.NOT_REGISTERED
+            self._parts.remove(found[0])
+        return self.SUCCESS
+
+    def cudaMemGetInfo(self, device: Any) -> tuple[int, int]:
+        index = streams.index_of(device)
+        return TOTAL - allocated[index], TOTAL
+
+    def holds(self, host: Tensor) -> bool:
+        """Whether all of the tensor's memory is page-locked."""
+        if not host.numel():
+            return True
+        size = host.element_size()
+        begin = host.data_ptr()
+        end = begin + size * (1 + sum((n - 1) * s for n, s in zip(host.shape, host.stride(), strict=True)))
+        with self._lock:
+            at = bisect.bisect_right(self._parts, (begin, 1 << 64)) - 1
+            return at >= 0 and self._parts[at][0] <= begin and end <= self._parts[at][1]
+
+    def count(self) -> int:
+        return len(self._parts)
+
+    def clear(self) -> None:
+        self._parts.clear()
+
+
+page_locks = PageLocks()

@@ -1,0 +1,245 @@
+"""Streams and events: what is ordered after what, as vector clocks, and copies to the host that are under way.
+
+A stream's clock says, for each other stream, up to which epoch its work is done before the stream's next operation.
+A stream's own epoch grows whenever another stream, or the host, can get to know how far it is.
+"""
+
+import threading
+import time
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from tests.simulated_device import waits
+
+if TYPE_CHECKING:
+    from tests.simulated_device.graphs import CUDAGraph
+
+COUNT = 2
+DEVICES = [torch.device("cpu")] * COUNT  # become sim:0 and sim:1 when the device type is registered
+Clock = dict[int, int]
+
+_lock = threading.RLock()
+_all: "weakref.WeakSet[Stream]" = weakref.WeakSet()
+_host: Clock = {}  # what the host knows to be done
+_numbers = iter(range(1 << 60))
+
+
+def _join(clock: Clock, other: Clock) -> None:
+    for stream, epoch in other.items():
+        if clock.get(stream, -1) < epoch:
+            clock[stream] = epoch
+
+
+def index_of(device: Any) -> int:
+    """Return the index of a simulated device. None and "sim" are the current device."""
+    if device is None:
+        return thread.device
+    if isinstance(device, int):
+        index = device
+    else:
+        device = torch.device(device)
+        if device.type != "sim":
+            raise ValueError(f"Expected a sim device, but got: {device}")
+        index = thread.device if device.index is None else device.index
+    if not 0 <= index < COUNT:
+        raise RuntimeError(f"invalid device ordinal: there are {COUNT} simulated devices, but {index} was asked for")
+    return index
+
+
+class Stream:
+    """A queue of operations. Its operations run at once; only what they are ordered after is simulated."""
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+        self.device_index, self.priority = index_of(device), priority
+        self._begin()
+
+    def _begin(self) -> None:
+        self.stream_id = next(_numbers)
+        self.epoch = 0
+        self.capture: CUDAGraph | None = None
+        self.copies: deque[tuple[int, Tensor, Tensor]] = deque()  # (epoch, host tensor, values)
+        with _lock:
+            self.clock: Clock = dict(_host)
+            _all.add(self)
+
+    @property
+    def device(self) -> torch.device:
+        return DEVICES[self.device_index]
+
+    @property
+    def cuda_stream(self) -> int:
+        return self.stream_id
+
+    def release(self) -> Clock:
+        """Return the clock of everything until now. Later work belongs to the next epoch."""
+        with _lock:
+            clock = {**self.clock, self.stream_id: self.epoch}
+            self.epoch += 1
+        return clock
+
+    def record_event(self, event: "Event | None" = None) -> "Event":
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def wait_event(self, event: "Event") -> None:
+        event.wait(self)
+
+    def wait_stream(self, stream: "Stream") -> None:
+        self.wait_event(stream.record_event())
+
+    def synchronize(self) -> None:
+        wait_for("Stream.synchronize", self)
+
+    def query(self) -> bool:
+        """Whether all work is done. False once if copies to the host are under way, which are done after that."""
+        if not self.copies:
+            return True
+        done = getattr(self, "_asked", False)
+        self._asked = not done
+        if done:
+            know(self.release())
+        return done
+
+    def __enter__(self) -> "Stream":
+        self._before = thread.enter(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        thread.leave(self._before)
+
+    def __repr__(self) -> str:
+        return f"<simulated stream {self.stream_id} on {self.device}>"
+
+
+class Event:
+    """A point in a stream's work."""
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any):
+        self.enable_timing = enable_timing
+        self.clock: Clock | None = None
+        self.capture: CUDAGraph | None = None
+        self.device: torch.device | None = None
+        self._time, self._asked = 0.0, False
+
+    def record(self, stream: Stream | None = None) -> None:
+        stream = current() if stream is None else stream
+        self.clock, self.capture, self.device = stream.release(), stream.capture, stream.device
+        self._time, self._asked = time.perf_counter(), False
+
+    def wait(self, stream: Stream | None = None) -> None:
+        stream = current() if stream is None else stream
+        if self.clock is None:
+            return
+        if self.capture is not None and self.capture.is_capturing:
+            self.capture.join(stream)
+        elif stream.capture is not None:
+            stream.capture.fail("dependency created on uncaptured work in another stream")
+        else:
+            with _lock:
+                _join(stream.clock, self.clock)
+
+    def query(self) -> bool:
+        """Whether the work is done: False at the first call after `record`, then True."""
+        if self.clock is None:
+            return True
+        self._asked, asked = True, self._asked
+        if asked:
+            know(self.clock)
+        return asked
+
+    def synchronize(self) -> None:
+        refuse_in_capture()
+        waits.count("Event.synchronize")
+        if self.clock is not None:
+            know(self.clock)
+
+    def elapsed_time(self, end_event: "Event") -> float:
+        """Return milliseconds between the times at which the host recorded the events."""
+        if not (self.enable_timing and end_event.enable_timing):
+            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
+        return (end_event._time - self._time) * 1e3
+
+
+class _Thread(threading.local):
+    """The current device and the current streams of a thread."""
+
+    def __init__(self) -> None:
+        self.device = 0
+        self.streams = list(defaults)
+        # backward runs in the thread that calls it, on that thread's current streams
+        torch._C._set_multithreading_enabled(False)
+
+    def enter(self, stream: Stream) -> tuple[int, list[Stream]]:
+        """Make the stream current; returns what `leave` takes."""
+        before = self.device, list(self.streams)
+        self.device = stream.device_index
+        self.streams[stream.device_index] = stream
+        return before
+
+    def leave(self, before: tuple[int, list[Stream]]) -> None:
+        self.device, self.streams = before
+
+
+captures: "list[CUDAGraph]" = []  # those that are being captured
+defaults = [Stream(0), Stream(1)]
+thread = _Thread()
+
+
+def current(device: Any = None) -> Stream:
+    return thread.streams[index_of(device)]
+
+
+def refuse_in_capture() -> None:
+    """Raise RuntimeError if this thread may not wait for a GPU because of a capture."""
+    for graph in captures:
+        if graph.thread == threading.get_ident() or graph.mode == "global":
+            graph.fail("operation not permitted when stream is capturing")
+
+
+def wait_for(what: str, *streams: Stream) -> None:
+    """Count one wait of the host, for the streams' work."""
+    if captures:
+        refuse_in_capture()
+    waits.count(what)
+    for stream in streams:
+        know(stream.release())
+
+
+def know(clock: Clock) -> None:
+    """The host knows that this work is done: what it starts later, on any stream, is ordered after it."""
+    with _lock:
+        _join(_host, clock)
+        for stream in list(_all):
+            _join(stream.clock, clock)
+            while stream.copies and stream.copies[0][0] <= clock.get(stream.stream_id, -1):
+                _, host, values = stream.copies.popleft()
+                host.copy_(values)
+
+
+def copy_later(stream: Stream, host: Tensor, values: Tensor) -> None:
+    """Write the values to the host tensor once the host has waited for this point of the stream."""
+    with _lock:
+        stream.copies.append((stream.epoch, host, values))
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait for all streams of a device."""
+    index = index_of(device)
+    wait_for("synchronize", *[s for s in list(_all) if s.device_index == index])
+
+
+def reset() -> None:
+    """Forget copies under way, unfinished captures, and what is ordered after what."""
+    with _lock:
+        captures.clear()
+        for stream in list(_all):
+            stream.capture = None
+            stream.copies.clear()
+            know({stream.stream_id: stream.epoch})
+            stream.epoch += 1
+    thread.device, thread.streams = 0, list(defaults)
