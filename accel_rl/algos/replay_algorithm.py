@@ -135,10 +135,11 @@ class ReplayAlgorithm(Algorithm):
         return n
 
     def phase_key(self) -> Hashable:
-        return self.replay.key
+        """None for batches that come from another device."""
+        return self.replay.key if self.replay.is_capturable else None
 
     def generators(self) -> list[torch.Generator]:
-        return self.replay.generators
+        return [self.replay.generator]
 
     def batches(self, updates: int | None = None) -> Iterator[ReplayBatch]:
         for _ in range(self.due() if updates is None else updates):

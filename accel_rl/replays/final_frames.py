@@ -4,28 +4,32 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.spec import EnvSpec
+from accel_rl.data.staging import Staging
 
 NONE = -1
 
 
 class FinalFrames:
-    """A pool of frames with numbered slots. It grows if there are more episodes than slots."""
+    """A pool of frames with numbered slots. It grows if there are more episodes than slots. The host allocates them."""
 
-    def __init__(self, spec: EnvSpec, slots: int, device: torch.device):
+    def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
+        """staging: for the device that holds the frames."""
         dtype = getattr(torch, spec.frame_dtype)
-        self.frames = torch.zeros(max(slots, 1), *spec.frame_shape, dtype=dtype, device=device)
+        self.frames = torch.zeros(max(slots, 1), *spec.frame_shape, dtype=dtype, device=staging.device)
+        self._staging = staging
         self._free = list(range(len(self.frames) - 1, -1, -1))
 
     def put(self, frames: Tensor) -> Tensor:
-        """Store frames [n, ...]; returns their slots [n] int32."""
+        """Store frames [n, ...], from any device; returns their slots [n] int32 on the host."""
         while len(self._free) < len(frames):
             self._grow()
-        slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int32)
-        self.frames[slots.long().to(self.frames.device)] = frames.to(self.frames.device)
-        return slots.to(self.frames.device)
+        slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int64)
+        frames = self._staging.put(frames) if frames.device.type == "cpu" else frames.to(self.frames.device)
+        self.frames[self._staging.put(slots)] = frames
+        return slots.to(torch.int32)
 
     def drop(self, slots: Tensor) -> None:
-        """Free these slots; entries NONE are ignored."""
+        """Free these slots [n], on the host; entries NONE are ignored."""
         self._free += slots[slots >= 0].tolist()
 
     def clear(self) -> None:

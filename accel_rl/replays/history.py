@@ -6,11 +6,13 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.segment import Segment
+from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.replays.final_frames import NONE
-from accel_rl.replays.ring import SAMPLEABLE, FrameRing
+from accel_rl.replays.ring import FrameRing
 
 SEGMENT_BYTES = 32 * 2**20  # each checkpoint writes the incomplete segment again: on average half of this
 _CELLS = ("frames", "age", "action", "reward", "flags")
+_KNOWN_TO_HOST = ("age", "flags")  # the ring sends them to a GPU
 
 
 class History:
@@ -49,21 +51,21 @@ class History:
     def _read(self, low: int, high: int) -> dict[str, Tensor]:
         ring = self.ring
         assert low >= ring.oldest, "a segment is saved with the checkpoint that first holds it"
-        row = torch.arange(low, high, device=ring.device) % ring.L
-        at = (row[:, None] * ring.B + torch.arange(ring.B, device=ring.device)).flatten()
-        tensors = {name: getattr(ring, name).index_select(0, at).cpu() for name in _CELLS}
+        row = torch.arange(low, high) % ring.L
+        at = (row[:, None] * ring.B + torch.arange(ring.B)).flatten()
+        there = at.to(ring.device)
+        tensors = {name: getattr(ring, name).index_select(0, there).cpu() for name in _CELLS}
         tensors["flags"] &= ~SAMPLEABLE & 0xFF  # recomputed when loaded: depends on later steps
-        final = ring.final[at]
-        ended = (final >= 0).nonzero().squeeze(-1)
-        tensors["ended"] = ended.cpu()
-        tensors["final_frames"] = ring.finals.frames[final[ended].long()].cpu()
+        final = ring.host.final[at]
+        tensors["ended"] = ended = (final >= 0).nonzero().squeeze(-1)
+        tensors["final_frames"] = ring.finals.frames[final[ended].long().to(ring.device)].cpu()
         return tensors
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the ring. Raises ConfigError for a damaged segment, ValueError if the ring's shape differs."""
         ring, B = self.ring, self.ring.B
         ring.cursor = state["cursor"]
-        ring.final.fill_(NONE)
+        ring.host.final.fill_(NONE)
         ring.finals.clear()
         self._whole = []
         for (low, high), segment in zip(state["rows"], state["segments"], strict=True):
@@ -72,15 +74,16 @@ class History:
             if len(tensors["age"]) != (high - low) * B or tensors["frames"].shape[1:] != ring.frames.shape[1:]:
                 raise ValueError(f"the replay's {segment.name} holds {n} rows of another environment or size")
             skip = max(0, ring.oldest - low)
-            row = torch.arange(low + skip, high, device=ring.device) % ring.L
-            at = (row[:, None] * B + torch.arange(B, device=ring.device)).flatten()
+            row = torch.arange(low + skip, high) % ring.L
+            at = (row[:, None] * B + torch.arange(B)).flatten()
             for name in _CELLS:
-                getattr(ring, name)[at] = tensors[name][skip * B :].to(ring.device)
+                array = getattr(ring.host if name in _KNOWN_TO_HOST else ring, name)
+                array[at.to(array.device)] = tensors[name][skip * B :].to(array.device)
             ended = tensors["ended"]
             kept = ended >= skip * B
             if kept.any():
                 slots = ring.finals.put(tensors["final_frames"][kept])
-                ring.final[at[(ended[kept] - skip * B).to(ring.device)]] = slots
+                ring.host.final[at[ended[kept] - skip * B]] = slots
             if high % self.rows == 0:
                 self._whole.append((low, high, segment))
-        ring.mark(ring.oldest, ring.cursor - ring.returns.n)
+        ring.show(ring.oldest)

@@ -1,5 +1,6 @@
 """Prioritized experience replay (Schaul et al. 2016, arXiv:1511.05952)."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -19,22 +20,41 @@ class Prioritized:
 
     With R ranks each holds a part of the replay, and all draw the same number of samples: P(i) = p_i^alpha /
     (R sum_k p_k^alpha), k over the rank's part. The largest priority and the largest weight are those of all ranks.
+    N and R cancel out of the importance weights.
     """
 
     def __init__(
         self, ring: FrameRing, seed: int, alpha: float, beta: float, beta_final: float = 1.0, epsilon: float = 1e-6
     ):
         """beta, beta_final: at the beginning and at the end of the run; annealed linearly."""
-        self.ring, self.alpha, self.beta, self.epsilon = ring, alpha, beta, epsilon
+        self.ring, self.alpha, self.epsilon = ring, alpha, epsilon
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
         self.tree = SumTree(ring.L * ring.B, ring.device)
+        # Captured draws and updates read and write these tensors, so that they are only changed in place.
         self.highest = torch.ones((), device=ring.device)  # largest priority^alpha so far
+        self._beta = torch.zeros((), dtype=torch.float64, device=ring.device)
+        self.beta = beta
         self.generator = torch.Generator(ring.device).manual_seed(seed)
+
+    @property
+    def beta(self) -> float:
+        """Exponent of the importance weights, now."""
+        return self._beta_on_host
+
+    @beta.setter
+    def beta(self, beta: float) -> None:
+        self._beta_on_host = beta
+        self._beta.fill_(beta)
+
+    @property
+    def key(self) -> Hashable:
+        """What a captured draw depends on besides tensors that stay: nothing."""
+        return None
 
     def appended(self, before: tuple[int, int]) -> None:
         """Set the priorities of newly appended rows. before: the rows [low, high) that were eligible until then."""
-        self.highest = self.communicator.all_reduce_max(self.highest)
+        self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
         self._set_rows(max(before[1], low), high, self.highest)
@@ -56,30 +76,16 @@ class Prioritized:
         uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=device)
         total = self.tree.total
         at = self.tree.find((torch.arange(N, device=device) + uniform) * (total / N))
-        probability = self.tree[at].double() / total
-        weight = (len(ring) * probability) ** -self.beta
-        cell = self._cell(at)
-        return cell, self._among_peers(cell, (weight / weight.max()).float())
-
-    def _among_peers(self, cell: Tensor, weight: Tensor) -> Tensor:
-        """Rescale weight [N] from this rank's largest weight to the largest of all ranks. The factor R cancels out."""
-        if self.communicator.size == 1:
-            return weight
-        rarest = self.tree[self.ring.at(cell[weight.argmax()])].double() / self.tree.total
-        largest = rarest**-self.beta
-        return weight * (largest / self.communicator.all_reduce_max(largest.clone())).float()
-
-    def _cell(self, at: Tensor) -> Tensor:
-        """Return the cells that are now stored at positions `at` of the ring's memory."""
-        size, newest = self.ring.L * self.ring.B, self.ring.cursor * self.ring.B - 1
-        return newest - (newest - at) % size
+        weight = (self.tree[at].double() / total) ** -self._beta
+        largest = self.communicator.all_reduce_max(weight.max())
+        return ring.cell_at(at), (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Set priorities |error| [N] of cells [N]; overwritten cells are skipped."""
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         weight = torch.where(weight.isfinite(), weight, self.highest)  # non-finite error: draw it again soon
         at, there = self.ring.at(cell), self.ring.sampleable(cell)
-        self.highest = torch.maximum(self.highest, torch.where(there, weight, 0).max())
+        self.highest.copy_(torch.maximum(self.highest, torch.where(there, weight, 0).max()))
         self.tree.set(at, torch.where(there, weight, self.tree[at]))
 
     def anneal(self, progress: float) -> None:
@@ -96,7 +102,6 @@ class Prioritized:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.generator.set_state(state["generator"])
-        self.highest = state["highest"].to(self.ring.device)
+        self.highest.copy_(state["highest"])
         self.beta = state["beta"]
-        for level, saved in zip(self.tree.levels, state["levels"], strict=True):
-            level.copy_(saved)
+        self.tree.load(state["levels"])

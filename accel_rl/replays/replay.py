@@ -8,9 +8,11 @@ from torch import Tensor
 
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
+from accel_rl.data.staging import Staging
 from accel_rl.distributed.communicator import Communicator
 from accel_rl.replays.history import History
 from accel_rl.replays.ring import FrameRing
+from accel_rl.system.devices import is_gpu
 
 
 class Selection(Protocol):
@@ -19,6 +21,8 @@ class Selection(Protocol):
     communicator: Communicator
     generator: torch.Generator
 
+    @property
+    def key(self) -> Hashable: ...
     def appended(self, before: tuple[int, int]) -> None: ...
     def draw(self, N: int) -> tuple[Tensor, Tensor]: ...
     def update(self, cell: Tensor, error: Tensor) -> None: ...
@@ -31,6 +35,10 @@ class Replay:
     """`append` rollouts, `sample` batches, `update` priorities with the batches' errors.
 
     Several replays may share a ring: its owner writes to it, the others only read it.
+
+    With the ring and the batches on the same GPU no operation waits for it, and `sample` and `update` can be captured
+    as a CUDA graph, for a fixed number of transitions: register `generator` with the graph, and capture again when
+    `key` has changed. `append` and `anneal` are not captured.
     """
 
     def __init__(
@@ -38,9 +46,27 @@ class Replay:
     ):
         """device: device of the batches; None: the ring's."""
         self.ring, self.selection = ring, selection
-        self.device = ring.device if device is None else torch.device(device)
+        here = ring.frames.device
+        self.device = here if device is None else torch.empty(0, device=device).device  # with its index
+        self._is_moving = self.device != here
         self._history = History(ring) if owner else None
         self._seen = ring.eligible
+        self._staging = Staging(self.device)
+
+    @property
+    def is_capturable(self) -> bool:
+        """Whether `sample` and `update` can be captured as a CUDA graph."""
+        return is_gpu(self.device) and not self._is_moving
+
+    @property
+    def key(self) -> Hashable:
+        """What captured samples depend on. It changes rarely, at an `append`."""
+        return self.ring.key, self.selection.key
+
+    @property
+    def generator(self) -> torch.Generator:
+        """The generator of the draws, on the ring's device."""
+        return self.selection.generator
 
     def join(self, communicator: Communicator) -> None:
         """Make this replay one part of a replay that is divided among the ranks."""
@@ -58,21 +84,11 @@ class Replay:
         if not len(self.ring):
             raise ValueError("the replay holds no whole transition yet")
         batch = self.ring.batch(*self.selection.draw(N))
-        return batch if self.device == self.ring.device else _moved(batch, self.device)
+        return self._moved(batch) if self._is_moving else batch
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
         """Set the priorities of a batch's cells from its errors [N]."""
         self.selection.update(batch.cell.to(self.ring.device), error.to(self.ring.device))
-
-    @property
-    def key(self) -> Hashable:
-        """What draws depend on besides the contents of tensors."""
-        return self.ring.refused > 0
-
-    @property
-    def generators(self) -> list[torch.Generator]:
-        """The generators that batches are drawn from."""
-        return [self.selection.generator]
 
     def anneal(self, progress: float) -> None:
         """Advance schedules. progress: fraction of the run that is done."""
@@ -91,7 +107,11 @@ class Replay:
         self._seen = self.ring.eligible
         self.selection.load_state_dict(state["selection"])
 
-
-def _moved(batch: ReplayBatch, device: torch.device) -> ReplayBatch:
-    fields = {name: getattr(batch, name).to(device, non_blocking=True) for name in ReplayBatch.__slots__}
-    return ReplayBatch(**fields)
+    def _moved(self, batch: ReplayBatch) -> ReplayBatch:
+        """Copy a batch to this replay's device. The host does not wait, unless that device is the host."""
+        fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__}
+        if is_gpu(self.ring.device):
+            return ReplayBatch(
+                **{name: x.to(self.device, non_blocking=is_gpu(self.device)) for name, x in fields.items()}
+            )
+        return ReplayBatch(**{name: self._staging.put(x) for name, x in fields.items()})

@@ -9,6 +9,7 @@ environment b has the number t * B + b.
 """
 
 import math
+from collections.abc import Hashable
 
 import torch
 from torch import Tensor
@@ -16,11 +17,15 @@ from torch import Tensor
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
+from accel_rl.data.staging import Staging
+from accel_rl.kernels.replay_gather import gather_batch
+from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID, RingArrays
 from accel_rl.replays.final_frames import NONE, FinalFrames
+from accel_rl.replays.host_cells import HostCells
 from accel_rl.replays.huge_pages import zeros
 from accel_rl.replays.returns import NStep
+from accel_rl.system.devices import is_gpu
 
-TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # bits of `flags`
 STEPS_PER_FINAL = 200  # final frames are reserved for episodes of this mean length
 
 
@@ -29,6 +34,10 @@ class FrameRing:
 
     A cell holds the newest frame of the observation before the step, its age, the action, the raw reward and the flags
     of the step: one frame and 11 bytes, 12 with more than 256 actions. All memory is allocated at the start.
+
+    On a GPU nothing makes the host wait. What the host decides, it decides from `host`. What changes with each append
+    and is needed for draws is in tensors that stay (`first`, `eligible_cells`, `drawable`, `newest`, `flags` ...), so
+    that draws and batches can be captured as a CUDA graph; `key` is all else that they depend on.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
@@ -44,11 +53,17 @@ class FrameRing:
         self.reward = torch.zeros(n, device=self.device)
         self.flags = torch.zeros(n, dtype=torch.uint8, device=self.device)
         self.final = torch.full((n,), NONE, dtype=torch.int32, device=self.device)
-        self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self.device)
+        self._staging = Staging(self.device)
+        self.finals = FinalFrames(spec, n // STEPS_PER_FINAL + B, self._staging)
+        self.host = HostCells(self.L, B, returns.n, self.flags, self.age, self.final)
         self.cursor = 0
         self.refused = 0  # number of eligible cells that cannot be drawn, because one of their n steps is missing
-        self._refused = torch.zeros(self.L, dtype=torch.int64)  # the same number for each row
-        self._lags = torch.arange(spec.stack - 1, -1, -1, device=self.device)  # oldest frame of a stack first
+        # On the ring's device, [] int64: the first eligible cell, the number of eligible cells, the number of those
+        # that can be drawn, and the newest cell.
+        self.first, self.eligible_cells, self.drawable, self.newest = (
+            torch.zeros((), dtype=torch.int64, device=self.device) for _ in range(4)
+        )
+        self._before = torch.zeros(self.L + 1, dtype=torch.int64, device=self.device)  # see HostCells.drawable_before
 
     # -- contents ------------------------------------------------------------
 
@@ -67,15 +82,33 @@ class FrameRing:
         low, high = self.eligible
         return (high - low) * self.B - self.refused
 
+    @property
+    def key(self) -> Hashable:
+        """What a captured batch depends on besides tensors that stay."""
+        return len(self.finals.frames)
+
     def at(self, cell: Tensor) -> Tensor:
         """Return the positions of cells [...] in the ring's memory."""
         return cell % (self.L * self.B)
 
+    def cell_at(self, at: Tensor) -> Tensor:
+        """Return the cells that are now stored at positions `at` [...] of the ring's memory."""
+        return self.newest - (self.newest - at) % (self.L * self.B)
+
     def sampleable(self, cell: Tensor) -> Tensor:
         """Whether cells [...] can be drawn: not overwritten, not too new, and without a missing step. -> [...] bool."""
-        low, high = self.eligible
-        inside = (cell >= low * self.B) & (cell < high * self.B)
+        inside = (cell >= self.first) & (cell < self.first + self.eligible_cells)
         return inside & ((self.flags[self.at(cell)] & SAMPLEABLE) > 0)
+
+    def nth(self, k: Tensor) -> Tensor:
+        """Return the k-th cells that can be drawn; k [N] int64 in [0, len). Depends on whether `refused` is 0."""
+        if not self.refused:
+            return self.first + k
+        row = torch.searchsorted(self._before, k, right=True) - 1
+        start = self.first + row * self.B
+        flags = self.flags[self.at(start[:, None] + torch.arange(self.B, device=self.device))]
+        number = ((flags & SAMPLEABLE) > 0).cumsum(1)  # of the cells that can be drawn, in the row, from 1
+        return start + (number <= (k - self._before[row])[:, None]).sum(1)
 
     @property
     def nbytes(self) -> int:
@@ -86,142 +119,81 @@ class FrameRing:
 
     def append(self, rollout: Rollout) -> None:
         """Copy a rollout of T steps into the ring, in one block, or in two at the ring's end."""
-        S, T = self.spec.stack, rollout.T
+        S, T, host = self.spec.stack, rollout.T, self.host
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
-        flags = rollout.terminated * TERMINATED + rollout.ended * ENDED + rollout.valid * VALID
-        final = torch.full(rollout.ended.shape, NONE, dtype=torch.int32, device=self.device)
-        self.finals.drop(torch.cat([self.final[self._flat(part)] for part, _ in self._parts(T)]))
-        t, b = torch.nonzero(rollout.ended & rollout.valid, as_tuple=True)
-        if len(t):
-            final[t.to(self.device), b.to(self.device)] = self.finals.put(rollout.final_frames[t, b])
-        for ring, block in self._parts(T):
-            cells = self._flat(ring)
-            self.frames[cells] = rollout.frames[S - 1 + block.start : S - 1 + block.stop].flatten(0, 1).to(self.device)
-            self.age[cells] = rollout.age[block].flatten().to(self.device)
-            self.action[cells] = rollout.action[block].flatten().to(self.device, self.action.dtype)
-            self.reward[cells] = rollout.reward[block].flatten().to(self.device)
-            self.flags[cells] = flags[block].flatten().to(self.device, torch.uint8)
-            self.final[cells] = final[block].flatten()
+        known = rollout.on_host  # reading it does not wait for a GPU
+        source = rollout if is_gpu(self.device) else known
+        terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
+        flags = terminated * TERMINATED + ended * ENDED + valid * VALID
+        parts = self._parts(self.cursor, self.cursor + T)
+        self.finals.drop(torch.cat([host.final[cells] for cells, _ in parts]))
+        final = self._keep_finals(source.final_frames, ended & valid)
+        for cells, block in parts:
+            self._write(self.frames[cells], source.frames[S - 1 + block.start : S - 1 + block.stop].flatten(0, 1))
+            self._write(self.action[cells], source.action[block].flatten())
+            self._write(self.reward[cells], source.reward[block].flatten())
+            host.age[cells] = known.age[block].flatten().cpu()
+            host.flags[cells] = flags[block].flatten().to(torch.uint8)
+            host.final[cells] = final[block].flatten()
         self.cursor += T
-        self.mark(self.cursor - self.returns.n - T, self.cursor - self.returns.n)
+        self.show(self.cursor - self.returns.n - T)
 
-    def mark(self, low: int, high: int) -> None:
-        """Mark the cells of rows [low, high) that can be drawn. The n steps of these rows are known by now."""
+    def show(self, low: int) -> None:
+        """Mark the cells from row `low` on that can be drawn, and send what the host knows of these rows to a GPU."""
         low = max(low, self.oldest)
-        if high > low:
-            self._mark(low, high)
+        self.host.mark(low, max(low, self.cursor - self.returns.n))
+        if is_gpu(self.device):
+            for cells, _ in self._parts(low, self.cursor):
+                for name in ("flags", "age", "final"):
+                    self._staging.copy(getattr(self, name)[cells], getattr(self.host, name)[cells])
         low, high = self.eligible
-        at, end = low % self.L, low % self.L + high - low
-        self.refused = int(self._refused[at : min(end, self.L)].sum() + self._refused[: max(0, end - self.L)].sum())
+        self.refused = self.host.count_refused(low, high)
+        self.first.fill_(low * self.B)
+        self.eligible_cells.fill_((high - low) * self.B)
+        self.drawable.fill_(len(self))
+        self.newest.fill_(self.cursor * self.B - 1)
+        if self.refused:
+            self._staging.copy(self._before, self.host.drawable_before(low, high))
 
-    def _mark(self, low: int, high: int) -> None:
-        row = torch.arange(low, high, device=self.device)
-        cells = row[:, None] * self.B + torch.arange(self.B, device=self.device)
-        good = torch.ones_like(cells, dtype=torch.bool)
-        goes_on = torch.ones_like(good)
-        for k in range(self.returns.n):
-            at, after = self.at(cells + k * self.B), self.at(cells + (k + 1) * self.B)
-            flags = self.flags[at]
-            # an episode begins although none has ended: a worker was replaced, and the next observation is unknown
-            whole = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
-            good &= ~goes_on | whole
-            goes_on &= (flags & (TERMINATED | ENDED)) == 0
-        at = self.at(cells)
-        self.flags[at] = (self.flags[at] & ~SAMPLEABLE) | (good * SAMPLEABLE).to(torch.uint8)
-        self._refused[(row % self.L).cpu()] = (~good).sum(1).cpu()
+    def _keep_finals(self, frames: Tensor, where: Tensor) -> Tensor:
+        """Store final frames [T, B, *frame_shape] where [T, B] an episode ended; returns their slots on the host."""
+        final = torch.full(where.shape, NONE, dtype=torch.int32)
+        at = torch.nonzero(where)
+        if len(at):
+            t, b = at.T if frames.device.type == "cpu" else self._staging.put(at).to(frames.device).unbind(1)
+            final[at[:, 0], at[:, 1]] = self.finals.put(frames[t, b])
+        return final
 
-    def _parts(self, T: int) -> list[tuple[slice, slice]]:
-        """Return (rows of the ring, rows of the rollout) of each block, for T rows from the cursor on."""
-        at = self.cursor % self.L
-        first = min(T, self.L - at)
-        parts = [(slice(at, at + first), slice(0, first))]
-        return parts if first == T else [*parts, (slice(0, T - first), slice(first, T))]
+    def _write(self, cells: Tensor, values: Tensor) -> None:
+        """Copy values [k, ...], from any device, to cells [k, ...] of the ring's arrays."""
+        if values.device.type == "cpu":
+            self._staging.copy(cells, values)
+        else:
+            cells.copy_(values, non_blocking=is_gpu(self.device))
 
-    def _flat(self, rows: slice) -> slice:
-        return slice(rows.start * self.B, rows.stop * self.B)
+    def _parts(self, low: int, high: int) -> list[tuple[slice, slice]]:
+        """Return (positions of the cells in memory, rows counted from low) of each block of rows [low, high)."""
+        at = low % self.L
+        first = min(high - low, self.L - at)
+        parts = [(at, slice(0, first))] + ([(0, slice(first, high - low))] if first < high - low else [])
+        return [(slice(at * self.B, (at + rows.stop - rows.start) * self.B), rows) for at, rows in parts]
 
     # -- reading ------------------------------------------------------------
 
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
         """Build the batch of transitions that begin at cells [N], which must be sampleable.
 
-        weight [N]: importance weights; None: 1. Does not synchronise a GPU.
+        weight [N]: importance weights; None: 1.
         """
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
-        r_t, discount, goes_on = self._step(cell)
-        last = cell  # the step after which the transition ends
-        for k in range(1, self.returns.n):
-            step = cell + k * self.B
-            reward, more, then_goes_on = self._step(step)
-            # torch.where, not a product: a cell after the episode may hold NaN
-            r_t = r_t + torch.where(goes_on, discount * reward, 0)
-            last = torch.where(goes_on, step, last)
-            discount = torch.where(goes_on, discount * more, discount)
-            goes_on = goes_on & then_goes_on
-        obs_tm1, obs_t = self._observations(cell, last)
-        action = self.action[self.at(cell)].long()
-        return ReplayBatch(obs_tm1, action, r_t, discount, obs_t, weight, cell)
+        obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)
+        return ReplayBatch(obs_tm1, a_tm1, r_t, discount_t, obs_t, weight, cell)
 
-    def _step(self, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return (clipped reward, discount, whether the return continues) of single steps, [N] each."""
-        at, returns = self.at(cell), self.returns
-        reward, flags = self.reward[at], self.flags[at]
-        if returns.reward_clip:
-            reward = reward.clamp(-returns.reward_clip, returns.reward_clip)
-        discount = returns.gamma * ((flags & TERMINATED) == 0).float()
-        return reward, discount, (flags & (TERMINATED | ENDED)) == 0
-
-    def _observations(self, cell: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the observations before the steps `cell` [N] and after the steps `last` [N]."""
-        S, B = self.spec.stack, self.B
-        age = self.age[self.at(cell)]
-        final = self.final[self.at(last)]
-        ended = final >= 0
-        if S == 1:
-            obs_tm1, obs_t = self._take(cell), self._take(last + B)
-            self._show_finals(obs_t, ended, final)
-            return obs_tm1, obs_t
-        back = self._lags * B
-        if self.returns.n == 1:  # both observations lie in one window of S + 1 frames
-            window = self._take(torch.cat([cell[:, None] - back, (cell + B)[:, None]], 1))
-            self._forget(window[:, :S], age)
-            obs_tm1, obs_t = window[:, :S], window[:, 1:]
-        else:
-            both = self._take(torch.stack([cell, last + B])[..., None] - back)
-            obs_tm1, obs_t = both[0], both[1]
-            self._forget(obs_tm1, age)
-            self._forget(obs_t, self.age[self.at(last)].long() + 1)
-        self._show_finals(obs_t[:, -1], ended, final)
-        return obs_tm1, obs_t
-
-    def _take(self, cell: Tensor) -> Tensor:
-        """Return the frames [..., *frame_shape] of cells [...]."""
-        # index_select copies whole frames; indexing with a tensor copies single bytes
-        return self.frames.index_select(0, self.at(cell).flatten()).view(*cell.shape, *self.frames.shape[1:])
-
-    def _forget(self, obs: Tensor, age: Tensor) -> None:
-        """Zero, in place, the frames from before the episode. obs [N, S, ...], age [N]."""
-        before = self._lags > age[:, None]
-        if obs.is_cuda:
-            obs.mul_((~before).to(obs.dtype).view(*before.shape, *[1] * (obs.dim() - 2)))
-            return
-        n, lag = before.nonzero(as_tuple=True)
-        if len(n):
-            obs[n, lag] = 0
-
-    def _show_finals(self, newest: Tensor, ended: Tensor, final: Tensor) -> None:
-        """Replace the next episode's first frame by the last frame of an ended episode, in place.
-
-        newest [N, *frame_shape]: newest frames; ended [N] bool; final [N]: slots of the last frames.
-        """
-        if newest.is_cuda:
-            frames = self.finals.frames[final.clamp(min=0).long()]
-            newest.copy_(torch.where(ended.view(-1, *[1] * (newest.dim() - 1)), frames, newest))
-            return
-        i = ended.nonzero().squeeze(-1)
-        if len(i):
-            newest[i] = self.finals.frames[final[i].long()]
+    def _arrays(self) -> RingArrays:
+        returns = self.returns
+        cells = (self.frames, self.finals.frames, self.age, self.action, self.reward, self.flags, self.final)
+        return RingArrays(*cells, self.B, self.spec.stack, returns.n, returns.gamma, returns.reward_clip)
 
 
 def bytes_per_transition(spec: EnvSpec) -> float:

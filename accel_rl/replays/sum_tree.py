@@ -1,31 +1,38 @@
 """Sum tree: draws an index with probability in proportion to its weight.
 
-    level 2                 [ 10.0 ]                   each entry is the sum of 32 entries below it; it is always
+    level 2                 [ 10.0 ]                   each entry is the sum of `fanout` entries below it; it is always
     level 1      [ 6.5 | 3.5 | 0.0 | ...  ]            recomputed from them, so that rounding does not accumulate
     level 0   [ .5 | 6.0 | ... | 3.5 | 0.0 ...  ]      the weights
 
-A million weights need four levels. A batch of indices descends the tree at once, on any device.
+A batch of indices descends the tree at once, on any device. On a GPU an operation takes the same time for 1,024 sums as
+for 32, so that the tree is wide: a million weights need two levels there, and four on a CPU. No operation waits for a
+GPU.
 """
 
 import torch
 from torch import Tensor
 
-FANOUT = 32
+from accel_rl.system.devices import Device, is_gpu
+
+HOST_FANOUT, GPU_FANOUT = 32, 1024
 
 
 class SumTree:
     """n weights >= 0, initially 0. Weights are float32, sums float64."""
 
-    def __init__(self, n: int, device: str | torch.device = "cpu"):
+    def __init__(self, n: int, device: Device = "cpu", fanout: int = 0):
+        """fanout: entries that an entry is the sum of; 0: the best for the device."""
         self.n = n
+        self.fanout = fanout or (GPU_FANOUT if is_gpu(device) else HOST_FANOUT)
         self.levels: list[Tensor] = []
         size, dtype = n, torch.float32
         while True:
-            size = -(-size // FANOUT)
-            self.levels.append(torch.zeros(size * FANOUT, dtype=dtype, device=device))
+            size = -(-size // self.fanout)
+            self.levels.append(torch.zeros(size * self.fanout, dtype=dtype, device=device))
             dtype = torch.float64
             if size == 1:
                 break
+        self._from_last = torch.arange(self.fanout, 0, -1, device=device)
 
     @property
     def total(self) -> Tensor:
@@ -39,25 +46,38 @@ class SumTree:
         """Set the weights [k] of indices i [k] int64. A repeated index must have the same weight each time."""
         self.levels[0][i] = weight.to(torch.float32)
         for below, level in zip(self.levels, self.levels[1:], strict=False):
-            i = i // FANOUT
-            level[i] = below.view(-1, FANOUT).index_select(0, i).sum(-1, dtype=torch.float64)
+            i = i // self.fanout
+            level[i] = below.view(-1, self.fanout).index_select(0, i).sum(-1, dtype=torch.float64)
 
     def set_range(self, low: int, weight: Tensor) -> None:
         """Set the weights [k], k > 0, of the indices low, low + 1 ..."""
         high = low + len(weight)
         self.levels[0][low:high] = weight
         for below, level in zip(self.levels, self.levels[1:], strict=False):
-            low, high = low // FANOUT, (high - 1) // FANOUT + 1
-            level[low:high] = below.view(-1, FANOUT)[low:high].sum(-1, dtype=torch.float64)
+            low, high = low // self.fanout, (high - 1) // self.fanout + 1
+            level[low:high] = below.view(-1, self.fanout)[low:high].sum(-1, dtype=torch.float64)
 
     def find(self, mass: Tensor) -> Tensor:
-        """Return the indices [k] at which the cumulative sum of weights exceeds mass [k] in [0, total), float64."""
+        """Return the indices [k] at which the cumulative sum of weights exceeds mass [k] in [0, total), float64.
+
+        Rounding never leads to an index without a weight, unless all weights are 0.
+        """
         node = torch.zeros_like(mass, dtype=torch.int64)
         for level in reversed(self.levels):
-            sums = level.view(-1, FANOUT).index_select(0, node).to(torch.float64).cumsum(-1)
-            # if rounding leads past the end, take the last child with a weight
-            child = ((sums <= mass[:, None]) & (sums < sums[:, -1:])).sum(-1)
+            weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
+            sums = weight.cumsum(-1)
+            # the first child whose sum exceeds the mass; if rounding leads past the end, the last one with a weight
+            order = torch.where(sums > mass[:, None], self.fanout + self._from_last, -self._from_last)
+            child = torch.where(weight > 0, order, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)
             mass = mass - torch.where(child > 0, before, 0)
-            node = node * FANOUT + child
+            node = node * self.fanout + child
         return node
+
+    def load(self, levels: list[Tensor]) -> None:
+        """Take over the levels of a tree of the same size, which may have another fan-out."""
+        if [len(level) for level in levels] == [len(level) for level in self.levels]:
+            for level, saved in zip(self.levels, levels, strict=True):
+                level.copy_(saved)
+        else:
+            self.set_range(0, levels[0][: self.n].to(self.levels[0].device))

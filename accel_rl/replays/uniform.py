@@ -1,5 +1,6 @@
 """Uniform sampling."""
 
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.replays.ring import FrameRing
+from accel_rl.system.devices import is_gpu
 
 
 class Uniform:
@@ -16,14 +18,25 @@ class Uniform:
         self.ring, self.replacement = ring, replacement
         self.communicator: Communicator = SINGLE_PROCESS
         self.generator = torch.Generator(ring.device).manual_seed(seed)
+        self._largest = 0  # size of the largest batch so far
+
+    @property
+    def key(self) -> Hashable:
+        """What a captured draw depends on besides tensors that stay."""
+        few = not self.replacement and len(self.ring) < self._largest  # then draws have the length of the replay
+        return self.ring.refused > 0, len(self.ring) if few else None
 
     def appended(self, before: tuple[int, int]) -> None:
         """Ignored: uniform draws need no bookkeeping."""
 
     def draw(self, N: int) -> tuple[Tensor, Tensor]:
-        """Draw; returns (cells [N] int64, weight [N])."""
-        cells = self._with(N) if self.replacement else self._without(N)
-        return cells, torch.ones(N, device=self.ring.device)
+        """Draw; returns (cells [N] int64, weight [N]). Without replacement [n] for all n cells, if n < N."""
+        self._largest = max(N, self._largest)
+        if self.replacement:
+            cells = self._with(N)
+        else:
+            cells = self._top(N) if is_gpu(self.ring.device) else self._without(N)
+        return cells, torch.ones(len(cells), device=self.ring.device)
 
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Ignored: uniform draws have no priorities."""
@@ -33,24 +46,21 @@ class Uniform:
 
     def _with(self, N: int) -> Tensor:
         ring = self.ring
-        low, high = ring.eligible
-        cells = torch.randint(low * ring.B, high * ring.B, (N,), generator=self.generator, device=ring.device)
-        while ring.refused:  # draw again in place of cells that are not sampleable
-            wrong = (~ring.sampleable(cells)).nonzero().squeeze(-1)
-            if not len(wrong):
-                break
-            cells[wrong] = torch.randint(
-                low * ring.B, high * ring.B, (len(wrong),), generator=self.generator, device=ring.device
-            )
-        return cells
+        uniform = torch.rand(N, dtype=torch.float64, generator=self.generator, device=ring.device)
+        return ring.nth((uniform * ring.drawable).long())
+
+    def _top(self, N: int) -> Tensor:
+        """Without replacement on a GPU: the cells with the largest of random keys, one key for each cell."""
+        ring = self.ring
+        k = torch.arange(ring.L * ring.B, device=ring.device)
+        keys = torch.rand(len(k), dtype=torch.float64, generator=self.generator, device=ring.device)
+        keys = torch.where(k < ring.drawable, keys, -1)
+        return ring.nth(keys.topk(min(N, len(ring))).indices)
 
     def _without(self, N: int) -> Tensor:
         ring = self.ring
         if len(ring) < 2 * N:  # a large share of all cells: shuffle all
-            low, high = ring.eligible
-            cells = torch.arange(low * ring.B, high * ring.B, device=ring.device)
-            cells = cells[ring.sampleable(cells)]
-            return cells[torch.randperm(len(cells), generator=self.generator, device=ring.device)[:N]]
+            return ring.nth(torch.randperm(len(ring), generator=self.generator)[:N])
         cells = self._with(N)
         while True:
             cells = torch.unique(cells)

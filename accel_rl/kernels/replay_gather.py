@@ -1,0 +1,79 @@
+"""The gather of a batch of transitions as one operator: a Triton kernel on CUDA, plain torch operations elsewhere."""
+
+import importlib.util
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from accel_rl.kernels.ring_arrays import Gathered, RingArrays, gather
+from accel_rl.system.devices import is_gpu
+from accel_rl.system.hardware import say_once
+
+
+def gather_batch(ring: RingArrays, cell: Tensor) -> Gathered:
+    """Gather the n-step transitions that begin at cells [N], on any device. Does not wait for a GPU."""
+    if is_gpu(cell.device):
+        obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_transitions(*ring, cell)
+        return obs_tm1, obs_t, r_t, discount_t, a_tm1
+    return gather(ring, cell, may_overlap=True)
+
+
+# The operator's schema is inferred from these annotations: it takes the fields of RingArrays one by one.
+@torch.library.custom_op("accel_rl::gather_transitions", mutates_args=())
+def gather_transitions(
+    frames: Tensor,
+    finals: Tensor,
+    age: Tensor,
+    action: Tensor,
+    reward: Tensor,
+    flags: Tensor,
+    final: Tensor,
+    B: int,
+    stack: int,
+    n: int,
+    gamma: float,
+    reward_clip: float,
+    cell: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """`ring_arrays.gather` as an operator; its results share no memory."""
+    ring = RingArrays(frames, finals, age, action, reward, flags, final, B, stack, n, gamma, reward_clip)
+    return gather(ring, cell)
+
+
+@gather_transitions.register_kernel("cuda")
+def _on_cuda(*arguments: Tensor | float) -> Gathered:
+    *fields, cell = arguments
+    ring = RingArrays(*fields)  # type: ignore[arg-type]
+    assert isinstance(cell, Tensor)
+    if not _has_triton():
+        return gather(ring, cell)
+    from accel_rl.kernels.replay_gather_triton import launch
+
+    with torch.cuda.device(cell.device):
+        return launch(ring, cell)
+
+
+@cache
+def _has_triton() -> bool:
+    if importlib.util.find_spec("triton") is not None:
+        return True
+    say_once("Triton is not installed: torch gathers the replay's batches on the GPU, in many operations")
+    return False
+
+
+@gather_transitions.register_fake
+def _shapes(*arguments: Tensor | float) -> Gathered:
+    *fields, cell = arguments
+    ring = RingArrays(*fields)  # type: ignore[arg-type]
+    assert isinstance(cell, Tensor)
+    return empty(ring, cell)
+
+
+def empty(ring: RingArrays, cell: Tensor) -> Gathered:
+    """Allocate the results for cells [N]."""
+    N, frame_shape = len(cell), ring.frames.shape[1:]
+    shape = (N, *frame_shape) if ring.stack == 1 else (N, ring.stack, *frame_shape)
+    obs_tm1, obs_t = ring.frames.new_empty(shape), ring.frames.new_empty(shape)
+    r_t, discount_t = ring.reward.new_empty(N), ring.reward.new_empty(N)
+    return obs_tm1, obs_t, r_t, discount_t, cell.new_empty(N)

@@ -1,0 +1,127 @@
+"""The arrays of a frame ring, and the transitions in them by plain torch operations."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from accel_rl.system.devices import is_gpu
+
+TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # bits of `flags`
+Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+"""obs_tm1, obs_t, r_t, discount_t, a_tm1, as in a `ReplayBatch`."""
+
+
+class RingArrays(NamedTuple):
+    """The arrays of `size` cells, B to a row, and the settings of n-step returns (`replays.returns`).
+
+    Cell c is stored at c modulo size. The next step of the same environment is cell c + B.
+    """
+
+    frames: Tensor
+    """[size, *frame_shape]: newest frame of the observation before the step."""
+    finals: Tensor
+    """[slots, *frame_shape]: last frames of episodes."""
+    age: Tensor
+    """[size] uint8: steps since the episode's first frame, saturating."""
+    action: Tensor
+    """[size] uint8 or int16."""
+    reward: Tensor
+    """[size] float32, raw."""
+    flags: Tensor
+    """[size] uint8: TERMINATED, ENDED, VALID, SAMPLEABLE."""
+    final: Tensor
+    """[size] int32: slot in `finals` of the episode that ended here; negative if none did."""
+    B: int
+    stack: int
+    n: int
+    gamma: float
+    reward_clip: float
+
+    def at(self, cell: Tensor) -> Tensor:
+        """Return the positions of cells [...] in the arrays."""
+        return cell % len(self.flags)
+
+
+def gather(ring: RingArrays, cell: Tensor, may_overlap: bool = False) -> Gathered:
+    """Gather the n-step transitions that begin at cells [N], which must be sampleable. Does not wait for a GPU.
+
+    may_overlap: the two observations may be views of the same memory, which is faster.
+    """
+    r_t, discount, goes_on = _step(ring, cell)
+    last = cell  # the step after which the transition ends
+    for k in range(1, ring.n):
+        step = cell + k * ring.B
+        reward, more, then_goes_on = _step(ring, step)
+        # torch.where, not a product: a cell after the episode may hold NaN
+        r_t = r_t + torch.where(goes_on, discount * reward, 0)
+        last = torch.where(goes_on, step, last)
+        discount = torch.where(goes_on, discount * more, discount)
+        goes_on = goes_on & then_goes_on
+    obs_tm1, obs_t = _observations(ring, cell, last, may_overlap)
+    return obs_tm1, obs_t, r_t, discount, ring.action[ring.at(cell)].long()
+
+
+def _step(ring: RingArrays, cell: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (clipped reward, discount, whether the return continues) of single steps, [N] each."""
+    at = ring.at(cell)
+    reward, flags = ring.reward[at], ring.flags[at]
+    if ring.reward_clip:
+        reward = reward.clamp(-ring.reward_clip, ring.reward_clip)
+    discount = ring.gamma * ((flags & TERMINATED) == 0).float()
+    return reward, discount, (flags & (TERMINATED | ENDED)) == 0
+
+
+def _observations(ring: RingArrays, cell: Tensor, last: Tensor, may_overlap: bool) -> tuple[Tensor, Tensor]:
+    """Return the observations before the steps `cell` [N] and after the steps `last` [N]."""
+    S, B = ring.stack, ring.B
+    final = ring.final[ring.at(last)]
+    if S == 1:
+        obs_tm1, obs_t = _take(ring, cell), _take(ring, last + B)
+        _show_finals(ring, obs_t, final)
+        return obs_tm1, obs_t
+    age = ring.age[ring.at(cell)]
+    lags = torch.arange(S - 1, -1, -1, device=cell.device)  # oldest frame of a stack first
+    back = lags * B
+    if may_overlap and ring.n == 1:  # both observations lie in one window of S + 1 frames
+        window = _take(ring, torch.cat([cell[:, None] - back, (cell + B)[:, None]], 1))
+        _forget(window[:, :S], lags, age)
+        obs_tm1, obs_t = window[:, :S], window[:, 1:]
+    else:
+        obs_tm1, obs_t = _take(ring, cell[:, None] - back), _take(ring, (last + B)[:, None] - back)
+        _forget(obs_tm1, lags, age)
+        _forget(obs_t, lags, ring.age[ring.at(last)].long() + 1)
+    _show_finals(ring, obs_t[:, -1], final)
+    return obs_tm1, obs_t
+
+
+def _take(ring: RingArrays, cell: Tensor) -> Tensor:
+    """Return the frames [..., *frame_shape] of cells [...]."""
+    # index_select copies whole frames; indexing with a tensor copies single bytes
+    return ring.frames.index_select(0, ring.at(cell).flatten()).view(*cell.shape, *ring.frames.shape[1:])
+
+
+def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
+    """Zero, in place, the frames from before the episode. obs [N, S, ...], lags [S], age [N]."""
+    before = lags > age[:, None]
+    if is_gpu(obs.device):  # without nonzero, which would wait
+        obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
+        return
+    n, lag = before.nonzero(as_tuple=True)
+    if len(n):
+        obs[n, lag] = 0
+
+
+def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
+    """Replace the next episode's first frame by the last frame of an ended episode, in place.
+
+    newest [N, *frame_shape]: newest frames; final [N]: slots of the last frames.
+    """
+    ended = final >= 0
+    if is_gpu(newest.device):
+        frames = ring.finals.index_select(0, final.clamp(min=0))
+        newest.copy_(torch.where(ended.view(-1, *[1] * (newest.dim() - 1)), frames, newest))
+        return
+    i = ended.nonzero().squeeze(-1)
+    if len(i):
+        newest[i] = ring.finals[final[i].long()]

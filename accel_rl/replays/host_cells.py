@@ -1,0 +1,54 @@
+"""What the host knows of each cell of a ring, so that no decision of the host waits for a GPU."""
+
+import torch
+from torch import Tensor
+
+from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID
+
+
+class HostCells:
+    """Flags, ages and slots of final frames, L rows of B cells. A ring in host memory shares its own arrays.
+
+    flags, age [L * B] uint8; final [L * B] int32; refused [L] int64: cells of each row that cannot be drawn, because
+    one of their n steps is missing.
+    """
+
+    def __init__(self, L: int, B: int, n: int, flags: Tensor, age: Tensor, final: Tensor):
+        """flags, age, final: the ring's arrays, on its device; they are copied if they are on a GPU."""
+        self.L, self.B, self.n = L, B, n
+        self.flags, self.age, self.final = flags.cpu(), age.cpu(), final.cpu()
+        self.refused = torch.zeros(L, dtype=torch.int64)
+
+    def mark(self, low: int, high: int) -> None:
+        """Mark the cells of rows [low, high) that can be drawn. The n steps of these rows are known."""
+        row = torch.arange(low, high)
+        cells = row[:, None] * self.B + torch.arange(self.B)
+        good = torch.ones_like(cells, dtype=torch.bool)
+        goes_on = torch.ones_like(good)
+        size = self.L * self.B
+        for k in range(self.n):
+            at, after = (cells + k * self.B) % size, (cells + (k + 1) * self.B) % size
+            flags = self.flags[at]
+            # an episode begins although none has ended: a worker was replaced, and the next observation is unknown
+            whole = ((flags & VALID) > 0) & (((flags & ENDED) > 0) | (self.age[after] > 0))
+            good &= ~goes_on | whole
+            goes_on &= (flags & (TERMINATED | ENDED)) == 0
+        at = cells % size
+        self.flags[at] = (self.flags[at] & ~SAMPLEABLE) | (good * SAMPLEABLE).to(torch.uint8)
+        self.refused[row % self.L] = (~good).sum(1)
+
+    def count_refused(self, low: int, high: int) -> int:
+        """Return the number of cells of rows [low, high) that cannot be drawn."""
+        return sum(int(self.refused[part].sum()) for part in self._parts(low, high))
+
+    def drawable_before(self, low: int, high: int) -> Tensor:
+        """Return the number of cells that can be drawn in rows [low, low + i), [L + 1] int64; constant from high on."""
+        before = torch.zeros(self.L + 1, dtype=torch.int64)
+        drawable = self.B - torch.cat([self.refused[part] for part in self._parts(low, high)])
+        before[1 : high - low + 1] = drawable.cumsum(0)
+        before[high - low + 1 :] = before[high - low]
+        return before
+
+    def _parts(self, low: int, high: int) -> tuple[slice, slice]:
+        at, end = low % self.L, low % self.L + high - low
+        return slice(at, min(end, self.L)), slice(0, max(0, end - self.L))
