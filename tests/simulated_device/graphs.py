@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tests.simulated_device import places, streams
 from tests.simulated_device.generators import HostGenerator
-from tests.simulated_device.memory import Memory, races
+from tests.simulated_device.memory import Access, Memory, races
 from tests.simulated_device.streams import Stream
 
 FAILED = "operation failed due to a previous error during capture"
@@ -31,13 +31,14 @@ class CUDAGraph:
     def reset(self) -> None:
         self.is_capturing = self.is_captured = False
         self.thread, self.mode, self._pool = 0, "global", graph_pool_handle()
+        self._device = 0
         self._error: str | None = None
         self._streams: list[Stream] = []
         self._operations: list[Callable[[], None]] = []
         self._results: list[Tensor] = []
         self._undo: list[tuple[Tensor, Tensor]] = []
         self._states: list[tuple[HostGenerator, Tensor]] = []
-        self._outside: list[weakref.ref[Memory]] = []  # memory that is not the graph's own
+        self._outside: list[tuple[weakref.ref[Memory], Access | None]] = []  # not the graph's own; its last write
         self._own: list[Memory] = []
         self._written: set[int] = set()  # id of outside memory
         self._read: set[int] = set()
@@ -54,6 +55,7 @@ class CUDAGraph:
         if stream.capture is not None:
             raise RuntimeError("operation not permitted when stream is capturing")
         self.reset()
+        self._device = stream.device_index
         self._pool = self._pool if pool is None else pool
         self.thread, self.mode, self.is_capturing = threading.get_ident(), capture_error_mode, True
         self._states = [(g, g.get_state()) for g in (torch.default_generator, *self._generators)]
@@ -89,7 +91,7 @@ class CUDAGraph:
             result.fill_(float("nan") if result.is_floating_point() else 0)
         for memory in self._seen.values():
             if not memory.is_graph:
-                self._outside.append(weakref.ref(memory))
+                self._outside.append((weakref.ref(memory), memory.write))
         self._undo, self._states, self._streams, self._seen = [], [], [], {}
 
     def join(self, stream: Stream) -> None:
@@ -134,7 +136,7 @@ class CUDAGraph:
     def replay(self) -> None:
         if not self.is_captured:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        stream = streams.current()
+        stream = streams.current(self._device)  # wherever it is called from, as CUDA does
         if stream.capture is not None:
             stream.capture.fail("a graph is replayed during capture")
         self._access(stream)
@@ -145,10 +147,11 @@ class CUDAGraph:
 
     def _access(self, stream: Stream) -> None:
         place = places.here() if races[0] else None
-        for found in self._outside:
+        for found, write in self._outside:
             memory = found()
             if memory is None:
-                raise RuntimeError("a replayed graph uses memory that has been freed since its capture")
+                written = f": {places.text(write[2])} wrote it" if write is not None else ""
+                raise RuntimeError(f"a replayed graph uses memory that has been freed since its capture{written}")
             if races[0]:
                 if id(memory) in self._written:
                     memory.note_write(stream, place)

@@ -46,7 +46,8 @@ class DeviceTensor(Tensor):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, DeviceTensor):
             raise RuntimeError(
-                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+                "Attempted to call `variable.set_data(tensor)`, "
+                "but `variable` and `tensor` have incompatible tensor type."
             )
         _data.__set__(self, value)
         self.raw, self.memory = value.raw, value.memory
