@@ -93,15 +93,17 @@ class PPO(PolicyGradient):
 
     def ingest(self, rollout: Rollout) -> None:
         super().ingest(rollout)
+        self._valid_cells, cells_each = None, 1
         if self.agent.state_size:  # recurrent: draw environments, so that sequences stay whole
-            self._pool, cells_each = torch.arange(rollout.B, device=self.device), rollout.T
+            n, cells_each = rollout.B, rollout.T
         elif self._is_whole:
-            self._pool, cells_each = torch.arange(rollout.T * rollout.B, device=self.device), 1
+            n = rollout.T * rollout.B
         else:
-            self._pool = self._staging.put(rollout.on_host.valid.reshape(-1).nonzero().squeeze(-1))
-            cells_each = 1
-        samples = int(self.communicator.all_reduce_sum(torch.tensor(len(self._pool) * cells_each)))
-        least = self.communicator.all_reduce_min(len(self._pool))
+            self._valid_cells = self._staging.put(rollout.on_host.valid.reshape(-1).nonzero().squeeze(-1))
+            n = len(self._valid_cells)
+        samples = int(self.communicator.all_reduce_sum(torch.tensor(n * cells_each)))
+        least = self.communicator.all_reduce_min(n)
+        self._drawn = n  # cells, or environments, that minibatches are drawn from
         self._parts = max(1, min(-(-samples // self.config.minibatch), least))
         self._stop = least == 0
 
@@ -117,7 +119,8 @@ class PPO(PolicyGradient):
             )
         take: Callable[[torch.Tensor], PolicyBatch] = self.sequences if self.agent.state_size else self.cells
         for _ in range(c.epochs):
-            for i in self._pool[torch.randperm(len(self._pool), device=self.device)].tensor_split(self._parts):
+            order = torch.randperm(self._drawn, device=self.device)
+            for i in (order if self._valid_cells is None else self._valid_cells[order]).tensor_split(self._parts):
                 if self._stop:
                     return
                 batch = take(i)

@@ -1,5 +1,6 @@
 """GPU work as CUDA graphs: captured once, replayed with one launch instead of one for each operation."""
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,19 @@ Replay = Callable[[], object]
 
 WARM_UP = 2
 """Number of times that work runs before it is captured, on the capture's stream. Libraries set themselves up then."""
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """An object that is freed during a capture could wait for the GPU, which would break the capture."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class CudaGraphs:
@@ -43,10 +57,15 @@ class CudaGraphs:
         self._stream.wait_stream(current)
         # Other threads, such as the one that samples, may use the GPU meanwhile.
         with (
+            _no_garbage_collection(),
             self._runtime.device(self._device),
             self._runtime.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"),
         ):
             work()
         current.wait_stream(self._stream)
-        replay: Replay = graph.replay
+
+        def replay(used: Callable[[], None] = work) -> None:
+            """The graph reads tensors that `work` holds: they live as long as this function."""
+            graph.replay()
+
         return replay

@@ -162,7 +162,7 @@ class ActionServer:
 
     def finish(self, buffer: int) -> Rollout:
         """Return the rollout on the device, after its last step."""
-        rollout, host = self.rollouts[buffer], self.host[buffer]
+        rollout = self.rollouts[buffer]
         rollout.next_state = self._copied_state(rollout.next_state)
         is_unseen, self._is_unseen[buffer] = self._is_unseen[buffer], False
         if not is_unseen:
