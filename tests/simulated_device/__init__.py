@@ -5,7 +5,7 @@ values read before an asynchronous copy is done, unordered accesses of two strea
 It says nothing about speed.
 """
 
-from tests.simulated_device.install import child_processes, install, present, reset
+from tests.simulated_device.install import child_processes, install, present, reset, stay
 from tests.simulated_device.waits import counting, waits
 
-__all__ = ["child_processes", "counting", "install", "present", "reset", "waits"]
+__all__ = ["child_processes", "counting", "install", "present", "reset", "stay", "waits"]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tests.simulated_device import places, streams
 from tests.simulated_device.generators import HostGenerator
-from tests.simulated_device.memory import Memory, races
+from tests.simulated_device.memory import Access, Memory, races
 from tests.simulated_device.streams import Stream
 
 FAILED = "operation failed due to a previous error during capture"
@@ -37,7 +37,7 @@ class CUDAGraph:
         self._results: list[Tensor] = []
         self._undo: list[tuple[Tensor, Tensor]] = []
         self._states: list[tuple[HostGenerator, Tensor]] = []
-        self._outside: list[weakref.ref[Memory]] = []  # memory that is not the graph's own
+        self._outside: list[tuple[weakref.ref[Memory], Access | None]] = []  # not the graph's own; its last write
         self._own: list[Memory] = []
         self._written: set[int] = set()  # id of outside memory
         self._read: set[int] = set()
@@ -89,7 +89,7 @@ class CUDAGraph:
             result.fill_(float("nan") if result.is_floating_point() else 0)
         for memory in self._seen.values():
             if not memory.is_graph:
-                self._outside.append(weakref.ref(memory))
+                self._outside.append((weakref.ref(memory), memory.write))
         self._undo, self._states, self._streams, self._seen = [], [], [], {}
 
     def join(self, stream: Stream) -> None:
@@ -145,10 +145,11 @@ class CUDAGraph:
 
     def _access(self, stream: Stream) -> None:
         place = places.here() if races[0] else None
-        for found in self._outside:
+        for found, write in self._outside:
             memory = found()
             if memory is None:
-                raise RuntimeError("a replayed graph uses memory that has been freed since its capture")
+                written = f": {places.text(write[2])} wrote it" if write is not None else ""
+                raise RuntimeError(f"a replayed graph uses memory that has been freed since its capture{written}")
             if races[0]:
                 if id(memory) in self._written:
                     memory.note_write(stream, place)

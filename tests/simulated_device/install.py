@@ -4,6 +4,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from tests.simulated_device import autocast, generators, memory, operations, run
 
 ENVIRONMENT = "ACCEL_RL_TEST_SIMULATED_DEVICE"
 _libraries: list[torch.library.Library] = []
+_kept: list[Any] = []
 
 
 class _Hooks(torch._C._acc.PrivateUse1Hooks):
@@ -88,10 +90,29 @@ def _backward(run: Callable[..., Any]) -> Callable[..., Any]:
     return backward
 
 
+def _to(to: Callable[..., Any]) -> Callable[..., Any]:
+    """torch takes the device "sim" for sim:0. Here it is the current device."""
+
+    @functools.wraps(to)
+    def moved(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if streams.thread.device:
+            args = tuple(_indexed(x) for x in args)
+            kwargs = {n: _indexed(x) for n, x in kwargs.items()}
+        return to(self, *args, **kwargs)
+
+    return moved
+
+
+def _indexed(value: Any) -> Any:
+    is_bare = value == "sim" if isinstance(value, str) else isinstance(value, torch.device) and str(value) == "sim"
+    return streams.DEVICES[streams.thread.device] if is_bare else value
+
+
 def _replacements() -> list[tuple[Any, str, Any]]:
     accelerator = torch.accelerator
     return [
         (torch, "Generator", generators.Generator),
+        (torch.Tensor, "to", _to(torch.Tensor.to)),
         (torch.autograd, "_engine_run_backward", _backward(torch.autograd._engine_run_backward)),
         (accelerator, "synchronize", _synchronize),
         (accelerator, "current_stream", runtime.current_stream),
@@ -132,9 +153,17 @@ def present() -> Iterator[None]:
             os.environ[ENVIRONMENT] = environment
 
 
+def stay() -> None:
+    """Make the devices available until this process ends."""
+    context = present()
+    context.__enter__()
+    _kept.append(context)
+
+
 @contextmanager
-def child_processes(site: str, root: str) -> Iterator[None]:
-    """Let child processes of Python find the hook in folder `site` and the tests in folder `root`."""
+def child_processes() -> Iterator[None]:
+    """Let Python processes that start inside, while the devices are present, have the devices too."""
+    site, root = str(Path(__file__).parent / "site"), str(Path(__file__).parents[2])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([site, root, *([before] if before else [])])
     try:

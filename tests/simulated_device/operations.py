@@ -121,7 +121,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
     if what is None and (plan.is_indexing or plan.is_repeat):
         what = plan.waits(args, kwargs)
     if what is not None and tensors:
-        streams.wait_for(what, stream)
+        streams.wait_for(what)
     if plan.generator:
         _check_generator(inner, inner_kw, index)
 
@@ -155,6 +155,8 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
                 capture.owns(t.memory)
         elif races[0] and not plan.is_empty:
             _note(tensors, written, new, stream)
+    if what is not None and tensors:
+        streams.know(stream.release())
     return result
 
 
@@ -241,8 +243,10 @@ def _note(tensors: Any, written: Any, new: Any, stream: streams.Stream) -> None:
         t.memory.write = stream, stream.epoch, place
 
 
-def _flat(out: Any) -> list[Any]:
-    return [y for x in out for y in _flat(x)] if isinstance(out, (list, tuple)) else [out]
+def _flat(out: Any) -> list[Tensor]:
+    if isinstance(out, (list, tuple)):
+        return [y for x in out for y in _flat(x)]
+    return [out] if isinstance(out, Tensor) else []
 
 
 def _replayed(

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import streams
-from tests.simulated_device.memory import Memory
+from tests.simulated_device import places, streams
+from tests.simulated_device.memory import Memory, races
 
 _make = torch.Tensor._make_wrapper_subclass
 _data = torch._C.TensorBase.data  # type: ignore[attr-defined]
@@ -46,7 +46,8 @@ class DeviceTensor(Tensor):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, DeviceTensor):
             raise RuntimeError(
-                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+                "Attempted to call `variable.set_data(tensor)`, "
+                "but `variable` and `tensor` have incompatible tensor type."
             )
         _data.__set__(self, value)
         self.raw, self.memory = value.raw, value.memory
@@ -83,7 +84,8 @@ class DeviceTensor(Tensor):
 
     def _wait(self, what: str) -> None:
         stream = streams.current(self.memory.device)
-        self.memory.note_read(stream, None)
+        if races[0]:
+            self.memory.note_read(stream, places.here())
         streams.wait_for(what, stream)
 
     def record_stream(self, stream: streams.Stream) -> None:

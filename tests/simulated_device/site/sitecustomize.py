@@ -27,7 +27,7 @@ if os.environ.get("ACCEL_RL_TEST_SIMULATED_DEVICE") == "1":
                 from tests import simulated_device
 
                 simulated_device.install()
-                simulated_device.present().__enter__()
+                simulated_device.stay()
 
             spec.loader.exec_module = exec_module
             return spec
