@@ -22,6 +22,11 @@ KINDS = ("uniform", "without replacement", "prioritized")
 FIELDS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
+@pytest.fixture
+def gpu(simulated_gpu) -> str:
+    return "sim:0"
+
+
 def empty(sims: Simulators, kind: str, device: str, n: int = 3, rows: int = 40) -> Replay:
     ring = FrameRing(sims.spec, B, rows * B, NStep(n, 0.97), device)
     if kind != "prioritized":
@@ -48,29 +53,29 @@ def same(host, there) -> None:
 
 
 @pytest.mark.parametrize(("n", "stack", "from_host"), list(itertools.product((1, 3), (1, 4), (False, True))))
-def test_the_ring_equals_one_on_the_host(simulated_gpu, n, stack, from_host):
+def test_the_ring_equals_one_on_the_host(gpu, n, stack, from_host):
     sims = Simulators(B, T, 0, stack, dies=0.1, length=6)
-    host, there = empty(sims, "uniform", "cpu", n), empty(sims, "uniform", simulated_gpu, n)
+    host, there = empty(sims, "uniform", "cpu", n), empty(sims, "uniform", gpu, n)
     for _ in range(30):
         rollout = sims.rollout()
         host.append(rollout)
-        there.append(rollout if from_host else mirrored(rollout, simulated_gpu))
+        there.append(rollout if from_host else mirrored(rollout, gpu))
         low, high = host.ring.eligible
         cells = torch.arange(low * B, high * B)
-        assert torch.equal(host.ring.sampleable(cells), there.ring.sampleable(cells.to(simulated_gpu)).cpu())
+        assert torch.equal(host.ring.sampleable(cells), there.ring.sampleable(cells.to(gpu)).cpu())
         cells = cells[host.ring.sampleable(cells)]
-        same(host.ring.batch(cells), there.ring.batch(cells.to(simulated_gpu)))
+        same(host.ring.batch(cells), there.ring.batch(cells.to(gpu)))
     assert len(there.ring.finals.frames) == len(host.ring.finals.frames)
 
 
 @pytest.mark.parametrize(("kind", "dies"), list(itertools.product(KINDS[::2], (0.0, 0.2))))
-def test_draws_and_priorities_equal_those_on_the_host(simulated_gpu, kind, dies):
+def test_draws_and_priorities_equal_those_on_the_host(gpu, kind, dies):
     sims = Simulators(B, T, 1, dies=dies)
-    host, there = empty(sims, kind, "cpu"), empty(sims, kind, simulated_gpu)
+    host, there = empty(sims, kind, "cpu"), empty(sims, kind, gpu)
     for i in range(25):
         rollout = sims.rollout()
         host.append(rollout)
-        there.append(mirrored(rollout, simulated_gpu))
+        there.append(mirrored(rollout, gpu))
         for replay in (host, there):
             replay.anneal(i / 25)
         if len(host):
@@ -82,10 +87,10 @@ def test_draws_and_priorities_equal_those_on_the_host(simulated_gpu, kind, dies)
 
 @pytest.mark.parametrize("from_host", [False, True])
 @pytest.mark.parametrize(("kind", "dies"), list(itertools.product(KINDS, (0.0, 0.2))))
-def test_nothing_waits(simulated_gpu, kind, dies, from_host):
+def test_nothing_waits(gpu, kind, dies, from_host):
     sims = Simulators(B, T, 2, dies=dies, length=6)
-    replay = empty(sims, kind, simulated_gpu)
-    for rollout in [sims.rollout() for _ in range(12)] if from_host else rollouts(sims, 12, simulated_gpu):
+    replay = empty(sims, kind, gpu)
+    for rollout in [sims.rollout() for _ in range(12)] if from_host else rollouts(sims, 12, gpu):
         with counting() as waits:
             replay.append(rollout)
             replay.anneal(0.5)
@@ -95,12 +100,12 @@ def test_nothing_waits(simulated_gpu, kind, dies, from_host):
         assert not waits
 
 
-def test_plain_operations_wait_for_nothing_either(simulated_gpu):
+def test_plain_operations_wait_for_nothing_either(gpu):
     """A GPU without Triton gathers by these."""
     for stack, n in itertools.product((1, 4), (1, 3)):
         sims = Simulators(B, T, 0, stack, length=6)
-        replay = empty(sims, "uniform", simulated_gpu, n)
-        for rollout in rollouts(sims, 10, simulated_gpu):
+        replay = empty(sims, "uniform", gpu, n)
+        for rollout in rollouts(sims, 10, gpu):
             replay.append(rollout)
         cell, _ = replay.selection.draw(N)
         with counting() as waits:
@@ -137,17 +142,17 @@ class Captured:
 
 @pytest.mark.parametrize("dies", [0.0, 0.01, 0.05])  # no cells are refused, now and then some, most of the time some
 @pytest.mark.parametrize("kind", KINDS)
-def test_captured_samples_and_updates_equal_eager_ones(simulated_gpu, kind, dies):
+def test_captured_samples_and_updates_equal_eager_ones(gpu, kind, dies):
     sims = Simulators(B, T, 3, dies=dies, length=12 if dies else 40)
-    eager, captured = empty(sims, kind, simulated_gpu), empty(sims, kind, simulated_gpu)
-    for rollout in rollouts(sims, 4, simulated_gpu):  # half of the ring
+    eager, captured = empty(sims, kind, gpu), empty(sims, kind, gpu)
+    for rollout in rollouts(sims, 4, gpu):  # half of the ring
         eager.append(rollout)
         captured.append(rollout)
     for replay in (eager, captured):
         replay.sample(N)  # a warm-up
     assert captured.is_capturable
     graph, changes, refused = Captured(captured), 0, []
-    for i, rollout in enumerate(rollouts(sims, 25, simulated_gpu)):
+    for i, rollout in enumerate(rollouts(sims, 25, gpu)):
         refused.append(eager.ring.refused > 0)
         for _ in range(5):
             a, b = eager.sample(N), graph.step()
@@ -167,10 +172,33 @@ def test_captured_samples_and_updates_equal_eager_ones(simulated_gpu, kind, dies
             assert torch.equal(a.cpu(), b.cpu())
 
 
-def test_fewer_transitions_than_a_batch_without_replacement(simulated_gpu):
+class TwoRanks:
+    """The communicator of one of two ranks; the other's numbers are all 2."""
+
+    size = 2
+
+    def all_reduce_max(self, x: torch.Tensor) -> torch.Tensor:
+        return x.clamp_(min=2)
+
+
+def test_two_ranks_wait_for_nothing_and_can_be_captured(gpu):
+    sims = Simulators(B, T, 0)
+    replay = empty(sims, "prioritized", gpu)
+    replay.join(TwoRanks())
+    highest = replay.selection.highest
+    for rollout in rollouts(sims, 6, gpu):
+        with counting() as waits:
+            replay.append(rollout)
+        assert not waits
+    assert replay.selection.highest is highest and float(highest) == 2
+    weight = Captured(replay).step().weight
+    assert (weight <= 1).all()
+
+
+def test_fewer_transitions_than_a_batch_without_replacement(gpu):
     sims = Simulators(B, T, 0, dies=0.2)
-    replay = empty(sims, "without replacement", simulated_gpu)
-    for rollout in rollouts(sims, 3, simulated_gpu):
+    replay = empty(sims, "without replacement", gpu)
+    for rollout in rollouts(sims, 3, gpu):
         replay.append(rollout)
         if len(replay):
             batch = replay.sample(50)
@@ -178,17 +206,17 @@ def test_fewer_transitions_than_a_batch_without_replacement(simulated_gpu):
 
 
 @pytest.mark.parametrize("kind", ["uniform", "prioritized"])
-def test_a_checkpoint_goes_from_device_to_device(simulated_gpu, kind):
+def test_a_checkpoint_goes_from_device_to_device(gpu, kind):
     sims = Simulators(B, T, 4, dies=0.1)
     replay = empty(sims, kind, "cpu")
     for _ in range(20):
         replay.append(sims.rollout())
-    for device in (simulated_gpu, "cpu"):
+    for device in (gpu, "cpu"):
         other = empty(sims, kind, device)
         other.load_state_dict(replay.state_dict())
         replay = other
     rollout = sims.rollout()
-    there = empty(sims, kind, simulated_gpu)
+    there = empty(sims, kind, gpu)
     there.load_state_dict(replay.state_dict())
     for each in (replay, there):
         each.append(rollout)
