@@ -46,7 +46,7 @@ RUNS: dict[str, TrainConfig] = {
     "dqn, concurrent": q("dqn", schedule="concurrent"),
     "dqn, replay on the host": q("dqn", **HOST),
     "dqn, concurrent, replay on the host": q("dqn", schedule="concurrent", **HOST),
-    "dqn, without replacement": q("dqn", replay_replacement=False, **HOST),
+    "dqn, without replacement, replay on the host": q("dqn", replay_replacement=False, **HOST),
     "dqn, prioritized, three steps": q("dqn", replay_prioritized=True, n_step=3, double=True, dueling=True),
     "dqn, second learner": q("dqn", secondary=8),
     "dqn, concurrent, second learner": q("dqn", schedule="concurrent", secondary=8),
