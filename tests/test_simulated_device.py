@@ -724,6 +724,14 @@ def test_replays_are_accesses(gpu):
         graph.replay()
 
 
+def test_a_replay_runs_on_the_device_of_its_capture(gpu):
+    x = torch.zeros(3, device="sim:1")
+    with gpu.device(1):
+        graph = captured(gpu, lambda: x.add_(1))
+    graph.replay()
+    assert x.tolist() == [1] * 3
+
+
 def test_copies_between_devices_are_ordered(gpu):
     x = torch.zeros(3, device="sim:0")
     y = x.to("sim:1").add_(1)

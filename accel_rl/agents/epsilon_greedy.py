@@ -31,12 +31,15 @@ class EpsilonGreedyAgent:
     @epsilon.setter
     def epsilon(self, value: float | Tensor) -> None:
         self._epsilon = value
-        new = torch.as_tensor(value, dtype=torch.float32)
-        old = getattr(self, "epsilon_tensor", None)
-        if old is not None and old.shape == new.shape:
-            old.copy_(new)  # in place: its memory does not move between steps
+        shape = value.shape if isinstance(value, Tensor) else torch.Size([])
+        old: Tensor | None = getattr(self, "epsilon_tensor", None)
+        if old is None or old.shape != shape:
+            device = value.device if isinstance(value, Tensor) else next(self.model.parameters()).device
+            self.epsilon_tensor = old = torch.empty(shape, device=device)
+        if isinstance(value, Tensor):
+            old.copy_(value)  # in place: its memory does not move between steps
         else:
-            self.epsilon_tensor = new.clone()
+            old.fill_(value)  # an operation of the GPU, for which the host does not wait
 
     @property
     def needs_obs(self) -> bool:
@@ -55,9 +58,10 @@ class EpsilonGreedyAgent:
             return uniform_action(uniform, self.model.n_actions), {}
         assert obs is not None
         if self.model.noisy and self.explores:
-            self.model.resample(_noise(uniform))
+            self.model.resample(_seed(uniform))
         q = self.model.q(obs, noise=self.explores)
-        self.epsilon_tensor = self.epsilon_tensor.to(q.device)
+        if self.epsilon_tensor.device != q.device:  # the model has moved
+            self.epsilon_tensor = self.epsilon_tensor.to(q.device)
         epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
         return epsilon_greedy(q, uniform, epsilon), {}
 
@@ -74,7 +78,7 @@ class EpsilonGreedyAgent:
         self.epsilon = state["epsilon"]
 
 
-def _noise(uniform: Tensor) -> torch.Generator:
-    """A generator seeded by the step's own uniform numbers: noise does not depend on the order of groups."""
+def _seed(uniform: Tensor) -> Tensor:
+    """Return the seed [] of a step's noise, from its uniform numbers [N]: it does not depend on the order of groups."""
     # multiples of 2^-24: their sum is exact
-    return torch.Generator().manual_seed(int(uniform.sum(dtype=torch.float64) * 2**24))
+    return (uniform.sum(dtype=torch.float64) * 2**24).long()

@@ -55,7 +55,7 @@ class A2C(PolicyGradient):
     """One update per rollout, on the whole rollout."""
 
     Config = A2CConfig
-    on_policy = True
+    on_policy = capturable = True
     sampling = {"envs": 16, "horizon": 5}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
 
     def build_optimizer(self, size: int) -> Optimizer:
@@ -80,7 +80,8 @@ class A2C(PolicyGradient):
             rate = c.learning_rate + (rate - c.learning_rate) * self.progress / c.warmup
         return rate * self.remaining(c.learning_rate_schedule)
 
-    def batches(self) -> Iterator[PolicyBatch]:
+    def batches(self, updates: int | None = None) -> Iterator[PolicyBatch]:
+        self.prepare()
         yield self.whole()
 
     def loss(self, batch: PolicyBatch) -> Loss:

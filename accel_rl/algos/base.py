@@ -1,7 +1,7 @@
 """The interface between algorithms and runners: the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -12,7 +12,8 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
-from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizer import Optimizer, Rate
+from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import ConfigError
 
 
@@ -69,6 +70,9 @@ class Algorithm(ABC):
     """Whether the gradient assumes that the current parameters sampled the rollout and recorded its values. If so, no
     update of another rank may come between a rollout and its gradient."""
     sampling: ClassVar[dict[str, Any]] = {"envs": 16, "horizon": None}
+    capturable: ClassVar[bool] = False
+    """Whether a GPU may replay updates as CUDA graphs, without calling Python (see `phase_key`). It is not inherited: a
+    subclass that sets it declares that its methods, too, decide nothing on the host by themselves."""
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         self.config: Any = config
@@ -78,6 +82,7 @@ class Algorithm(ABC):
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
         self.agent.model.to(self.device)
+        self._scheduled: dict[str, Tensor] = {}
 
     @abstractmethod
     def build_agent(self, spec: EnvSpec) -> Agent:
@@ -94,6 +99,27 @@ class Algorithm(ABC):
 
     max_grad_norm: float | None = None
 
+    def schedules(self) -> dict[str, float]:
+        """Return all numbers of the loss and the update that change over the run, by name."""
+        return {"learning_rate": self.learning_rate}
+
+    @property
+    def scheduled(self) -> dict[str, Rate]:
+        """The current values of `schedules`: numbers, or scalars [] on the GPU, where a captured update reads them."""
+        if not is_gpu(self.device):
+            return dict(self.schedules())
+        if not self._scheduled:
+            self.refresh()
+        return dict(self._scheduled)
+
+    def refresh(self) -> None:
+        """Show a GPU the current values of `schedules`. Called before every optimisation phase; does not wait."""
+        for name, value in self.schedules().items() if is_gpu(self.device) else ():
+            if name not in self._scheduled:
+                self._scheduled[name] = torch.full((), value, device=self.device)
+            else:
+                self._scheduled[name].fill_(value)
+
     def begin(self) -> None:  # noqa: B027  optional
         """Allocate memory such as a replay. Called before the first rollout, or before a state is loaded."""
 
@@ -101,9 +127,26 @@ class Algorithm(ABC):
     def ingest(self, rollout: Rollout) -> None:
         """Process a sampled rollout: compute advantages, or append it to a replay."""
 
+    def due(self, most: int | None = None) -> int:
+        """Return the number of updates of the next optimisation phase, at most `most`, which then count as made."""
+        return 1
+
     @abstractmethod
-    def batches(self) -> Iterator[Any]:
-        """Yield the batches of one optimisation phase: epochs x minibatches, or samples of a replay."""
+    def batches(self, updates: int | None = None) -> Iterator[Any]:
+        """Yield the batches of a phase of so many updates (None: all that are due): epochs x minibatches, or samples of
+        a replay."""
+
+    def phase_key(self) -> Hashable:
+        """What a phase's operations depend on besides the contents of tensors and the number of updates.
+
+        Phases of equal keys run the same operations on the same memory, so that a GPU can replay them. None: the host
+        decides during the phase, which therefore runs from Python.
+        """
+        return None
+
+    def generators(self) -> list[torch.Generator]:
+        """Return the generators that batches are drawn from, besides torch's default one."""
+        return []
 
     @abstractmethod
     def loss(self, batch: Any) -> Loss:

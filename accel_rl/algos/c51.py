@@ -53,6 +53,7 @@ class C51(DQN):
     """Learns the distribution of the return of each action by Q-learning on fixed atoms."""
 
     Config = C51Config
+    capturable = True
 
     def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
         c = self.config

@@ -112,6 +112,7 @@ class DQN(ReplayAlgorithm):
     """Q-learning from a replay, with a target network."""
 
     Config = DQNConfig
+    capturable = True
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:

@@ -57,12 +57,13 @@ class IMPALA(A2C):
     """
 
     Config = IMPALAConfig
+    capturable = False  # each window lies in other memory
     on_policy = False  # the loss recomputes values, and V-trace corrects for the policy that sampled
     sampling = {"envs": 120, "horizon": 1}  # noqa: RUF012  Dalton & Frosio 2020, Table 3
 
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
-        self.window = RolloutWindow(config.window, T)
+        self.window = RolloutWindow(config.window, T, self.device)
         self.turn = 0
 
     @property
@@ -72,11 +73,19 @@ class IMPALA(A2C):
     def ingest(self, rollout: Rollout) -> None:
         self.window.append(rollout)
 
-    def batches(self) -> Iterator[Rollout]:  # type: ignore[override]  # a window, not a batch of cells
+    def due(self, most: int | None = None) -> int:
+        return int(self.window.ready)
+
+    def phase_key(self) -> None:
+        """The window's memory is another one in every phase."""
+
+    def batches(self, updates: int | None = None) -> Iterator[Rollout]:  # type: ignore[override]  # a window, not cells
         n = self.B // self.config.batches
         k, self.turn = self.turn, (self.turn + 1) % self.config.batches
         if self.window.ready:
-            yield self.window.rollout(slice(k * n, (k + 1) * n))
+            window = self.window.rollout(slice(k * n, (k + 1) * n))
+            self._cut_values = self._values_at_time_limits(window)
+            yield window
 
     def loss(self, batch: Rollout) -> Loss:  # type: ignore[override]
         """-E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)], Espeholt et al. 2018, section 4.2.
@@ -84,7 +93,7 @@ class IMPALA(A2C):
         batch: a window of N steps. One pass gives logits and values of all N + 1 observations.
         """
         c, N = self.config, batch.T
-        valid = None if bool(batch.valid.all()) else batch.valid
+        valid = None if batch.is_whole else batch.valid
         obs, mu = batch.observations(0, N + 1), batch.recorded["log_prob"]
         if valid is not None:
             obs = finite_where_invalid(obs, torch.cat([valid, valid[-1:]]).flatten())

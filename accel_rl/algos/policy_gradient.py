@@ -1,6 +1,7 @@
 """The base class of A2C, PPO and IMPALA: agent, reward clipping, values at time limits, advantages, batches."""
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,6 +13,7 @@ from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
+from accel_rl.data.staging import Staging
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.ops.policy_gradient import finite_where_invalid
@@ -97,6 +99,13 @@ class PolicyGradient(Algorithm):
 
     agent: CategoricalPolicyAgent
 
+    def __init__(self, config: PolicyGradientConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+        super().__init__(config, spec, T=T, B=B, device=device)
+        self._staging = Staging(self.device)
+        self._cuts = torch.zeros(0, device=self.device)
+        self._cut_values: Tensor | None = None  # V of the last observations at time limits [T, B]
+        self._is_whole = True  # whether all cells of the rollout are valid
+
     def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
         c = self.config
         if c.lstm:
@@ -116,13 +125,21 @@ class PolicyGradient(Algorithm):
         return self.config.clip_grad_norm or None
 
     def ingest(self, rollout: Rollout) -> None:
-        valid = None if bool(rollout.valid.all()) else rollout.valid
+        self.rollout, self._is_whole = rollout, rollout.is_whole
+        self._cut_values = self._values_at_time_limits(rollout)
+
+    def phase_key(self) -> Hashable:
+        return id(self.rollout), self._is_whole, self._cut_values is not None
+
+    def prepare(self) -> None:
+        """Compute the rollout's advantages: the first part of a phase."""
+        rollout = self.rollout
+        valid = None if self._is_whole else rollout.valid
         value = rollout.recorded["value"]
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))  # V(s_T) [B]
         if valid is not None:  # the cell before an invalid one has a discount of 0, but 0 x NaN is NaN
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
         self.advantage = self.advantages(rollout, value, bootstrap)
-        self.rollout = rollout
         self._valid = None if valid is None else valid.reshape(-1)
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
@@ -144,10 +161,21 @@ class PolicyGradient(Algorithm):
     def next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
         """Return V(s_{t+1}) [T, B]. At a time limit s_{t+1} is the last observation of the episode that was cut."""
         next_value = torch.cat([value[1:], bootstrap[None]])
-        t, b = torch.nonzero(rollout.truncated & ~rollout.terminated, as_tuple=True)
-        if len(t):
-            next_value[t, b] = self.agent.value(rollout.final_observation(t, b), self._memory_after(rollout, t, b))
-        return next_value
+        if self._cut_values is None:
+            return next_value
+        return torch.where(rollout.truncated & ~rollout.terminated, self._cut_values, next_value)
+
+    def _values_at_time_limits(self, rollout: Rollout) -> Tensor | None:
+        """Return V of the last observations of episodes that a time limit cut [T, B]; None if there are none."""
+        host = rollout.on_host
+        t, b = torch.nonzero(host.truncated & ~host.terminated, as_tuple=True)
+        if not len(t):
+            return None
+        t, b = self._staging.put(torch.stack([t, b]))
+        if self._cuts.shape != rollout.reward.shape:
+            self._cuts = torch.zeros_like(rollout.reward)  # stays in its memory: a captured phase reads it
+        self._cuts[t, b] = self.agent.value(rollout.final_observation(t, b), self._memory_after(rollout, t, b))
+        return self._cuts
 
     @torch.no_grad()
     def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> RnnState | None:

@@ -1,6 +1,6 @@
 """Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347; Stooke & Abbeel 2018, sections 3.1 and 5.3)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,6 +8,7 @@ import torch
 
 from accel_rl.algos.base import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
+from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
 from accel_rl.optim.factory import AdamName, make_optimizer
@@ -76,30 +77,53 @@ class PPO(PolicyGradient):
     """Several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
     Config = PPOConfig
+    capturable = True
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
         return make_optimizer(c.optimizer, size, alpha=0.0, epsilon=c.optimizer_eps, device=str(self.device))
 
-    def batches(self) -> Iterator[PolicyBatch]:
-        c, r = self.config, self.rollout
-        if c.normalize_advantage == "rollout":
-            self.advantage = normalized(self.advantage, r.valid, self.communicator)
-        take: Callable[[torch.Tensor], PolicyBatch]
+    def schedules(self) -> dict[str, float]:
+        return {**super().schedules(), "clip": self.config.clip * self.remaining(self.config.clip_schedule)}
+
+    def phase_key(self) -> Hashable:
+        """None where the host decides: which cells are valid, or when the KL divergence is large enough to stop."""
+        return super().phase_key() if self._is_whole and not self.config.target_kl else None
+
+    def ingest(self, rollout: Rollout) -> None:
+        super().ingest(rollout)
+        self._valid_cells, cells_each = None, 1
         if self.agent.state_size:  # recurrent: draw environments, so that sequences stay whole
-            pool, samples_each, take = torch.arange(r.B), r.T, self.sequences
+            n, cells_each = rollout.B, rollout.T
+        elif self._is_whole:
+            n = rollout.T * rollout.B
         else:
-            pool, samples_each, take = r.valid.reshape(-1).nonzero().squeeze(-1).cpu(), 1, self.cells
-        samples = int(self.communicator.all_reduce_sum(torch.tensor(len(pool) * samples_each)))
-        least = self.communicator.all_reduce_min(len(pool))
-        parts = max(1, min(-(-samples // c.minibatch), least))
+            self._valid_cells = self._staging.put(rollout.on_host.valid.reshape(-1).nonzero().squeeze(-1))
+            n = len(self._valid_cells)
+        samples = int(self.communicator.all_reduce_sum(torch.tensor(n * cells_each)))
+        least = self.communicator.all_reduce_min(n)
+        self._drawn = n  # cells, or environments, that minibatches are drawn from
+        self._parts = max(1, min(-(-samples // self.config.minibatch), least))
         self._stop = least == 0
+
+    def due(self, most: int | None = None) -> int:
+        return 0 if self._stop else self.config.epochs * self._parts
+
+    def batches(self, updates: int | None = None) -> Iterator[PolicyBatch]:
+        c = self.config
+        self.prepare()
+        if c.normalize_advantage == "rollout":
+            self.advantage = normalized(
+                self.advantage, None if self._is_whole else self.rollout.valid, self.communicator
+            )
+        take: Callable[[torch.Tensor], PolicyBatch] = self.sequences if self.agent.state_size else self.cells
         for _ in range(c.epochs):
-            for i in pool[torch.randperm(len(pool))].tensor_split(parts):
+            order = torch.randperm(self._drawn, device=self.device)
+            for i in (order if self._valid_cells is None else self._valid_cells[order]).tensor_split(self._parts):
                 if self._stop:
                     return
-                batch = take(i.to(self.device))
+                batch = take(i)
                 if c.normalize_advantage == "minibatch":
                     batch.advantage = normalized(batch.advantage, batch.valid, self.communicator)
                 yield batch
@@ -109,7 +133,7 @@ class PPO(PolicyGradient):
         c = self.config
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
         log_ratio = log_prob(logits, batch.action) - batch.log_prob
-        clip = c.clip * self.remaining(c.clip_schedule)
+        clip = self.scheduled["clip"]
         policy_loss = -masked_mean(clipped_surrogate(log_ratio, batch.advantage, clip), batch.valid)
         if c.value_clip:
             error = clipped_value_error(value, batch.value, batch.target, c.value_clip)
@@ -135,14 +159,12 @@ class PPO(PolicyGradient):
 def normalized(
     advantage: torch.Tensor, valid: torch.Tensor | None, communicator: Communicator = SINGLE_PROCESS
 ) -> torch.Tensor:
-    """Normalize to mean 0 and deviation 1 over the valid cells of all ranks. advantage, valid [...] -> [...]."""
-    chosen = advantage if valid is None else advantage[valid]
-    if communicator.size > 1:
-        n, total = communicator.all_reduce_sum(
-            torch.stack([torch.full_like(chosen.sum(), chosen.numel()), chosen.sum()])
-        )
-        deviations = communicator.all_reduce_sum((chosen - total / n).square().sum())
-        return (advantage - total / n) / ((deviations / (n - 1).clamp(min=1)).sqrt() + 1e-8)
-    if chosen.numel() < 2:
-        return advantage
-    return (advantage - chosen.mean()) / (chosen.std() + 1e-8)
+    """Subtract the mean of the valid advantages [...] and divide by their standard deviation, over all ranks."""
+    if valid is None and communicator.size == 1:
+        return advantage if advantage.numel() < 2 else (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    mask = torch.ones_like(advantage) if valid is None else valid.to(advantage.dtype)
+    chosen = torch.where(mask > 0, advantage, 0)
+    n, total = communicator.all_reduce_sum(torch.stack([mask.sum(), chosen.sum()]))
+    deviations = communicator.all_reduce_sum((torch.where(mask > 0, chosen - total / n, 0)).square().sum())
+    scaled = (advantage - total / n) / ((deviations / (n - 1).clamp(min=1)).sqrt() + 1e-8)
+    return torch.where(n < 2, advantage, scaled)

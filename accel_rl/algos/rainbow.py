@@ -43,3 +43,4 @@ class Rainbow(C51):
     """C51 with the settings of `RainbowConfig`."""
 
     Config = RainbowConfig
+    capturable = True

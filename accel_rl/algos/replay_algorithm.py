@@ -2,7 +2,7 @@
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -107,7 +107,7 @@ class ReplayAlgorithm(Algorithm):
         """
         self.replay.append(rollout)
         self.replay.anneal(self.progress)
-        steps = self.communicator.count(int(rollout.valid.sum()))
+        steps = self.communicator.count(rollout.env_steps)
         self.env_steps += steps.of_run
         self.agent.epsilon = self.epsilon()
         return steps.of_batch
@@ -128,9 +128,21 @@ class ReplayAlgorithm(Algorithm):
         agent.model = copy.deepcopy(self.target)
         return agent
 
-    def batches(self) -> Iterator[ReplayBatch]:
-        while self._due >= self.config.batch_size:
-            self._due -= self.config.batch_size
+    def due(self, most: int | None = None) -> int:
+        n = max(0, int(self._due // self.config.batch_size))
+        n = n if most is None else min(n, most)
+        self._due -= n * self.config.batch_size
+        return n
+
+    def phase_key(self) -> Hashable:
+        """None for batches that come from another device."""
+        return self.replay.key if self.replay.is_capturable else None
+
+    def generators(self) -> list[torch.Generator]:
+        return [self.replay.generator]
+
+    def batches(self, updates: int | None = None) -> Iterator[ReplayBatch]:
+        for _ in range(self.due() if updates is None else updates):
             self.resample_noise()
             yield self.replay.sample(self.config.batch_size // self.communicator.size)
 

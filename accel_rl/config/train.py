@@ -49,6 +49,9 @@ class TrainConfig:
     precision: Precision = "float32"
     """Precision of matrix products and convolutions in training. bfloat16 is faster on CPUs with AMX and on GPUs, but
     does not reproduce the papers' numbers. Parameters, sums, heads, losses and evaluations stay float32."""
+    capture_updates: bool = True
+    """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network allow it. events.log
+    says when they are not captured, and why."""
     torch_threads: OptionalCount = None
     """Number of threads of one torch operation. Default: one per usable core on a CPU, one with a GPU."""
     max_skipped_updates: Count = 20

@@ -1,5 +1,7 @@
 """Page-locked host memory: a GPU copies from and to it asynchronously."""
 
+import math
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,3 +49,14 @@ class PageLocked:
         """Unlock the pages; call it before the memory is freed."""
         while self._locked:
             self._runtime.cudaHostUnregister(self._locked.pop())
+
+
+def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, runtime: Any) -> Tensor:
+    """Allocate zeros in page-locked host memory; it is unlocked when the tensor is freed. runtime: of the GPU."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
+    begin = -memory.data_ptr() % PAGE  # on pages of its own: no page can be locked twice
+    tensor = memory[begin : begin + size].view(dtype).view(shape)
+    locked = PageLocked([tensor], runtime.cudart())
+    weakref.finalize(tensor, locked.close).atexit = False  # at exit the process frees the memory
+    return tensor

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from accel_rl.data.rollout import Rollout
 
-_FLAGS = ("action", "reward", "terminated", "truncated", "ended", "valid")
+_ON_HOST = ("terminated", "truncated", "ended", "valid")
+_FLAGS = ("action", "reward", *_ON_HOST)
 
 
 class RolloutWindow:
@@ -19,10 +20,11 @@ class RolloutWindow:
     for the few cells that have one.
     """
 
-    def __init__(self, N: int, T: int):
+    def __init__(self, N: int, T: int, device: torch.device | str = "cpu"):
+        """device: of the rollouts."""
         if N % T:
             raise ValueError(f"a window of {N} steps is not made of rollouts of {T}")
-        self.N, self.T = N, T
+        self.N, self.T, self.device = N, T, torch.device(device)
         self._pieces: deque[dict[str, Tensor]] = deque()
         self._tail: dict[str, Any] = {}  # what follows the last step: frames [1, B, ...], age [1, B], state
         self._stack = 1
@@ -33,8 +35,11 @@ class RolloutWindow:
         piece = {name: getattr(rollout, name).clone() for name in _FLAGS}
         piece |= {f"recorded/{k}": v.clone() for k, v in rollout.recorded.items()}
         piece |= {"age": rollout.age[:-1].clone(), "frames": rollout.frames[S - 1 : S - 1 + self.T].clone()}
-        t, b = torch.nonzero(rollout.truncated, as_tuple=True)
-        piece |= {"cut": torch.stack([t, b]), "cut_frames": rollout.final_frames[t, b].clone()}
+        host = rollout.on_host
+        piece |= {f"host/{name}": getattr(host, name).clone() for name in _ON_HOST if rollout.host is not None}
+        cut = torch.nonzero(host.truncated)
+        frames = [rollout.final_frames[t, b] for t, b in cut.tolist()]
+        piece |= {"cut": cut.T, "cut_frames": torch.stack(frames) if frames else rollout.final_frames[:0, 0].clone()}
         if rollout.state is not None:
             piece["state"] = rollout.state.clone()
         if not self._pieces:
@@ -74,8 +79,19 @@ class RolloutWindow:
             recorded={k.removeprefix("recorded/"): join(k) for k in recent[0] if k.startswith("recorded/")},
             state=recent[0]["state"][b] if "state" in recent[0] else None,
             next_state=None if tail["state"] is None else tail["state"][b],
+            host=self._on_host(recent, b),
             **{**flags, "valid": _without_breaks(flags["valid"], flags["ended"])},
         )
+
+    def _on_host(self, pieces: list[dict[str, Tensor]], b: slice) -> Rollout | None:
+        """The flags of the window's cells in host memory, without frames, if the rollouts are on a GPU."""
+        if any(f"host/{name}" not in p for p in pieces for name in _ON_HOST):
+            return None
+        flags: dict[str, Any] = {name: torch.cat([p[f"host/{name}"][:, b] for p in pieces]) for name in _ON_HOST}
+        nothing = torch.zeros(0)
+        arrays: dict[str, Any] = dict.fromkeys(("frames", "final_frames", "age", "action", "reward"), nothing)
+        valid = _without_breaks(flags["valid"], flags["ended"])
+        return Rollout(**arrays, **{**flags, "valid": valid}, stack=self._stack)
 
     def _final_frames(self, pieces: list[dict[str, Tensor]], b: slice) -> Tensor:
         """[N, n, *frame_shape], allocated only where some episode was cut."""
@@ -85,17 +101,22 @@ class RolloutWindow:
             return like.new_zeros(1).expand(self.N, hi - lo, *like.shape[2:])
         frames = like.new_zeros(self.N, hi - lo, *like.shape[2:])
         for k, p in enumerate(pieces):
-            t, e = p["cut"]
-            here = (e >= lo) & (e < hi)
-            frames[k * self.T + t[here], e[here] - lo] = p["cut_frames"][here]
+            for (t, e), frame in zip(p["cut"].T.tolist(), p["cut_frames"], strict=True):  # few
+                if lo <= e < hi:
+                    frames[k * self.T + t, e - lo] = frame
         return frames
 
     def state_dict(self) -> dict[str, Any]:
         return {"pieces": [dict(p) for p in self._pieces], "tail": dict(self._tail), "stack": self._stack}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._pieces = deque(state["pieces"])
-        self._tail, self._stack = state["tail"], state["stack"]
+        self._pieces = deque({name: self._loaded(name, x) for name, x in p.items()} for p in state["pieces"])
+        self._tail = {name: self._loaded(name, x) for name, x in state["tail"].items()}
+        self._stack = state["stack"]
+
+    def _loaded(self, name: str, x: Any) -> Any:
+        stays = name == "cut" or name.startswith("host/") or not isinstance(x, Tensor)
+        return x if stays else x.to(self.device)
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ from torch import Tensor
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizer import Optimizer, Rate
+from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import RunError
 
 WIDE = 1 << 16  # smallest number of parameters of a layer that is reduced while backward continues
@@ -21,7 +22,8 @@ WIDE = 1 << 16  # smallest number of parameters of a layer that is reduced while
 
 class AllReduce(Local):
     """Averages the gradients of all ranks and clips the mean. Every rank then takes the same step from the same
-    numbers, so parameters stay identical; every `check_interval` updates the ranks compare a hash of them.
+    numbers, so parameters stay identical. The ranks compare a hash of them every `check_interval` updates, and on GPUs
+    at every row of metrics.
 
     Each rank is weighted by its number of valid samples. Gradient, number of samples and loss share one collective, so
     that all ranks see a non-finite number in the same update. On CPUs, if one layer holds most parameters, its
@@ -66,15 +68,20 @@ class AllReduce(Local):
             p.grad = view
         self._finish = self.communicator.begin_sum(view)
 
-    def step(self, learning_rate: float, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
+    def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         began = time.monotonic()
         norm, loss = self.reduce(loss, samples)
         self.times["sync_s"] += time.monotonic() - began
         self._step(learning_rate, norm + loss)
         self._updates += 1
-        if self.check_interval and self._updates % self.check_interval == 0:
+        if self.check_interval and self._updates % self.check_interval == 0 and not is_gpu(self.flat.data.device):
             self.check()
         return norm
+
+    def verify(self) -> None:
+        """Compare the parameters of GPUs; those of CPUs are compared every `check_interval` updates. RunError."""
+        if self.check_interval and is_gpu(self.flat.data.device):
+            self.check()
 
     def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
         """Average the gradient that `backward` computed and the loss [] over all ranks, and clip the gradient.

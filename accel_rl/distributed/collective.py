@@ -27,6 +27,11 @@ class Collective:
         self.watch = Watch({})  # the other ranks' processes on this machine, if they are visible
         self._works: list[Any] = []  # background operations; each keeps the group's connections open
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether collectives of GPU tensors run on the GPU, so that the host does not wait for them."""
+        return "nccl" in dist.get_backend_config()
+
     def all_reduce_sum(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.SUM)
 

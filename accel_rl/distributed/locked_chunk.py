@@ -15,7 +15,7 @@ from torch import Tensor
 from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizer import Optimizer, Rate
 
 LOCK_S = 60.0  # a chunk is normally locked for about a millisecond
 
@@ -37,6 +37,7 @@ class LockedChunks(Local):
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(flat, self.optimizers[0], max_norm)
+        self._on_gpu = False  # an exchange through the host waits for the GPU anyway
         self._rank, self._first = rank, rank % len(self.parts)
         self.warmup_updates = 0  # gradients of other ranks than 0 are dropped until this number of central updates
         self._parameters = [-1] * len(self.parts)  # versions of parameters and optimizer state in this rank
@@ -74,7 +75,7 @@ class LockedChunks(Local):
         self.refreshed += 1
         return changed
 
-    def _step(self, learning_rate: float, finite: Tensor) -> None:
+    def _step(self, learning_rate: Rate, finite: Tensor) -> None:
         if (
             self._rank
             and self.warmup_updates
@@ -83,13 +84,13 @@ class LockedChunks(Local):
             return
         super()._step(learning_rate, finite)
 
-    def _apply_optimizer(self, learning_rate: float) -> None:
+    def _apply_optimizer(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
         began = time.monotonic()
         for k in self._free():
             self._read_parameters(k)
             self._read_state(k)
             optimizer, data, grad = self.optimizers[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
-            optimizer.step(data, grad, learning_rate)
+            optimizer.step(data, grad, learning_rate, finite)
             self._write(k, updates=1)
         self.refreshed += 1
         self.times["sync_s"] += time.monotonic() - began
@@ -154,4 +155,4 @@ class LockedChunks(Local):
                     raise ValueError(f"the checkpoint has {len(value)} chunks, the run {len(self.parts)}")
                 mine[name] = value[part] if isinstance(value, Tensor) else value[k]
             optimizer.load_state_dict(mine)
-        self.skipped, self.skipped_in_a_row = state["skipped"], state["skipped_in_a_row"]
+        self._skips.set(state["skipped"], state["skipped_in_a_row"])

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from accel_rl.distributed.locked_chunk import LOCK_S, LockedChunks
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizer import Optimizer, Rate
 
 
 class MultiStepAdam(LockedChunks):
@@ -58,7 +59,7 @@ class MultiStepAdam(LockedChunks):
         self._push()
         return True
 
-    def _apply_optimizer(self, learning_rate: float) -> None:
+    def _apply_optimizer(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
         if not self._n:  # the local updates begin from the central state
             for k in range(len(self.parts)):
                 if self.central.version(k) != self._states[k]:

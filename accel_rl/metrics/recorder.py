@@ -6,33 +6,40 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from accel_rl.metrics.update_metrics import UpdateMetrics
+
 
 class Recorder:
     """Means over the updates since the last row. Values stay tensors until then: nothing here synchronises."""
 
     def __init__(self) -> None:
-        self._sums: dict[str, Tensor] = {}
-        self._counts: dict[str, int] = {}
+        self._sums: dict[tuple[str, ...], Tensor] = {}  # by the names of its numbers
+        self._counts: dict[tuple[str, ...], int] = {}
 
-    def add(self, metrics: dict[str, Tensor]) -> None:
-        for name, value in metrics.items():
-            value = value.detach().double()
-            self._sums[name] = self._sums[name] + value if name in self._sums else value
-            self._counts[name] = self._counts.get(name, 0) + 1
+    def add(self, metrics: UpdateMetrics) -> None:
+        names, sums = metrics.names, metrics.sums
+        self._sums[names] = self._sums[names] + sums if names in self._sums else sums.clone()
+        self._counts[names] = self._counts.get(names, 0) + metrics.updates
 
     def means(self) -> dict[str, float]:
-        """Return the means, and start again."""
-        names = list(self._sums)
-        values = torch.stack([self._sums[n] for n in names]).tolist() if names else []  # one synchronisation
-        means = {n: v / self._counts[n] for n, v in zip(names, values, strict=True)}
+        """Return the means, and start again. Waits for a GPU once."""
+        groups = list(self._sums)
+        totals = torch.cat([self._sums[g] for g in groups]).tolist() if groups else []
+        names = [(name, self._counts[g]) for g in groups for name in g]
+        sums: dict[str, float] = {}
+        counts: dict[str, int] = {}
+        for (name, n), total in zip(names, totals, strict=True):  # a name can be in several groups
+            sums[name], counts[name] = sums.get(name, 0.0) + total, counts.get(name, 0) + n
         self._sums, self._counts = {}, {}
-        return means
+        return {name: total / counts[name] for name, total in sums.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        return {"sums": dict(self._sums), "counts": dict(self._counts)}
+        return {"groups": [{"names": list(g), "sums": x, "updates": self._counts[g]} for g, x in self._sums.items()]}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._sums, self._counts = dict(state["sums"]), dict(state["counts"])
+    def load_state_dict(self, state: dict[str, Any], device: torch.device | str = "cpu") -> None:
+        """device: of the metrics that are added afterwards."""
+        self._sums = {tuple(g["names"]): g["sums"].to(device) for g in state["groups"]}
+        self._counts = {tuple(g["names"]): g["updates"] for g in state["groups"]}
 
 
 def episode_metrics(recent: list[tuple[float, int]]) -> dict[str, float]:

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from accel_rl.ops.hashed_noise import hashed_normal
+
 
 class NoisyLinear(nn.Linear):
     """y = (mu_w + sigma_w * f(e_out) f(e_in)^T) x + mu_b + sigma_b * f(e_out), factorised noise, eq. 9 to 11.
@@ -24,11 +26,14 @@ class NoisyLinear(nn.Linear):
         self.register_buffer("noise_out", torch.zeros(outputs), persistent=False)
 
     @torch.no_grad()
-    def resample(self, generator: torch.Generator | None = None) -> None:
-        """Draw new noise. generator: on the host; None: torch's default one."""
-        for noise in (self.noise_in, self.noise_out):
+    def resample(self, seed: Tensor | None = None) -> None:
+        """Draw new noise: from torch's default generator, or as a function of a seed [] int64."""
+        for i, noise in enumerate((self.noise_in, self.noise_out)):
             assert isinstance(noise, Tensor)
-            x = torch.randn(noise.shape, generator=generator)  # drawn on the host, for the same numbers on every device
+            if seed is None:
+                x = torch.randn(noise.shape, device=noise.device)
+            else:
+                x = hashed_normal(2 * seed + i, len(noise))
             noise.copy_(x.sign() * x.abs().sqrt())
 
     def forward(self, x: Tensor, noisy: bool = True) -> Tensor:

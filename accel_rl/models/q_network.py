@@ -80,11 +80,11 @@ class QNetwork(nn.Module):
 
     forward = q
 
-    def resample(self, generator: torch.Generator | None = None) -> None:
-        """Draw new noise for every noisy layer, from a generator on the host (None: torch's default one)."""
-        for module in self.modules():
-            if isinstance(module, NoisyLinear):
-                module.resample(generator)
+    def resample(self, seed: Tensor | None = None) -> None:
+        """Draw new noise for every noisy layer: from torch's default generator, or from a seed [] int64."""
+        layers = [module for module in self.modules() if isinstance(module, NoisyLinear)]
+        for i, layer in enumerate(layers):
+            layer.resample(None if seed is None else seed * len(layers) + i)
 
 
 class CategoricalQNetwork(QNetwork):

@@ -39,13 +39,13 @@ def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
     return torch.where(cells | x.isfinite(), x, torch.zeros_like(x))
 
 
-def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+def clipped_surrogate(log_ratio: Tensor, advantage: Tensor, clip: float | Tensor) -> Tensor:
     """PPO's objective, to be maximised, Schulman et al. 2017 (arXiv:1707.06347) eq. 7.
 
     min(rho A, clip(rho, 1 - clip, 1 + clip) A);  log_ratio = log pi(a|s) - log pi_old(a|s), advantage [...] -> [...].
     """
     ratio = log_ratio.exp()
-    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)
+    return torch.minimum(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage)  # type: ignore[arg-type]
 
 
 def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: float) -> Tensor:

@@ -19,7 +19,8 @@ def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: 
 
 def chosen(q: Tensor, action: Tensor) -> Tensor:
     """q(a). q [N, A] or [N, A, Z]; action [N] int64 -> [N] or [N, Z]."""
-    return q[torch.arange(len(action), device=q.device), action]
+    index = action.view(-1, *[1] * (q.dim() - 1)).expand(-1, 1, *q.shape[2:])
+    return q.gather(1, index).squeeze(1)
 
 
 def huber(error: Tensor, delta: float) -> Tensor:

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.optim.optimizer import ElementWise
+from accel_rl.optim.optimizer import ElementWise, Rate
+from accel_rl.system.devices import is_gpu
 
 
 class Adam(ElementWise):
@@ -37,24 +38,58 @@ class Adam(ElementWise):
         self.epsilon, self.beta_1, self.beta_2, self.epsilon_hat = epsilon, beta_1, beta_2, epsilon_hat
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
-        self.steps = 0
+        self._steps = 0
+        # a GPU counts the steps itself: it skips some without the host's knowledge
+        self._count = torch.zeros((), device=device) if is_gpu(device) else None
 
-    def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None:
-        self.steps += 1
-        super().step(data, grad, learning_rate)
+    @property
+    def steps(self) -> int:
+        """Number of steps so far. Waits for a GPU."""
+        return self._steps if self._count is None else int(self._count)
 
-    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: float) -> None:
-        step = torch.tensor(float(self.steps), device=data.device)
+    @steps.setter
+    def steps(self, n: int) -> None:
+        self._steps = n
+        if self._count is not None:
+            self._count.fill_(n)
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
+        if self._count is None:
+            self._steps += 1
+        else:
+            self._count.add_(1.0 if finite is None else finite)
+        super().step(data, grad, learning_rate, finite)
+
+    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
+        mean, square = self.mean[part], self.square[part]
+        if self._count is not None and self.epsilon_hat:
+            self._update_on_gpu(data, grad, mean, square, learning_rate, finite)
+            return
+        step = torch.tensor(float(self._steps)) if self._count is None else self._count
+        found_inf = None if finite is None else (~finite).float()
         # called directly: torch.optim adds overhead to each step
         torch._fused_adam_(
-            [data], [grad], [self.mean[part]], [self.square[part]], [], [step],
+            [data], [grad], [mean], [square], [], [step],
             amsgrad=False, beta1=self.beta_1, beta2=self.beta_2, lr=learning_rate, weight_decay=0.0,
-            eps=self.epsilon_now, maximize=False,
+            eps=self.epsilon_now if self._count is None else self.epsilon, maximize=False, found_inf=found_inf,
         )  # fmt: skip
+
+    def _update_on_gpu(
+        self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
+    ) -> None:
+        """The form of `epsilon_hat`, whose factors depend on the number of steps, which only the GPU knows."""
+        assert self._count is not None
+        keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
+        share_1, share_2 = (1 - self.beta_1) * keep, (1 - self.beta_2) * keep  # 0: the moments stay as they are
+        mean.mul_(1 - share_1).add_(grad * share_1)
+        square.mul_(1 - share_2).add_(grad.square() * share_2)
+        count = self._count.double().clamp(min=1)
+        rate = learning_rate * keep * (1 - self.beta_2**count).sqrt() / (1 - self.beta_1**count)
+        data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
 
     @property
     def epsilon_now(self) -> float:
-        """Epsilon that is added to the bias-corrected root at step `steps`."""
+        """Epsilon that is added to the bias-corrected root at step `steps`. On a CPU."""
         return self.epsilon / math.sqrt(1 - self.beta_2**self.steps) if self.epsilon_hat else self.epsilon
 
     def state_dict(self) -> dict[str, Any]:
@@ -63,4 +98,4 @@ class Adam(ElementWise):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.mean.copy_(state["mean"])
         self.square.copy_(state["square"])
-        self.steps = state["steps"]
+        self.steps = int(state["steps"])

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from accel_rl.system.devices import is_gpu
+
 
 class FlatParameters:
     """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of them.
@@ -74,6 +76,6 @@ def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = N
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
-    elif max_norm is not None and (grad.is_cuda or norm > max_norm):  # on a CPU, skip the usual no-op
+    elif max_norm is not None and (is_gpu(grad.device) or norm > max_norm):  # on a CPU, skip the usual no-op
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

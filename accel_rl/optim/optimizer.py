@@ -11,11 +11,16 @@ vector. At other boundaries scalar instructions handle the slice's end, and roun
 """
 _PIECE = 1024 * ALIGNMENT  # 256 KiB of each vector: four of them fit in a core's second-level cache
 
+Rate = float | Tensor
+"""A learning rate: a number, or a scalar [] on the GPU, where a captured update reads its current value."""
+
 
 class Optimizer(Protocol):
     """Updates parameters [P] in place from their gradient [P]. The optimizer's state is flat, too."""
 
-    def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None: ...
+    def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
+        """Make one step. finite [] bool, on a GPU: whether loss and gradient were finite. If not, the gradient is all
+        zeros, and neither parameters nor state may change: the host does not know it. None: they were finite."""
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -26,13 +31,13 @@ class ElementWise:
     """Base class of element-wise optimizers. On a CPU it updates piece by piece, so that a piece stays in the cache
     between operations."""
 
-    def step(self, data: Tensor, grad: Tensor, learning_rate: float) -> None:
+    def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         size = len(data)
         piece = _PIECE * torch.get_num_threads() if data.device.type == "cpu" else max(size, 1)
         for begin in range(0, size, piece):
             part = slice(begin, min(begin + piece, size))
-            self._update(part, data[part], grad[part], learning_rate)
+            self._update(part, data[part], grad[part], learning_rate, finite)
 
-    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: float) -> None:
+    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         """Update one part of the parameters. data, grad: slices of this part."""
         raise NotImplementedError

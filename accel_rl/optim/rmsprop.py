@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels import rmsprop as kernel
-from accel_rl.optim.optimizer import ElementWise
+from accel_rl.optim.optimizer import ElementWise, Rate
 
 
 class RMSProp(ElementWise):
@@ -30,20 +30,25 @@ class RMSProp(ElementWise):
         self.square = torch.zeros(size, device=device)
         self.mean = torch.zeros(size, device=device) if centered else None
 
-    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: float) -> None:
+    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
-        if not self.epsilon_inside and self.mean is None and kernel.supports(data):
+        if not self.epsilon_inside and self.mean is None and isinstance(learning_rate, float) and kernel.supports(data):
             kernel.rmsprop(data, grad, square, self.alpha, learning_rate, self.epsilon)
             return
-        variance = square.mul_(self.alpha).addcmul_(grad, grad, value=1 - self.alpha)
+        # with alpha 1, and a gradient of zeros, nothing changes
+        alpha: Rate = self.alpha if finite is None else torch.where(finite, self.alpha, 1.0)
+        variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
-            mean = self.mean[part].mul_(self.alpha).add_(grad, alpha=1 - self.alpha)
+            mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
             variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)  # below 0 by rounding
         if self.epsilon_inside:
             denominator = variance.add(self.epsilon).sqrt_()
         else:
             denominator = variance.sqrt().add_(self.epsilon)
-        data.addcdiv_(grad, denominator, value=-learning_rate)
+        if isinstance(learning_rate, Tensor):
+            data.sub_(learning_rate * grad / denominator)
+        else:
+            data.addcdiv_(grad, denominator, value=-learning_rate)
 
     def state_dict(self) -> dict[str, Any]:
         return {"square": self.square} | ({} if self.mean is None else {"mean": self.mean})

@@ -12,17 +12,19 @@ their speeds: it equals that of sampling and training one after the other.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
+from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.schedule import named, with_names
+from accel_rl.runners.schedule import with_names
 from accel_rl.samplers.sampler import Sampler
+from accel_rl.system.devices import is_gpu, runtime
 from accel_rl.system.hardware import pin
 
 LOOK_S = 0.2  # seconds between two checks of whether the run is to end, while waiting for the trainer
@@ -62,10 +64,11 @@ class Concurrent:
         self._rollouts = 0  # of the current period; 0: none has begun
         self._owed = [0 for _ in self.learners]  # by learner: env steps of the period whose updates were made due
         self._staged: list[Rollout] = []
-        self._found: list[tuple[str, dict[str, Tensor]]] = []  # metrics of the period's updates
+        self._found: list[tuple[str, UpdateMetrics]] = []  # metrics of the period's updates
         self._pause = threading.Event()
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
-        self._stream = torch.cuda.Stream() if self.algo.device.type == "cuda" else None
+        self._runtime = runtime(self.algo.device) if is_gpu(self.algo.device) else None
+        self._stream = None if self._runtime is None else self._runtime.Stream(self.algo.device)
 
     def _set_up_thread(self, threads: int, cores: tuple[int, ...]) -> None:
         torch.set_num_threads(threads)
@@ -76,7 +79,7 @@ class Concurrent:
     def pending(self) -> bool:
         return self._rollouts > 0
 
-    def cycle(self, remaining: int) -> tuple[int, list[dict[str, Tensor]]]:
+    def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
         """Run one period, or the rest of an interrupted one; returns its env steps and the metrics of its updates.
 
         (0, []) if it is interrupted. remaining: env steps until the end of the run.
@@ -97,7 +100,7 @@ class Concurrent:
 
     def _ends_early(self) -> bool:
         return self.interrupted() or any(
-            x.gradient_sync.skipped_in_a_row >= self.most_skipped for _, x in self.learners
+            x.gradient_sync.seen_skipped_in_a_row >= self.most_skipped for _, x in self.learners
         )
 
     # -- a period ------------------------------------------------------------
@@ -107,12 +110,12 @@ class Concurrent:
         self._owed = [algo.owe(self._rollouts * self.each) for algo in self.algos]
 
     def _sample(self, training: Future[None]) -> None:
-        staged = sum(int(r.valid.sum()) for r in self._staged)
+        staged = sum(r.env_steps for r in self._staged)
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
             self.behaviour.epsilon = self.algo.epsilon(staged)
             rollout = self.sampler.collect(self.behaviour)
             self._staged.append(rollout)  # whole until the period's end: the sampler has a buffer for each
-            staged += int(rollout.valid.sum())
+            staged += rollout.env_steps
             self.sampled(staged)
 
     def _await(self, training: Future[None]) -> None:
@@ -122,18 +125,23 @@ class Concurrent:
 
     def _train(self) -> None:
         """In the trainer's thread: learn from every minibatch that is due."""
-        if self._stream is not None:
-            self._stream.wait_stream(torch.cuda.default_stream())
-        with torch.cuda.stream(self._stream):  # no effect if the stream is None
+        with self._on_its_stream():
             for prefix, learner in self.learners:
-                for batch in learner.algo.batches():
-                    self._found.append((prefix, learner.update(batch)))
-                    if self._pause.is_set() or learner.gradient_sync.skipped_in_a_row >= self.most_skipped:
+                while n := learner.algo.due(most=learner.at_once):
+                    self._found += [(prefix, metrics) for metrics in learner.learn(n)]
+                    if self._pause.is_set() or learner.gradient_sync.seen_skipped_in_a_row >= self.most_skipped:
                         break
 
-    def _synchronize(self) -> tuple[int, list[dict[str, Tensor]]]:
-        if self._stream is not None:
-            torch.cuda.default_stream().wait_stream(self._stream)
+    def _on_its_stream(self) -> AbstractContextManager[Any]:
+        """On a GPU, the trainer's work is not ordered with that of sampling."""
+        if self._runtime is None or self._stream is None:
+            return nullcontext()
+        self._stream.wait_stream(self._runtime.default_stream(self.algo.device))
+        return self._runtime.stream(self._stream)
+
+    def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
+        if self._runtime is not None:
+            self._runtime.default_stream(self.algo.device).wait_stream(self._stream)
         before = self.algo.env_steps
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = sum(algo.store(rollout) for rollout in self._staged)
@@ -141,7 +149,7 @@ class Concurrent:
                 algo.owe(taken - owed)
             algo.update_target()
         self._update_behaviour()
-        metrics = [named(prefix, found) for prefix, found in self._found]
+        metrics = [found.prefixed(prefix) for prefix, found in self._found]
         self._rollouts, self._staged, self._found = 0, [], []
         return self.algo.env_steps - before, metrics
 
@@ -172,7 +180,7 @@ class Concurrent:
         self._found = [
             (prefix, metrics)
             for (prefix, _), found in zip(self.learners, state["found"], strict=True)
-            for metrics in _unstacked(found)
+            for metrics in _unstacked(found, self.algo.device)
         ]
         vector_to_parameters(state["shown"].to(self.algo.device), self.behaviour.model.parameters())
 
@@ -190,11 +198,16 @@ def _failed(training: Future[None]) -> bool:
     return training.done() and training.exception() is not None
 
 
-def _stacked(found: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Stack the metrics of n updates, one tensor [n] for each name."""
-    return {name: torch.stack([f[name] for f in found]) for name in found[0]} if found else {}
+def _stacked(found: list[UpdateMetrics]) -> dict[str, Any]:
+    """Return the metrics of k updates, or groups of updates, as arrays: sums [k, M] and numbers of updates."""
+    if not found:
+        return {}
+    sums = torch.stack([m.sums for m in found])
+    return {"names": list(found[0].names), "sums": sums, "updates": [m.updates for m in found]}
 
 
-def _unstacked(found: dict[str, Tensor]) -> list[dict[str, Tensor]]:
-    n = len(next(iter(found.values()))) if found else 0
-    return [{name: values[i] for name, values in found.items()} for i in range(n)]
+def _unstacked(found: dict[str, Any], device: torch.device) -> list[UpdateMetrics]:
+    if not found:
+        return []
+    names, sums = tuple(found["names"]), found["sums"].to(device)
+    return [UpdateMetrics(names, x, n) for x, n in zip(sums, found["updates"], strict=True)]

@@ -1,5 +1,6 @@
 """The learner of a run: algorithm, flat parameters, optimizer and gradient synchronization."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -7,19 +8,35 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.algos.base import Algorithm
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.kernels.activation_cache import reading
+from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
+from accel_rl.system.devices import is_gpu
+
+MOST_AT_ONCE = 8
+"""Number of updates from a replay that one CUDA graph makes."""
 
 
 class Learner:
     """A network, with its algorithm and optimizer."""
 
-    def __init__(self, config: TrainConfig, spec: EnvSpec, device: str, seed: int, context: RankContext = SINGLE_RANK):
+    def __init__(
+        self,
+        config: TrainConfig,
+        spec: EnvSpec,
+        device: str,
+        seed: int,
+        context: RankContext = SINGLE_RANK,
+        note: Callable[[str], None] = lambda line: None,
+    ):
+        """note: gets a line where updates on a GPU are not captured."""
         torch.manual_seed(seed)
         cls: type[Algorithm] = find_algorithm(config.algorithm)
         self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
@@ -27,6 +44,48 @@ class Learner:
         self.algo.communicator = context.communicator
         self.gradient_sync = context.gradient_sync(self.flat, self.algo)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
+        self._captured: CapturedUpdates | None = None
+        if is_gpu(device) and context.captures_updates:
+            self._captured = CapturedUpdates(self.algo, self._update_each, config.capture_updates, note)
+
+    @property
+    def at_once(self) -> int:
+        """Number of updates that need not be interrupted."""
+        return 1 if self._captured is None else MOST_AT_ONCE
+
+    def learn(self, updates: int, between: Callable[[], None] = lambda: None) -> list[UpdateMetrics]:
+        """Make the next `updates` updates of a phase; returns their metrics. On a GPU it does not wait for them.
+
+        between: called after each update, or each part of the phase that a GPU replays.
+        """
+        self.algo.refresh()
+        made = []
+        for n in self._parts(updates):
+            metrics = self._from_python(n, between) if self._captured is None else self._captured.make(n)
+            made += metrics
+            between()
+        self.updates += updates
+        self.gradient_sync.show_skipped()
+        return made
+
+    def _parts(self, updates: int) -> list[int]:
+        """Divide a phase into parts that are made at once: a captured graph of a few updates serves a phase of any
+        length."""
+        if self._captured is None or not isinstance(self.algo, ReplayAlgorithm):
+            return [updates]
+        whole, rest = divmod(updates, MOST_AT_ONCE)
+        return [MOST_AT_ONCE] * whole + [rest] * bool(rest)
+
+    def _from_python(self, updates: int, between: Callable[[], None]) -> list[UpdateMetrics]:
+        made = []
+        for metrics in self._update_each(updates):
+            made.append(UpdateMetrics.of(metrics))
+            between()
+        return made
+
+    def _update_each(self, updates: int) -> Iterator[dict[str, Tensor]]:
+        for batch in self.algo.batches(updates):
+            yield self.update(batch)
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Make one update from a batch; returns its metrics, scalars []."""
@@ -36,9 +95,9 @@ class Learner:
             loss = self.algo.loss(batch)
         self.gradient_sync.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None
-        grad_norm = self.gradient_sync.step(self.algo.learning_rate, loss.total.detach(), loss.samples)
+        learning_rate = self.algo.scheduled["learning_rate"]
+        grad_norm = self.gradient_sync.step(learning_rate, loss.total.detach(), loss.samples)
         self.algo.after_update(batch, loss)
-        self.updates += 1
         return {**loss.metrics, "grad_norm": grad_norm, **self._norms(before)}
 
     def _norms(self, before: Tensor | None) -> dict[str, Tensor]:

@@ -13,6 +13,7 @@ from accel_rl.runners.reporter import Reporter
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Schedule
 from accel_rl.samplers.sampler import Sampler
+from accel_rl.system.devices import is_gpu, runtime
 
 
 class Saver:
@@ -49,7 +50,7 @@ class Saver:
         return steps[-1] if steps else None
 
     def state_dict(self) -> dict[str, Any]:
-        at = self.at
+        at, device = self.at, self.learner.algo.device
         return {
             "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
             "env_steps": at.env_steps,
@@ -62,17 +63,20 @@ class Saver:
             "sampler": self.sampler.state_dict(),
             "schedule": self.schedule.state_dict(),
             "torch_rng": torch.get_rng_state(),
+            "gpu_rng": runtime(device).get_rng_state(device) if is_gpu(device) else None,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Put a state back into the parts."""
-        at = self.at
+        at, device = self.at, self.learner.algo.device
         at.env_steps = at.saved_at = state["env_steps"]
         at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
-        self.reporter.recorder.load_state_dict(state["recorder"])
+        self.reporter.recorder.load_state_dict(state["recorder"], device)
         self.learner.load_state_dict(state["learner"])
         if self.secondary is not None:
             self.secondary.load_state_dict(state["secondary"])
         self.sampler.load_state_dict(state["sampler"])
         self.schedule.load_state_dict(state.get("schedule"))
         torch.set_rng_state(state["torch_rng"])
+        if is_gpu(device) and state["gpu_rng"] is not None:
+            runtime(device).set_rng_state(state["gpu_rng"], device)

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from torch import Tensor
-
+from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.samplers.sampler import Sampler
@@ -22,8 +21,8 @@ class Schedule(Protocol):
     def pending(self) -> bool:
         """Whether the last cycle ended early. Its steps are not counted yet; the next call of `cycle` continues it."""
 
-    def cycle(self, remaining: int) -> tuple[int, list[dict[str, Tensor]]]:
-        """Sample and learn; returns the env steps taken and the metrics of each update.
+    def cycle(self, remaining: int) -> tuple[int, list[UpdateMetrics]]:
+        """Sample and learn; returns the env steps taken and the updates' metrics.
 
         remaining: env steps until the end of the run.
         """
@@ -50,17 +49,16 @@ class Lockstep:
     ):
         self.sampler, self.learners, self.context = sampler, with_names(learner, secondary), context
 
-    def cycle(self, remaining: int = 0) -> tuple[int, list[dict[str, Tensor]]]:
+    def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Sample one rollout and make its updates."""
         first = self.learners[0][1]
         rollout = self.sampler.collect(self.context.agent(first.algo.agent, first.gradient_sync))
-        metrics = []
+        metrics: list[UpdateMetrics] = []
         for prefix, learner in self.learners:
             learner.algo.ingest(rollout)
-            for batch in learner.algo.batches():
-                metrics.append(named(prefix, learner.update(batch)))
-                self.sampler.check()
-        return int(rollout.valid.sum()), metrics
+            made = learner.learn(learner.algo.due(), self.sampler.check)
+            metrics += [m.prefixed(prefix) for m in made]
+        return rollout.env_steps, metrics
 
     def state_dict(self) -> None:
         """Nothing to save between cycles."""
@@ -75,7 +73,3 @@ class Lockstep:
 def with_names(learner: Learner, secondary: Learner | None) -> list[tuple[str, Learner]]:
     """Pair each learner with the prefix of its metrics."""
     return [("", learner)] if secondary is None else [("", learner), ("secondary/", secondary)]
-
-
-def named(prefix: str, metrics: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {prefix + name: value for name, value in metrics.items()} if prefix else metrics

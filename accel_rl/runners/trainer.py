@@ -49,7 +49,9 @@ class Trainer:
         self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
         run.write_json("protocol.json", self.spec.protocol)
         self.reporter, self.at = Reporter(config, run, context), Counters()
-        self.learner = Learner(config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context)
+        self.learner = Learner(
+            config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context, run.event
+        )
         if context.rank:  # the same parameters, other choices
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         self.learner.algo.begin()
@@ -148,7 +150,7 @@ class Trainer:
             self.at.env_steps, env_steps, self.sampler.episodes, self.learner.updates
         )
         for learner in self.learners:
-            if learner.gradient_sync.skipped_in_a_row >= self.config.max_skipped_updates:
+            if learner.gradient_sync.seen_skipped_in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
         self._show_progress()
 
@@ -184,10 +186,18 @@ class Trainer:
                 return  # the run was asked to stop; the evaluation is played after the resume
             self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
         if evaluated or at.due(at.logged_at, config.log_interval(), done):
+            self._verify()
             self.reporter.row(at, self.learner, self.sampler.episodes, evaluations)
             at.logged_at = at.env_steps
         if at.due(at.saved_at, config.checkpoint_interval(), done):
             self.saver.save()
+
+    def _verify(self) -> None:
+        """Look at what a GPU noted by itself since the last row. RunError."""
+        for learner in self.learners:
+            learner.gradient_sync.verify()
+            if learner.gradient_sync.skipped_in_a_row >= self.config.max_skipped_updates:
+                raise self._diverged(learner)
 
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
         """Evaluate each learner's agent from the same starts of episodes; [] if the run was asked to stop."""

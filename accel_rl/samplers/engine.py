@@ -31,6 +31,9 @@ class Engine(Protocol):
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         """Wait until one of the groups is ready, except for its last `ahead` steps; returns this group."""
 
+    def is_ready(self, group: int) -> bool:
+        """Whether the group is ready, without waiting."""
+
     def late_resets(self) -> int:
         """With --sampler.reset swap: number of episodes begun by an immediate reset, since no reserve was ready."""
 

@@ -66,6 +66,9 @@ class InProcessEngine:
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         return groups[0]
 
+    def is_ready(self, group: int) -> bool:
+        return True
+
     def late_resets(self) -> int:
         return sum(stepper.env.late_resets for stepper in self._steppers)
 

@@ -145,10 +145,16 @@ class Sampler:
         self.phase = Phase.RUNNING
         self.server.begin(agent, buffer, self._draw())
         for t, g in self._turns():
-            self._serve(agent, buffer, t, g)
+            self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
 
-    def _serve(self, agent: Agent, buffer: int, t: int, g: int) -> None:
-        self.server.serve(agent, buffer, t, g)
+    def _prefetch(self, buffer: int, t: int, g: int) -> None:
+        """While a GPU acts for group g at step t: begin to copy the next group's frames, once they are there."""
+        t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
+        if self.grouping.groups > 1 and 0 < t < self.T and self.engine.is_ready(g):
+            self.server.prefetch(buffer, t, g)
+
+    def _serve(self, agent: Agent, buffer: int, t: int, g: int, meanwhile: Callable[[], None] | None = None) -> None:
+        self.server.serve(agent, buffer, t, g, meanwhile)
         self._skip_idle(self.engine.buffers[buffer].action[t])
         self.engine.release(g, buffer * self.T + t)
 
@@ -232,7 +238,7 @@ class Sampler:
 
     def _draw(self) -> Tensor:
         """Draw the uniform numbers [T, B] that select the next rollout's actions."""
-        return torch.rand(self.T, self.B, generator=self._uniform).to(self.server.device)
+        return torch.rand(self.T, self.B, generator=self._uniform)
 
     @property
     def _next_buffer(self) -> int:
@@ -241,10 +247,6 @@ class Sampler:
     def _require_idle(self) -> None:
         if self.phase is not Phase.IDLE:
             raise RuntimeError("a rollout is in flight: close the iterator that rollouts() returned first")
-
-    def late_resets(self) -> int:
-        """With reset mode `swap`: number of episodes begun by an immediate reset, since no reserve was ready."""
-        return self.engine.late_resets()
 
     def check(self) -> None:
         """Notice workers that died, between updates."""
@@ -287,7 +289,7 @@ class Sampler:
         for arrays in self.engine.buffers:
             arrays.fill_sentinels()
         self.episodes, self.finished, self.idle = self._new_tracker(), [], None
-        self.server.state = None
+        self.server.forget()
         self._uniform.manual_seed(seed)
         self._buffer, self._awaits_initial = 0, False
 

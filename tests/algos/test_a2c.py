@@ -109,8 +109,9 @@ def test_invalid_cells_do_not_matter():
         act_over(algo, r)
         r.action[~r.valid] = 0
         algo.ingest(r)
+        algo.prepare()
         algo.advantage[~r.valid] += noise
-        (batch,) = list(algo.batches())
+        batch = algo.whole()
         losses.append(algo.loss(batch).total.item())
     assert losses[0] == losses[1]
 

@@ -33,6 +33,7 @@ def test_learning_sees_what_acting_saw(reset):
     for _ in range(6):
         r = sampler.collect(algo.agent)
         algo.ingest(r)
+        algo.prepare()
         for batch in (algo.whole(), algo.sequences(torch.tensor([2, 0]))):
             logits, value, _ = algo.agent.forward(batch.obs, batch.memory)
             log_prob = torch.log_softmax(logits, -1).gather(-1, batch.action[:, None].clamp(min=0))[:, 0]
@@ -97,6 +98,7 @@ def test_the_value_past_a_time_limit_uses_the_memory_before_it():
     r.truncated[2, 1] = r.ended[2, 1] = True
     r.terminated[2, 1] = False
     r.final_frames[2, 1] = torch.randn(r.final_frames.shape[2:])
+    algo.ingest(r)
     got = algo.next_value(r, r.recorded["value"], torch.zeros(B))[2, 1]
     state = r.state[1:2]
     for t in range(3):

@@ -50,8 +50,8 @@ def _of_trainer(config: TrainConfig, folder: Path) -> Curves:
             env_steps += taken
             recent = [score for score, _ in trainer.sampler.episodes.recent]
             for m in metrics:
-                found["loss"].append(float(m["loss"]))
-                found["grad_norm"].append(float(m["grad_norm"]))
+                found["loss"].append(m.means()["loss"])
+                found["grad_norm"].append(m.means()["grad_norm"])
                 found["score"].append(float(np.mean(recent)) if recent else math.nan)
     finally:
         trainer.schedule.close()

@@ -5,12 +5,13 @@ import torch
 
 from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.metrics.recorder import Recorder, episode_metrics
+from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 def fed(values, recorder=None):
     recorder = recorder or Recorder()
     for v in values:
-        recorder.add({"loss": torch.tensor(v, requires_grad=True), "n": torch.tensor(2)})
+        recorder.add(UpdateMetrics.of({"loss": torch.tensor(v, requires_grad=True), "n": torch.tensor(2)}))
     return recorder
 
 
@@ -29,9 +30,9 @@ def test_small_values_do_not_drown():
 
 def test_what_was_added_may_change_afterwards():
     recorder, value = Recorder(), torch.tensor(1.0, dtype=torch.float64)
-    recorder.add({"x": value})
-    recorder.add({"x": torch.tensor(3.0)})
-    recorder.add({"x": torch.tensor(5.0)})
+    recorder.add(UpdateMetrics.of({"x": value}))
+    recorder.add(UpdateMetrics.of({"x": torch.tensor(3.0)}))
+    recorder.add(UpdateMetrics.of({"x": torch.tensor(5.0)}))
     assert value.item() == 1.0 and recorder.means() == {"x": 3.0}
 
 
@@ -49,3 +50,9 @@ def test_episodes():
     assert got == {"score": 2.0, "score_std": 1.0, "length": 20.0}
     assert all(math.isnan(v) for v in episode_metrics([]).values())
     assert set(episode_metrics([])) == set(got)
+
+
+def test_sums_of_several_updates_and_a_name_in_two_groups():
+    recorder = fed([1.0, 2.0])
+    recorder.add(UpdateMetrics(("loss",), torch.tensor([9.0]).double(), 3))
+    assert recorder.means() == {"loss": 12.0 / 5, "n": 2.0}

@@ -12,6 +12,7 @@ import torch
 
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
@@ -74,7 +75,7 @@ def sequential(trainer, periods):
             player.epsilon = algo.epsilon(k * T * B)
             rollouts.append(copy.deepcopy(trainer.sampler.collect(player)))
         for batch in algo.batches():
-            found.append(learner.update(batch))
+            found.append(UpdateMetrics.of(learner.update(batch)))
         for rollout in rollouts:
             algo.store(rollout)
         algo.target.load_state_dict(algo.agent.model.state_dict())
@@ -102,14 +103,14 @@ def test_it_equals_a_sequential_program(trainer, algorithm, more, env):
         got, steps = got + metrics, steps + n
     assert steps == 7 * C and len(got) > 40
     assert torch.equal(expected.learner.flat.data, found.learner.flat.data) and same_replays(expected, found)
-    assert all(torch.equal(a[k], b[k]) for a, b in zip(wanted, got, strict=True) for k in a)
+    assert all(a.names == b.names and torch.equal(a.sums, b.sums) for a, b in zip(wanted, got, strict=True))
 
 
 def test_workers_and_a_second_learner_change_nothing(trainer):
     serial, workers = trainer(secondary=32), trainer(secondary=32, engine="workers")
     for _ in range(5):
         a, b = serial.schedule.cycle(10_000)[1], workers.schedule.cycle(10_000)[1]
-        assert [sorted(m) for m in a] == [sorted(m) for m in b]
+        assert [sorted(m.names) for m in a] == [sorted(m.names) for m in b]
     assert torch.equal(serial.learner.flat.data, workers.learner.flat.data)
     assert torch.equal(serial.secondary.flat.data, workers.secondary.flat.data)
     assert not torch.equal(serial.secondary.flat.data, serial.learner.flat.data)
@@ -208,7 +209,7 @@ def test_an_interrupted_period_goes_on_where_it_was(trainer, at):
     steps, metrics = second.schedule.cycle(10_000)
     assert steps == C and not second.schedule.pending
     for a, b in zip(expected, found + metrics, strict=True):
-        assert all(torch.equal(a[k], b[k]) for k in a)
+        assert a.names == b.names and torch.equal(a.sums, b.sums)
     assert torch.equal(whole.learner.flat.data, second.learner.flat.data)
     assert same_replays(whole, second)
 

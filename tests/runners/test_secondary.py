@@ -58,7 +58,7 @@ def test_it_begins_where_the_first_does_and_uses_as_much_data(trainer, algorithm
     metrics = cycles(t, 40)
     assert first.algo.env_steps == second.algo.env_steps == 640
     assert (first.updates * 16, second.updates * 64) == pytest.approx((1200, 1200), abs=64)
-    assert {k.startswith("secondary/") for m in metrics for k in m} == {True, False}
+    assert {k.startswith("secondary/") for m in metrics for k in m.names} == {True, False}
     assert second.algo.learning_rate == 1e-5 and not torch.equal(first.flat.data, second.flat.data)
 
 

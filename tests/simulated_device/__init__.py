@@ -6,6 +6,7 @@ It says nothing about speed.
 """
 
 from tests.simulated_device.install import child_processes, install, present, reset, stay
+from tests.simulated_device.tensor import in_parts
 from tests.simulated_device.waits import counting, waits
 
-__all__ = ["child_processes", "counting", "install", "present", "reset", "stay", "waits"]
+__all__ = ["child_processes", "counting", "in_parts", "install", "present", "reset", "stay", "waits"]

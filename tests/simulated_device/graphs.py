@@ -31,6 +31,7 @@ class CUDAGraph:
     def reset(self) -> None:
         self.is_capturing = self.is_captured = False
         self.thread, self.mode, self._pool = 0, "global", graph_pool_handle()
+        self._device = 0
         self._error: str | None = None
         self._streams: list[Stream] = []
         self._operations: list[Callable[[], None]] = []
@@ -54,6 +55,7 @@ class CUDAGraph:
         if stream.capture is not None:
             raise RuntimeError("operation not permitted when stream is capturing")
         self.reset()
+        self._device = stream.device_index
         self._pool = self._pool if pool is None else pool
         self.thread, self.mode, self.is_capturing = threading.get_ident(), capture_error_mode, True
         self._states = [(g, g.get_state()) for g in (torch.default_generator, *self._generators)]
@@ -134,7 +136,7 @@ class CUDAGraph:
     def replay(self) -> None:
         if not self.is_captured:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        stream = streams.current()
+        stream = streams.current(self._device)  # wherever it is called from, as CUDA does
         if stream.capture is not None:
             stream.capture.fail("a graph is replayed during capture")
         self._access(stream)

@@ -127,3 +127,11 @@ class DeviceTensor(Tensor):
 def _rebuild(host: Tensor, device: str, requires_grad: bool, is_parameter: bool) -> Tensor:
     tensor = host.to(device).requires_grad_(requires_grad)
     return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor
+
+
+def in_parts(*tensors: Tensor) -> None:
+    """Declare that streams access different parts of these tensors' memory at the same time, in an order that the
+    simulation cannot check: an index does not say beforehand what it reads."""
+    for tensor in tensors:
+        if isinstance(tensor, DeviceTensor):
+            tensor.memory.in_parts = True

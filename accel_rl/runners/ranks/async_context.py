@@ -51,6 +51,8 @@ class Clock(SingleProcess):
 class AsyncContext:
     """The `RankContext` of a rank that shares counters and central parameters with others."""
 
+    captures_updates = False
+
     def __init__(
         self,
         rank: int,

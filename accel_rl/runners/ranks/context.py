@@ -18,6 +18,10 @@ class RankContext(Protocol):
     size: int
 
     @property
+    def captures_updates(self) -> bool:
+        """Whether a GPU may replay updates: not if each of them goes through the host."""
+
+    @property
     def communicator(self) -> Communicator: ...
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync: ...
@@ -58,6 +62,7 @@ class SingleRank:
     """A run of one rank."""
 
     rank, size = 0, 1
+    captures_updates = True
     communicator: Communicator = SINGLE_PROCESS
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:

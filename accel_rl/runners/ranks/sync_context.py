@@ -38,6 +38,11 @@ class SyncContext:
         self._turns = 0  # waits so far: the same on every rank
         self._beaten = 0.0
 
+    @property
+    def captures_updates(self) -> bool:
+        """Only NCCL's collectives run on the GPU; gloo's go through the host."""
+        return self.communicator.on_gpu
+
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         optimizer, norm, interval = algo.build_optimizer(len(flat.data)), algo.max_grad_norm, self._hash_interval
         if self.shared is not None and flat.data.device.type == "cpu":

@@ -12,13 +12,15 @@ import torch.nn.modules.module
 from torch import nn
 
 from accel_rl.agents.base import Agent
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import A3CNet, DQNNet, NatureNet, ReLUConv2d
 from accel_rl.models.linear import Head, Linear
 from accel_rl.models.mlp import MLP
+from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
+from accel_rl.models.recurrent import RecurrentActorCritic
 
 
 class Same:
@@ -36,12 +38,13 @@ class Same:
 
 _MODULES: set[type[nn.Module]] = {
     ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, A3CNet, DQNNet, NatureNet, ReLUConv2d, Linear, Head, MLP,
-    nn.Sequential, nn.Linear, nn.Tanh,
+    RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell, nn.Tanh,
 }  # fmt: skip
 # By agent: what `act` depends on besides observations, uniform numbers and the values of the parameters.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
-    EpsilonGreedyAgent: lambda agent: Same(agent.epsilon_tensor),
+    RecurrentPolicyAgent: lambda agent: agent.greedy,
+    EpsilonGreedyAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores, agent.needs_obs),
 }
 
 
@@ -69,11 +72,14 @@ def refusal(agent: Agent) -> str | None:
         return f"{type(agent).__name__} is not registered as capturable"
     if "act" in vars(agent) or "forward" in vars(agent):
         return f"act or forward of this {type(agent).__name__} was replaced"
-    if getattr(agent.model, "noisy", False):
-        return "a noisy network draws noise at every step"
+    return module_refusal(agent.model)
+
+
+def module_refusal(model: nn.Module) -> str | None:
+    """Why a network's passes are not captured; None if they may be."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
-    for name, m in agent.model.named_modules():
+    for name, m in model.named_modules():
         if type(m) not in _MODULES:
             return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
         if "forward" in vars(m) or m._forward_hooks or m._forward_pre_hooks:

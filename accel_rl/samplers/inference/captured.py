@@ -70,8 +70,8 @@ class CapturedInference:
         self._count += 1
         self._rollouts[buffer] = self._count, rollout, uniform
 
-    def use(self, agent: Agent, settings: Hashable) -> None:
-        """Serve that agent from now on. settings: what else its actions depend on."""
+    def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
+        """Serve that agent from now on. settings: what else its actions depend on. state: not captured."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()

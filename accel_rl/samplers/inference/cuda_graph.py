@@ -8,40 +8,15 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
+from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
+from accel_rl.kernels.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.samplers.inference import capturable
+from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.system.hardware import say_once
 
-Act = Callable[[Agent, Tensor, Tensor, slice], tuple[Tensor, dict[str, Tensor]]]
-"""(agent, obs, uniform, environments) -> (action, what to record)."""
-Replay = Callable[[], object]
-
-WARM_UP = 3  # calls on the capture's stream: libraries set themselves up in the first ones
-
-
-class CudaGraphs:
-    """Turns the GPU work of a function into a graph. All graphs share one pool for intermediate results: they are
-    replayed one after the other, and their outputs lie in memory that was there before."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device, self._pool = device, torch.cuda.graph_pool_handle()
-
-    def __call__(self, step: Callable[[], None]) -> Replay:
-        """A function that replays `step`, which is called a few times first and must do the same each time.
-
-        Raises RuntimeError if `step` waits for the GPU or reads from the host.
-        """
-        with torch.cuda.device(self._device):
-            side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-            side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(side):
-                for _ in range(WARM_UP):
-                    step()
-            torch.cuda.current_stream().wait_stream(side)
-            # Other threads, such as a learner's, may use the GPU meanwhile.
-            with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
-                step()
-        return graph.replay
+Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
+"""(agent, obs, uniform, environments, recurrent state) -> (action, what to record)."""
 
 
 class _Capture(NamedTuple):
@@ -55,9 +30,9 @@ class _Capture(NamedTuple):
 class CudaGraphInference:
     """For each buffer and group of environments, the GPU work of one step, from the group's frames to its actions.
 
-    The second step that a group is served is captured as a CUDA graph; later steps replay it. The step's number is a
-    tensor of one element on the GPU, and the uniform numbers that actions are drawn by lie in memory that stays. What
-    is not captured is noted once, with the reason (see `CapturedInference`).
+    A group's first steps run on the capture's stream; the next one is captured as a CUDA graph, and later steps replay
+    it. The step's number is a tensor of one element on the GPU. What is not captured is noted once, with the reason
+    (see `CapturedInference`).
     """
 
     reads_frames = False
@@ -65,62 +40,66 @@ class CudaGraphInference:
     def __init__(
         self,
         groups: Sequence[slice],
-        host: list[Rollout],
-        rollouts: list[Rollout],
+        gpu: DeviceRollouts,
         act: Act,
         enabled: bool = True,
         note: Callable[[str], None] = lambda line: None,
-        capture: Callable[[Callable[[], None]], Replay] | None = None,
     ):
-        """rollouts: on the device, of the same cells as those on the host. capture: CudaGraphs, if None."""
-        self._groups, self._host, self._rollouts, self._act = groups, host, rollouts, act
-        device = rollouts[0].frames.device
-        self._capture = CudaGraphs(device) if capture is None else capture
+        self._groups, self._gpu, self._act = groups, gpu, act
+        self._graphs = CudaGraphs(gpu.rollouts[0].frames.device)
         self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture", note)
-        self._uniform = [torch.zeros(r.T, r.B, device=device) for r in rollouts]
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
-        self._served: set[tuple[int, int]] = set()  # (buffer, group), since the key changed
+        self._state: Tensor | None = None
+        self._served: dict[tuple[int, int], int] = {}  # by (buffer, group): steps since the key changed
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start that rollout. uniform [T, B]: the numbers that its actions are drawn by."""
-        self._uniform[buffer].copy_(uniform)
+        """Start that rollout; its uniform numbers are in memory that stays."""
 
-    def use(self, agent: Agent, settings: Hashable) -> None:
-        """Serve that agent from now on. settings: what else its actions depend on."""
-        if self._eligibility.use(agent, settings):
+    def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
+        """Serve that agent from now on. settings: what else its actions depend on. state [B, Z]: recurrent states."""
+        if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()
-        self._agent = agent
+        self._agent, self._state = agent, state
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
         """Act for the group at step t of the buffer's rollout, if its act was captured."""
         capture = self._captures.get((buffer, group))
+        if capture is None and self._served.get((buffer, group), 0) >= WARM_UP and self._eligibility.key is not None:
+            capture = self._capture(buffer, t, group)
         if capture is None:
             return False
         capture.t.fill_(t)
         capture.replay()
-        # this copy waits for the GPU: the actions are needed now
-        self._host[buffer].action[t, self._groups[group]].copy_(capture.action)
+        self._gpu.send_actions(buffer, t, group, capture.action)
         return True
 
     @contextmanager
     def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        """While the agent acts for the group at step t; captures a graph after the group's second step."""
-        yield
-        if self._eligibility.key is None or (buffer, group) not in self._served:
-            self._served.add((buffer, group))
+        """While the agent is called for the group at step t: on the capture's stream, if a capture will follow."""
+        if self._eligibility.key is None:
+            yield
             return
+        self._served[buffer, group] = self._served.get((buffer, group), 0) + 1
+        with self._graphs.warming_up():
+            yield
+
+    def _capture(self, buffer: int, t: int, group: int) -> _Capture | None:
         try:
             self._captures[buffer, group] = self._captured(buffer, t, group)
         except RuntimeError as e:
             self._captures.clear()
-            why = f"acting is not captured as a CUDA graph, the agent is called at every step: {str(e).strip()}"
+            why = " ".join(str(e).split())[:300]
+            why = f"acting is not captured as a CUDA graph, the agent is called at every step: {why}"
             self._eligibility.fail(why)
             say_once(why)
+            return None
+        return self._captures[buffer, group]
 
     def _captured(self, buffer: int, t: int, group: int) -> _Capture:
-        agent, rollout, uniform, b = self._agent, self._rollouts[buffer], self._uniform[buffer], self._groups[group]
+        agent, rollout, b = self._agent, self._gpu.rollouts[buffer], self._groups[group]
+        uniform, state = self._gpu.uniform[buffer], self._state
         assert agent is not None
         envs = torch.arange(b.start, b.stop, device=uniform.device)
         now = torch.full((1,), t, device=uniform.device)
@@ -129,9 +108,10 @@ class CudaGraphInference:
         @torch.no_grad()
         def step() -> None:
             at = now.expand(len(envs))
-            action, recorded = self._act(agent, rollout.observation(at, envs), uniform[at, envs], b)
+            memory = None if state is None else RnnState(state[b], (rollout.age[at, envs] == 0).unsqueeze(0))
+            action, recorded = self._act(agent, rollout.observation(at, envs), uniform[at, envs], b, memory)
             chosen.copy_(action)
             for name, value in recorded.items():
                 rollout.recorded[name].index_put_((at, envs), value)
 
-        return _Capture(now, chosen, self._capture(step))
+        return _Capture(now, chosen, self._graphs.capture(step))

@@ -8,20 +8,17 @@ from typing import Any
 import torch
 
 from accel_rl.agents.base import Agent
-from accel_rl.data.page_locked import PageLocked
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.elementwise import copy_
 from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.inference.captured import CapturedInference
 from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
+from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
+from accel_rl.system.devices import is_gpu
 from accel_rl.system.hardware import pin
-
-ARRAYS = tuple(name for name in RolloutArrays.__slots__ if name != "stack")  # what host and device both hold
-_AFTER_STEPS = ("final_frames", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
 def is_open_loop(agent: Agent) -> bool:
@@ -32,7 +29,7 @@ def is_open_loop(agent: Agent) -> bool:
 class ActionServer:
     """Infers for one group at a time, reading and writing the rollout's memory in place.
 
-    On a GPU each new frame is copied there once, asynchronously from page-locked memory, and stacks are rebuilt there.
+    On a GPU each new frame is copied there once (`DeviceRollouts`), and stacks are rebuilt there.
     If the server shares its cores with the workers, it moves to the next of `cores` for each batch: on one core it
     would take all its time from the same worker, for which the others would wait.
     """
@@ -53,16 +50,15 @@ class ActionServer:
         for the update. capture: replay captured inference where possible. note: gets a line where it is not."""
         self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
         self.host, self.device = host, torch.device(device)
-        on_cpu = self.device.type == "cpu"
-        self.rollouts = host if on_cpu else [_mirror(r, self.device) for r in host]
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
-        self._cache = ActivationCache() if cache_activations and on_cpu else None
-        self._locked = None if on_cpu else PageLocked(getattr(r, name) for r in host for name in ARRAYS)
+        self._gpu = DeviceRollouts(host, self._groups, self.device) if is_gpu(self.device) else None
+        self.rollouts = host if self._gpu is None else self._gpu.rollouts
+        self._cache = ActivationCache() if cache_activations and self._gpu is None else None
         self._inference: CapturedInference | CudaGraphInference
-        if on_cpu:
+        if self._gpu is None:
             self._inference = CapturedInference(self._groups, self._cache, capture, note)
         else:
-            self._inference = CudaGraphInference(self._groups, host, self.rollouts, self._act_on, capture, note)
+            self._inference = CudaGraphInference(self._groups, self._gpu, self._act_on, capture, note)
         for rollout in self.rollouts:
             rollout.activation_cache = self._cache
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's
@@ -75,11 +71,11 @@ class ActionServer:
         rollout = self.rollouts[buffer]
         if self._cache is not None:
             self._cache.void()
-        rollout.state = None if self.state is None else self.state.clone()
+        rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
         action, recorded = agent.act(unseen, uniform.flatten(), None)
         self.host[buffer].action.copy_(action.view_as(uniform))
-        rollout.recorded.update({name: x.view_as(uniform) for name, x in recorded.items()})
+        rollout.recorded.update({name: x.view_as(uniform).to(self.device) for name, x in recorded.items()})
         self._is_unseen[buffer] = True
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
@@ -87,33 +83,41 @@ class ActionServer:
 
         ahead: the rollout before is still being served, for the same agent, which has no recurrent state.
         """
-        rollout, self._uniform[buffer] = self.rollouts[buffer], uniform
+        rollout = self.rollouts[buffer]
+        if self._gpu is not None:
+            self._gpu.begin(buffer, uniform)
+            uniform = self._gpu.uniform[buffer]
+        self._uniform[buffer] = uniform
         self._inference.begin(buffer, rollout, uniform)
         if ahead:
             return
-        self._inference.use(agent, torch.is_autocast_enabled(self.device.type))
+        if agent.state_size and self.state is None:
+            self.state = torch.zeros(rollout.B, agent.state_size, device=self.device)
+        self._inference.use(agent, torch.is_autocast_enabled(self.device.type), self.state)
         self._refresh: Callable[[slice], bool] | None = getattr(agent, "refresh", None)
         self._acting: Callable[[], AbstractContextManager[None]] = nullcontext
         if self._refresh is not None:
             self._acting = getattr(agent, "acting", nullcontext)
         if self._cache is not None:
             self._cache.begin(rollout.action)
-        if agent.state_size and self.state is None:
-            self.state = torch.zeros(rollout.B, agent.state_size, device=self.device)
-        rollout.state = None if self.state is None else self.state.clone()
+        rollout.state = self._copied_state(rollout.state)
         # While workers step, an operation that waits for threads on every core waits for workers, too.
         self._learner_threads = torch.get_num_threads()
         torch.set_num_threads(self._threads)
-        self._fetch_first(buffer)
 
-    def serve(self, agent: Agent, buffer: int, t: int, group: int) -> None:
+    def prefetch(self, buffer: int, t: int, group: int) -> None:
+        """Begin to copy a group's frames of step t to a GPU, while it acts for another group."""
+        if self._gpu is not None:
+            self._gpu.prefetch(buffer, t, group)
+
+    def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], None] | None = None) -> None:
         """Act for a group at step t: read its frames, write its actions and what the agent records.
 
-        Several threads may serve different groups at once.
+        Several threads may serve different groups at once. meanwhile: called while a GPU acts.
         """
         b = self._groups[group]
-        if t:
-            self._fetch(buffer, t, b)
+        if self._gpu is not None:
+            self._gpu.fetch(buffer, t, group)
         if self._cores:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
@@ -122,6 +126,8 @@ class ActionServer:
         with self._acting():
             if not self._inference.replay(buffer, t, group):
                 self._act(agent, buffer, t, group)
+        if self._gpu is not None:
+            self._gpu.await_actions(group, meanwhile)
 
     def _act(self, agent: Agent, buffer: int, t: int, group: int) -> None:
         rollout, b = self.rollouts[buffer], self._groups[group]
@@ -134,7 +140,10 @@ class ActionServer:
         cached = nullcontext() if self._cache is None else self._cache.writing(t * rollout.B + b.start)
         with self._inference.capturing(buffer, t, group), cached:
             action, recorded = self._act_on(agent, obs, self._uniform[buffer][t, b], b, memory)
-            copy_(self.host[buffer].action[t, b], action)  # synchronises on a GPU: the actions are needed now
+            if self._gpu is None:
+                copy_(self.host[buffer].action[t, b], action)
+            else:
+                self._gpu.send_actions(buffer, t, group, action)
             for name, value in recorded.items():
                 if name not in rollout.recorded:
                     whole = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
@@ -149,47 +158,35 @@ class ActionServer:
 
     def can_go_ahead(self, agent: Agent) -> bool:
         """Whether two rollouts may be served at the same time: only if no state belongs to a single rollout."""
-        return not agent.state_size and self._cache is None and self.device.type == "cpu"
+        return not agent.state_size and self._cache is None and self._gpu is None
 
     def finish(self, buffer: int) -> Rollout:
         """Return the rollout on the device, after its last step."""
-        rollout, host = self.rollouts[buffer], self.host[buffer]
-        rollout.next_state = None if self.state is None else self.state.clone()
+        rollout = self.rollouts[buffer]
+        rollout.next_state = self._copied_state(rollout.next_state)
         is_unseen, self._is_unseen[buffer] = self._is_unseen[buffer], False
-        if is_unseen:
-            self._fetch_first(buffer)
-        else:
+        if not is_unseen:
             if self._cores:
                 pin(self._cores)
             torch.set_num_threads(self._learner_threads)
-        if self.device.type != "cpu":
-            for t in range(1 if is_unseen else rollout.T, rollout.T + 1):
-                self._fetch(buffer, t, slice(None))
-            for name in _AFTER_STEPS:
-                getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
+        if self._gpu is not None:
+            self._gpu.finish(buffer, is_unseen)
         return rollout
 
-    def _fetch_first(self, buffer: int) -> None:
-        """Copy the frames of the first observation to the device."""
-        if self.device.type != "cpu":
-            rollout, host = self.rollouts[buffer], self.host[buffer]
-            rollout.frames[: rollout.stack].copy_(host.frames[: rollout.stack], non_blocking=True)
-            rollout.age[0].copy_(host.age[0], non_blocking=True)
+    def _copied_state(self, memory: torch.Tensor | None) -> torch.Tensor | None:
+        """Return a copy of the recurrent state. memory: of the last copy, which a GPU's captured updates read again."""
+        if self.state is None:
+            return None
+        if self._gpu is None or memory is None:
+            return self.state.clone()
+        return memory.copy_(self.state)
 
-    def _fetch(self, buffer: int, t: int, b: slice) -> None:
-        """Copy the frames that were new at step t to the device."""
-        if self.device.type != "cpu":
-            rollout, host = self.rollouts[buffer], self.host[buffer]
-            row = rollout.stack - 1 + t
-            rollout.frames[row, b].copy_(host.frames[row, b], non_blocking=True)
-            rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
+    def forget(self) -> None:
+        """Begin again without a recurrent state; its memory stays where captured inference reads it."""
+        if self.state is not None:
+            self.state.zero_()
 
     def close(self) -> None:
         """Release page-locked memory; call it before the rollouts' memory is freed."""
-        if self._locked is not None:
-            self._locked.close()
-
-
-def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
-    arrays: dict[str, Any] = {name: torch.zeros_like(getattr(rollout, name), device=device) for name in ARRAYS}
-    return Rollout(**arrays, stack=rollout.stack, host=rollout)
+        if self._gpu is not None:
+            self._gpu.close()

@@ -191,6 +191,9 @@ class WorkerPool:
             if (ready := self._side.ready(groups, ahead)) is not None:
                 return ready
 
+    def is_ready(self, group: int) -> bool:
+        return self._side.ready((group,), 0) is not None
+
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
         """In a thread of the group's own: wait until the group is ready; False if `stopped` becomes true first.
 

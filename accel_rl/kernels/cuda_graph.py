@@ -1,0 +1,71 @@
+"""GPU work as CUDA graphs: captured once, replayed with one launch instead of one for each operation."""
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+from accel_rl.system.devices import runtime
+
+Replay = Callable[[], object]
+
+WARM_UP = 2
+"""Number of times that work runs before it is captured, on the capture's stream. Libraries set themselves up then."""
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """An object that is freed during a capture could wait for the GPU, which would break the capture."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class CudaGraphs:
+    """Captures work of one device. All graphs share memory for intermediate results, so that they must be replayed one
+    after the other, and results that are to stay must lie in memory that was there before."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._runtime = device, runtime(device)
+        self._stream, self._pool = self._runtime.Stream(device), self._runtime.graph_pool_handle()
+
+    @contextmanager
+    def warming_up(self) -> Iterator[None]:
+        """Context in which work runs on the capture's stream, in order with the current stream."""
+        current = self._runtime.current_stream(self._device)
+        self._stream.wait_stream(current)
+        with self._runtime.stream(self._stream):
+            yield
+        current.wait_stream(self._stream)
+
+    def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
+        """Return a function that does the GPU work of `work`, which is called once, without effect.
+
+        generators: those that `work` draws from, besides the device's default one. Raises RuntimeError if `work` waits
+        for the GPU or reads from the host.
+        """
+        graph = self._runtime.CUDAGraph()
+        for generator in generators:
+            graph.register_generator_state(generator)
+        current = self._runtime.current_stream(self._device)
+        self._stream.wait_stream(current)
+        # Other threads, such as the one that samples, may use the GPU meanwhile.
+        with (
+            _no_garbage_collection(),
+            self._runtime.device(self._device),
+            self._runtime.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"),
+        ):
+            work()
+        current.wait_stream(self._stream)
+
+        def replay(used: Callable[[], None] = work) -> None:
+            """The graph reads tensors that `work` holds: they live as long as this function."""
+            graph.replay()
+
+        return replay

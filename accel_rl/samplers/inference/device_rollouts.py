@@ -1,0 +1,123 @@
+"""The rollouts' copies on a GPU, and the copies between it and the host.
+
+    copy stream     | frames A |        | frames B |
+    current stream             | act A, actions A |  | act B, actions B | ...
+    host            wait A ... | wait B's frames  | actions A: release A | ...
+
+Each new frame is copied once, when its group is ready: the copies of one group lie beside the inference of another.
+The host waits once for each served group, for its actions.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.page_locked import PageLocked
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.data.staging import Staging
+from accel_rl.system.devices import runtime
+
+ARRAYS = tuple(name for name in RolloutArrays.__slots__ if name != "stack")  # what host and device both hold
+_AFTER_STEPS = ("action", "reward", "terminated", "truncated", "ended", "valid")
+
+
+class DeviceRollouts:
+    """Rollouts on a GPU, filled from those in host memory."""
+
+    def __init__(self, host: list[Rollout], groups: list[slice], device: torch.device):
+        self.host, self._groups, self._device = host, groups, device
+        self.rollouts = [_mirror(r, device) for r in host]
+        self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]  # the numbers that actions are drawn by
+        self._runtime = runtime(device)
+        self._locked = PageLocked((getattr(r, name) for r in host for name in ARRAYS), self._runtime.cudart())
+        self._staging = Staging(device)
+        self._copying = self._runtime.Stream(device)
+        self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # (buffer, t) that was copied last
+        self._frames_there = [self._runtime.Event() for _ in groups]
+        self._actions_there = [self._runtime.Event() for _ in groups]
+        self._copied = [self._runtime.Event() for _ in host]  # by buffer: the rollout's last copies
+
+    def begin(self, buffer: int, uniform: Tensor) -> None:
+        """Start a rollout: take over the frames of its first observation. uniform [T, B], on the host."""
+        self._staging.copy(self.uniform[buffer], uniform)
+        self._fetch_first(buffer)
+        self._fetched = [(buffer, 0) for _ in self._groups]
+        self._copying.wait_stream(self._now)  # what read this memory before
+
+    def prefetch(self, buffer: int, t: int, group: int) -> None:
+        """Begin to copy the frames that were new at step t of a group's environments."""
+        if self._fetched[group] == (buffer, t):
+            return
+        self._fetched[group] = buffer, t
+        with self._runtime.stream(self._copying):
+            self._fetch(buffer, t, self._groups[group])
+            self._frames_there[group].record(self._copying)
+
+    def fetch(self, buffer: int, t: int, group: int) -> None:
+        """Order the inference that follows after the copy of the frames that it reads."""
+        if t:
+            self.prefetch(buffer, t, group)
+            self._now.wait_event(self._frames_there[group])
+
+    def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
+        """Begin to copy a group's actions [n] at step t to the host."""
+        self.host[buffer].action[t, self._groups[group]].copy_(action, non_blocking=True)
+        self._actions_there[group].record(self._now)
+
+    def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
+        """Wait until the group's actions are in host memory. meanwhile: called until they are."""
+        there = self._actions_there[group]
+        while meanwhile is not None and not there.query():
+            meanwhile()
+        there.synchronize()
+
+    def finish(self, buffer: int, is_unseen: bool) -> None:
+        """Copy what inference has not needed, after a rollout's last step.
+
+        is_unseen: no frame was fetched, and no actions were waited for: nothing else keeps the host from overwriting
+        the next rollout's memory before it is copied.
+        """
+        rollout, host, last = self.rollouts[buffer], self.host[buffer], self.rollouts[buffer].T
+        if is_unseen:
+            self._fetch_first(buffer)
+            rollout.frames[rollout.stack :].copy_(host.frames[host.stack :], non_blocking=True)
+            rollout.age[1:].copy_(host.age[1:], non_blocking=True)
+        else:
+            self._fetch(buffer, last, slice(None))
+        for name in _AFTER_STEPS:
+            getattr(rollout, name).copy_(getattr(host, name), non_blocking=True)
+        for t, b in host.ended.nonzero().tolist():  # few
+            rollout.final_frames[t, b].copy_(host.final_frames[t, b], non_blocking=True)
+        self._copied[buffer].record(self._now)
+        if is_unseen:
+            following = self._copied[(buffer + 1) % len(self.host)]
+            if not following.query():
+                following.synchronize()
+
+    @property
+    def _now(self) -> Any:
+        return self._runtime.current_stream(self._device)
+
+    def _fetch_first(self, buffer: int) -> None:
+        rollout, host = self.rollouts[buffer], self.host[buffer]
+        rollout.frames[: rollout.stack].copy_(host.frames[: host.stack], non_blocking=True)
+        rollout.age[0].copy_(host.age[0], non_blocking=True)
+
+    def _fetch(self, buffer: int, t: int, b: slice) -> None:
+        rollout, host = self.rollouts[buffer], self.host[buffer]
+        row = rollout.stack - 1 + t
+        rollout.frames[row, b].copy_(host.frames[row, b], non_blocking=True)
+        rollout.age[t, b].copy_(host.age[t, b], non_blocking=True)
+
+    def close(self) -> None:
+        """Release page-locked memory; call it before the rollouts' memory is freed."""
+        self._runtime.synchronize(self._device)
+        self._locked.close()
+
+
+def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
+    arrays: dict[str, Any] = {name: torch.zeros_like(getattr(rollout, name), device=device) for name in ARRAYS}
+    return Rollout(**arrays, stack=rollout.stack, host=rollout)
