@@ -8,6 +8,7 @@ from accel_rl.cli.main import main
 from tests.integration.runs import checkpoint_bytes, run
 
 PONG = ["train", "a2c", "--game", "pong"]
+DQN = ["train", "dqn", "--game", "pong"]
 
 
 @pytest.fixture(autouse=True)
@@ -61,8 +62,9 @@ def no_process(monkeypatch):
         ([*PONG, "--local-updates", "2"], ["local-updates 2", "--update async"]),
         ([*PONG, "--local-updates", "2", "--update", "async"], ["local-updates 2", "adam", "rmsprop-torch"]),
         (["train", "dqn", "--game", "pong", "--ranks", "3", "--envs", "18"], ["--batch-size 32", "3 ranks", "use 33"]),
-        (["train", "dqn", "--game", "pong", "--ranks", "2", "--schedule", "concurrent"], ["concurrent", "one rank"]),
-        (["train", "dqn", "--game", "pong", "--ranks", "2", "--secondary.batch", "32"], ["secondary", "one rank"]),
+        ([*DQN, "--ranks", "2", "--secondary.batch", "33"], ["--secondary.batch 33", "2 ranks", "use 34"]),
+        ([*DQN, "--update", "async", "--secondary.batch", "32"], ["--secondary.batch 32", "--update all-reduce"]),
+        ([*DQN, "--ranks", "2", "--schedule", "concurrent", "--target-interval", "100"], ["target-interval 100", "use"]),
         (["trian"], ["trian", "train"]),
         (["resume", "/nonexistent/run"], ["/nonexistent/run", "no run"]),
         (["evaluate"], ["run folder"]),
