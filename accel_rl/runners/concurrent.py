@@ -50,8 +50,9 @@ class Concurrent:
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
     ):
-        """period: C in env steps of this rank, a multiple of T x B. threads: torch threads of the trainer. cores: cores that the
-        trainer's thread is pinned to. most_skipped: consecutive non-finite updates after which the trainer stops.
+        """period: C in env steps of this rank, a multiple of T x B. threads: torch threads of the trainer. cores: cores
+        that the trainer's thread is pinned to. most_skipped: consecutive non-finite updates after which the trainer
+        stops.
         """
         self.sampler, self.learners, self.most_skipped = sampler, with_names(learner, secondary), most_skipped
         self.algos = [_with_replay(x) for _, x in self.learners]

@@ -47,6 +47,10 @@ class Learner:
         self._captured: CapturedUpdates | None = None
         if is_gpu(device) and context.captures_updates:
             self._captured = CapturedUpdates(self.algo, self._update_each, config.capture_updates, note)
+        elif is_gpu(device):
+            note(
+                "updates are not captured as CUDA graphs, Python runs for each of them: ranks exchange them on the host"
+            )
 
     @property
     def at_once(self) -> int:

@@ -64,7 +64,10 @@ def no_process(monkeypatch):
         (["train", "dqn", "--game", "pong", "--ranks", "3", "--envs", "18"], ["--batch-size 32", "3 ranks", "use 33"]),
         ([*DQN, "--ranks", "2", "--secondary.batch", "33"], ["--secondary.batch 33", "2 ranks", "use 34"]),
         ([*DQN, "--update", "async", "--secondary.batch", "32"], ["--secondary.batch 32", "--update all-reduce"]),
-        ([*DQN, "--ranks", "2", "--schedule", "concurrent", "--target-interval", "100"], ["target-interval 100", "use"]),
+        (
+            [*DQN, "--ranks", "2", "--schedule", "concurrent", "--target-interval", "100"],
+            ["target-interval 100", "use"],
+        ),
         (["trian"], ["trian", "train"]),
         (["resume", "/nonexistent/run"], ["/nonexistent/run", "no run"]),
         (["evaluate"], ["run folder"]),
