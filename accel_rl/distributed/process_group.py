@@ -55,9 +55,11 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
         raise RunError(f"rank {rank}: not all ranks have joined: {' '.join(str(e).split())[:300]}") from e
     try:
         yield
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+    except BaseException:
+        leave()
+        raise
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:

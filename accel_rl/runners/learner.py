@@ -104,6 +104,11 @@ class Learner:
         self.algo.after_update(batch, loss)
         return {**loss.metrics, "grad_norm": grad_norm, **self._norms(before)}
 
+    def close(self) -> None:
+        """Free the captured updates; call it before the process group ends."""
+        if self._captured is not None:
+            self._captured.close()
+
     def _norms(self, before: Tensor | None) -> dict[str, Tensor]:
         """L2 norms of each layer's parameters, clipped gradient and step (Stooke & Abbeel 2018, appendix C)."""
         if before is None:

@@ -240,4 +240,6 @@ class Trainer:
         self.schedule.close()
         self.sampler.close()
         self.evaluator.close()
+        for learner in self.learners:
+            learner.close()
         self.reporter.close()

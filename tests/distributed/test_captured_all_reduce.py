@@ -44,7 +44,7 @@ def played(run, folder, context):
     simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))
     trainer.reporter.open(0, 0)
     try:
-        _, waits, updates = cycles(trainer, 10)
+        _, waits, updates = cycles(trainer, 8)
         trainer._verify()
         return [x.flat.data.cpu() for x in trainer.learners], sum(waits[-3:], Counter()), sum(updates[-3:])
     finally:

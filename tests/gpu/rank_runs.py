@@ -2,6 +2,8 @@
 the CPU and on a simulated GPU for each rank, and one also on a GPU that both share."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.distributed.collective import Collective
+from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
@@ -19,15 +23,19 @@ from tests import simulated_device
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import q
 
-DEVICES = {"cpu": ("cpu", "cpu"), "own": ("sim:0", "sim:1"), "shared": ("sim:1", "sim:1")}
+OWN = ("sim:0", "sim:1")
+DEVICES = {"cpu": ("cpu", "cpu"), "own": OWN, "captured": OWN, "shared": ("sim:1", "sim:1")}
+WAITING = q("dqn")
 RUNS: dict[str, TrainConfig] = {
     "a2c": config("a2c", POLE, gae_lambda=0.9),
     "ppo": config("ppo", POLE, horizon=16, minibatch=32, epochs=2),
     "dqn": q("dqn", replay_prioritized=True, n_step=3),
+    "dqn, skipped cells": replace(WAITING, sampler=replace(WAITING.sampler, reset="wait")),
     "dqn, concurrent, second learner": q("dqn", schedule="concurrent", secondary=8, replay_prioritized=True),
 }
 CYCLES = 6
-SHARED = "dqn"  # the run that is also made on one GPU for both ranks
+MORE = {"shared": ("dqn",), "captured": ("a2c", "dqn", "dqn, skipped cells")}
+"""Runs that are also made on one GPU for both ranks, and with collectives that behave as NCCL's."""
 
 
 def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -> list[Tensor]:
@@ -37,6 +45,7 @@ def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -
     run = replace(rank_config(run, context.rank), device=device)
     plan = RankPlan.resolve(run, context.rank, context.size)
     trainer = Trainer(run, plan, RunFolder.create(folder, run), None, context)
+    captured: CapturedUpdates | None = trainer.learner._captured
     rollouts = trainer.sampler.server.rollouts
     simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))
     try:
@@ -45,9 +54,24 @@ def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -
             trainer._cycle()
         trainer._verify()
         assert trainer.learner.updates > 1, trainer.learner.updates
+        if context.captures_updates:  # which the ranks do together
+            assert captured is not None and captured.enabled and captured._phases
+            keys = context.communicator.gather([list(captured._phases), len(captured._numbers)])
+            assert keys[0][0] == keys[1][0], keys
         return [x.flat.data.cpu() for x in trainer.learners]
     finally:
         trainer._close()
+
+
+@contextmanager
+def as_nccl() -> Iterator[None]:
+    """Inside, updates are captured with their collectives."""
+    on_gpu, Collective.on_gpu = Collective.on_gpu, True
+    try:
+        with simulated_device.collectives_on_device():
+            yield
+    finally:
+        Collective.on_gpu = on_gpu
 
 
 def main() -> None:
@@ -59,11 +83,12 @@ def main() -> None:
     with join_ranks(any_run, "cpu", store, rank, 2, 2):
         for name, run in RUNS.items():
             for where, devices in DEVICES.items():
-                if where == "shared" and name != SHARED:
+                if name not in MORE.get(where, RUNS):
                     continue
                 key = f"{name}/{where}"
                 context = SyncContext(dist.PrefixStore(key, store), 60.0, 5)
-                found[key] = learned(run, devices[rank], out / key.replace("/", "-"), context)
+                with as_nccl() if where == "captured" else nullcontext():
+                    found[key] = learned(run, devices[rank], out / key.replace("/", "-"), context)
     torch.save(found, out / "found.pt")
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from tests.gpu.rank_runs import RUNS, SHARED
+from tests.gpu.rank_runs import DEVICES, RUNS
 from tests.integration.runs import rows, run
 
 
@@ -31,12 +31,17 @@ def found(simulated_gpu, tmp_path):
 
 
 def test_ranks_on_gpus_learn_what_ranks_on_cpus_do(found):
-    assert set(found[0]) == {*(f"{name}/{where}" for name in RUNS for where in ("cpu", "own")), f"{SHARED}/shared"}
+    assert {key.split("/")[1] for key in found[0]} == set(DEVICES) and {key.split("/")[0] for key in found[0]} == set(
+        RUNS
+    )
     for key, parameters in found[0].items():
-        expected = found[0][key.split("/")[0] + "/cpu"]
-        for a, b, c in zip(expected, parameters, found[1][key], strict=True):
+        name, where = key.split("/")
+        for a, b, c in zip(found[0][f"{name}/cpu"], parameters, found[1][key], strict=True):
             assert torch.equal(b, c), f"{key}: the ranks differ"
             torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4, msg=lambda m, key=key: f"{key}: {m}")
+        if where == "captured":
+            for a, b in zip(found[0][f"{name}/own"], parameters, strict=True):
+                assert torch.equal(a, b), f"{key} differs from the run from Python"
 
 
 @pytest.mark.parametrize("update", [pytest.param("all-reduce", marks=pytest.mark.slow), "async"])
