@@ -35,9 +35,9 @@ def context(simulated_gpu, monkeypatch):
     os.close(fd)
 
 
-def played(run, folder, context):
+def played(run, folder, context, device=GPU):
     """Return the learners' parameters, and the waits and the number of updates of the last cycles."""
-    run = replace(run, device=GPU)
+    run = replace(run, device=device)
     torch.manual_seed(0)
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, context)
     rollouts = trainer.sampler.server.rollouts
