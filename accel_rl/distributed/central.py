@@ -104,19 +104,36 @@ class Central:
 
     def publish(self, k: int, parameters: Tensor, state: dict[str, Any], updates: int = 0) -> None:
         """Write the next version of chunk k, with `updates` new updates. Call it with the chunk's lock held."""
+        spare = self.spare(k)
+        spare["parameters"].copy_(parameters)
+        numbers = {}
+        for name, value in state.items():
+            if isinstance(value, Tensor):
+                spare[name].copy_(value)
+            else:
+                numbers[name] = value
+        self.publish_spare(k, numbers, updates)
+
+    def spare(self, k: int) -> dict[str, Tensor]:
+        """Return views of the copy of chunk k that the next version is written to, "parameters" among them; call with
+        its lock held."""
+        return self._copies[k][int(self._words[k, 0]) & 1 ^ 1].tensors
+
+    def publish_spare(self, k: int, numbers: dict[str, float], updates: int = 0) -> None:
+        """Make the spare copy of chunk k, whose tensors are written, the next version. numbers: of the state."""
         word = int(self._words[k, 0])
         spare, version = (word & 1) ^ 1, (word >> 1) + 1
         copy = self._copies[k][spare]
-        copy.tensors["parameters"].copy_(parameters)
-        for name, value in state.items():
-            if isinstance(value, Tensor):
-                copy.tensors[name].copy_(value)
-            else:
-                copy.numbers[name][0] = value
+        for name, value in numbers.items():
+            copy.numbers[name][0] = value
         if self._checks:
             copy.check[0] = copy.checksum(version)
         self._words[k, 0] = version << 1 | spare  # published: one aligned store
         self._words[k, 1] += np.uint64(updates)
+
+    def tensors(self) -> list[Tensor]:
+        """Return views of all parameters and optimizer state in the shared memory."""
+        return [x for copies in self._copies for copy in copies for x in copy.tensors.values()]
 
     def verify(self, k: int, timeout_s: float = 10.0) -> int:
         """Return the version of chunk k; AssertionError if its checksum is wrong. Needs `checks`."""

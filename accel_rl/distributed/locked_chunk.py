@@ -6,16 +6,19 @@ parameters equal the central ones.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from accel_rl.distributed.central import Central, chunks
+from accel_rl.distributed.chunk_transfer import ChunkTransfer
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import Optimizer, Rate
+from accel_rl.system.devices import is_gpu
 
 LOCK_S = 60.0  # a chunk is normally locked for about a millisecond
 
@@ -37,7 +40,7 @@ class LockedChunks(Local):
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
         super().__init__(flat, self.optimizers[0], max_norm)
-        self._on_gpu = False  # an exchange through the host waits for the GPU anyway
+        self._transfer: ChunkTransfer | None = None  # of a learner on a GPU
         self._rank, self._first = rank, rank % len(self.parts)
         self.warmup_updates = 0  # gradients of other ranks than 0 are dropped until this number of central updates
         self._parameters = [-1] * len(self.parts)  # versions of parameters and optimizer state in this rank
@@ -54,6 +57,8 @@ class LockedChunks(Local):
     def connect(self, central: Central, publish: bool) -> None:
         """Connect to the central parameters. publish: write this rank's parameters to them; else pull them."""
         self.central = central
+        if is_gpu(self.flat.data.device):
+            self._transfer = ChunkTransfer(central, self.flat.data, self.parts, self.optimizers)
         if publish:
             for k in range(len(self.parts)):
                 with central.held(k, LOCK_S):
@@ -86,16 +91,20 @@ class LockedChunks(Local):
 
     def _apply_optimizer(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
         began = time.monotonic()
-        for k in self._free():
-            self._read_parameters(k)
-            self._read_state(k)
-            optimizer, data, grad = self.optimizers[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
-            optimizer.step(data, grad, learning_rate, finite)
-            self._write(k, updates=1)
+        with closing(self._free()) as free:
+            for k in free:
+                self._read_parameters(k, is_held=True)
+                self._read_state(k, is_held=True)
+                optimizer, data, grad = self.optimizers[k], self.flat.data[self.parts[k]], self.flat.grad[self.parts[k]]
+                optimizer.step(data, grad, learning_rate, finite)
+                if self._transfer is None:
+                    self._write(k, updates=1)
+                elif not self._push(k, 1, finite):
+                    break
         self.refreshed += 1
         self.times["sync_s"] += time.monotonic() - began
 
-    def _free(self) -> Iterator[int]:
+    def _free(self) -> Generator[int]:
         """Yield every chunk once, with its lock held; unlocked chunks first."""
         central, waiting = self.central, [(self._first + i) % len(self.parts) for i in range(len(self.parts))]
         while waiting:
@@ -110,14 +119,21 @@ class LockedChunks(Local):
             finally:
                 central.locks.release(k)
 
-    def _read_parameters(self, k: int) -> None:
+    def _read_parameters(self, k: int, is_held: bool = False) -> None:
+        """is_held: the lock is held until the chunk is written; see `ChunkTransfer.pull`."""
         if (version := self.central.version(k)) != self._parameters[k]:
-            self.flat.data[self.parts[k]].copy_(self.central.read(k)[0])
+            if self._transfer is None:
+                self.flat.data[self.parts[k]].copy_(self.central.read(k)[0])
+            else:
+                self._transfer.pull(k, is_held=is_held)
             self._parameters[k] = version
 
-    def _read_state(self, k: int) -> None:
+    def _read_state(self, k: int, is_held: bool = False) -> None:
         if (version := self.central.version(k)) != self._states[k]:
-            self.optimizers[k].load_state_dict(self.central.read(k)[1])
+            if self._transfer is None:
+                self.optimizers[k].load_state_dict(self.central.read(k)[1])
+            else:
+                self._transfer.pull(k, parameters=False, state=True, is_held=is_held)
             self._states[k] = version
 
     def forget(self) -> None:
@@ -128,6 +144,14 @@ class LockedChunks(Local):
         """Write this rank's chunk k to the central parameters. updates: number of new updates in it."""
         self.central.publish(k, self.flat.data[self.parts[k]], self.optimizers[k].state_dict(), updates)
         self._parameters[k] = self._states[k] = self.central.version(k)
+
+    def _push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
+        """Write the chunk k of a GPU to the central parameters if it is finite; returns whether it is."""
+        assert self._transfer is not None
+        is_written = self._transfer.push(k, updates, is_finite)
+        if is_written:
+            self._parameters[k] = self._states[k] = self.central.version(k)
+        return is_written
 
     # -- checkpoints ------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LOCK_S, LockedChunks
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
@@ -41,7 +42,27 @@ class MultiStepAdam(LockedChunks):
         super().__init__(flat, build_optimizer, max_norm, k, rank)
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
+        self._steps = [0 for _ in self.parts]  # of each chunk's optimizer, as the host knows them
+        self._on_gpu = False  # the host has to know how many updates were made, so it waits for each
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
+
+    def connect(self, central: Central, publish: bool) -> None:
+        for k, optimizer in enumerate(self.optimizers):
+            assert isinstance(optimizer, Adam)
+            self._steps[k] = optimizer.steps
+        super().connect(central, publish)
+
+    def _read_state(self, k: int, is_held: bool = False) -> None:
+        super()._read_state(k, is_held)
+        self._steps[k] = int(self.central.read(k)[1]["steps"])
+
+    def _count(self, k: int, updates: int) -> int:
+        """Add to the step count of chunk k and return it. Does not wait for a GPU."""
+        optimizer = self.optimizers[k]
+        assert isinstance(optimizer, Adam)
+        self._steps[k] += updates
+        optimizer.steps = self._steps[k]
+        return self._steps[k]
 
     def pull(self) -> None:
         """Pull, unless there are local updates that have not been pushed yet."""
@@ -56,7 +77,7 @@ class MultiStepAdam(LockedChunks):
         """Push the accumulated updates; returns whether there were any to push."""
         if not self._n:
             return False
-        self._push()
+        self._push_all()
         return True
 
     def _apply_optimizer(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
@@ -65,40 +86,40 @@ class MultiStepAdam(LockedChunks):
                 if self.central.version(k) != self._states[k]:
                     with self.central.held(k, LOCK_S):
                         self._read_state(k)
-        for part, optimizer in zip(self.parts, self.optimizers, strict=True):
+        for k, (part, optimizer) in enumerate(zip(self.parts, self.optimizers, strict=True)):
             assert isinstance(optimizer, Adam)
             g = self.flat.grad[part]
-            optimizer.steps += 1
+            steps = self._count(k, 1)
             optimizer.mean.mul_(optimizer.beta_1).add_(g, alpha=1 - optimizer.beta_1)
             optimizer.square.mul_(optimizer.beta_2).addcmul_(g, g, value=1 - optimizer.beta_2)
             root = (
-                optimizer.square.sqrt()
-                .div_(math.sqrt(1 - optimizer.beta_2**optimizer.steps))
-                .add_(optimizer.epsilon_now)
+                optimizer.square.sqrt().div_(math.sqrt(1 - optimizer.beta_2**steps)).add_(optimizer.epsilon_at(steps))
             )
-            s = optimizer.mean.div(root).mul_(learning_rate / (1 - optimizer.beta_1**optimizer.steps))
+            s = optimizer.mean.div(root).mul_(learning_rate / (1 - optimizer.beta_1**steps))
             self.flat.data[part].sub_(s)
             self._g[part].mul_(optimizer.beta_1).add_(g)
             self._g2[part].mul_(optimizer.beta_2).addcmul_(g, g)
             self._s[part].add_(s)
         self._n += 1
         if self._n == self.local_updates:
-            self._push()
+            self._push_all()
 
-    def _push(self) -> None:
+    def _push_all(self) -> None:
         began, n = time.monotonic(), self._n
         for k in self._free():
-            part, optimizer, (parameters, state) = self.parts[k], self.optimizers[k], self.central.read(k)
+            part, optimizer = self.parts[k], self.optimizers[k]
             assert isinstance(optimizer, Adam)
-            self.flat.data[part].copy_(parameters).sub_(self._s[part])
-            optimizer.mean.copy_(state["mean"]).mul_(optimizer.beta_1**n).add_(
-                self._g[part], alpha=1 - optimizer.beta_1
-            )
-            optimizer.square.copy_(state["square"]).mul_(optimizer.beta_2**n).add_(
-                self._g2[part], alpha=1 - optimizer.beta_2
-            )
-            optimizer.steps = int(state["steps"]) + n
-            self._write(k, updates=n)
+            self._parameters[k] = self._states[k] = -1  # local updates have changed them
+            self._read_parameters(k, is_held=True)
+            self._read_state(k, is_held=True)
+            self.flat.data[part].sub_(self._s[part])
+            optimizer.mean.mul_(optimizer.beta_1**n).add_(self._g[part], alpha=1 - optimizer.beta_1)
+            optimizer.square.mul_(optimizer.beta_2**n).add_(self._g2[part], alpha=1 - optimizer.beta_2)
+            self._count(k, n)
+            if self._transfer is None:
+                self._write(k, updates=n)
+            else:
+                self._push(k, n)
         for x in (self._g, self._g2, self._s):
             x.zero_()
         self._n = 0

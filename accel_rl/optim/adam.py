@@ -71,7 +71,7 @@ class Adam(ElementWise):
         torch._fused_adam_(
             [data], [grad], [mean], [square], [], [step],
             amsgrad=False, beta1=self.beta_1, beta2=self.beta_2, lr=learning_rate, weight_decay=0.0,
-            eps=self.epsilon_now if self._count is None else self.epsilon, maximize=False, found_inf=found_inf,
+            eps=self.epsilon_at(self._steps) if self._count is None else self.epsilon, maximize=False, found_inf=found_inf,
         )  # fmt: skip
 
     def _update_on_gpu(
@@ -87,10 +87,9 @@ class Adam(ElementWise):
         rate = learning_rate * keep * (1 - self.beta_2**count).sqrt() / (1 - self.beta_1**count)
         data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
 
-    @property
-    def epsilon_now(self) -> float:
-        """Epsilon that is added to the bias-corrected root at step `steps`. On a CPU."""
-        return self.epsilon / math.sqrt(1 - self.beta_2**self.steps) if self.epsilon_hat else self.epsilon
+    def epsilon_at(self, steps: int) -> float:
+        """Return the epsilon that is added to the bias-corrected root at a step, counted from 1."""
+        return self.epsilon / math.sqrt(1 - self.beta_2**steps) if self.epsilon_hat else self.epsilon
 
     def state_dict(self) -> dict[str, Any]:
         return {"mean": self.mean, "square": self.square, "steps": self.steps}

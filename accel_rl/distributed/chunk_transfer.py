@@ -1,0 +1,86 @@
+"""Copies of chunks between the central parameters, in host memory, and a learner's GPU."""
+
+import weakref
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.page_locked import PageLocked, page_locked_zeros
+from accel_rl.data.staging import Staging
+from accel_rl.distributed.central import Central
+from accel_rl.optim.optimizer import Optimizer
+from accel_rl.system.devices import runtime
+
+PARAMETERS = "parameters"
+
+
+class ChunkTransfer:
+    """Copies chunks on a stream of its own. The host waits once for each chunk that it writes, and for nothing else.
+
+        own stream      | central copy -> GPU |                  | GPU -> spare copy |
+        current stream                        | optimizer's step |
+        host            lock                                                   wait | publish, unlock
+
+    The central memory is page-locked, so that the GPU reads and writes it itself.
+    """
+
+    def __init__(self, central: Central, data: Tensor, parts: Sequence[slice], optimizers: Sequence[Optimizer]):
+        """data [P]: the parameters on the GPU. parts, optimizers: of each chunk. All numbers of an optimizer's state
+        must be attributes that count its updates, as Adam's `steps`: the host derives them without asking the GPU."""
+        self._central, self._optimizers, self._device = central, optimizers, data.device
+        self._runtime = runtime(data.device)
+        self._here: list[dict[str, Tensor]] = []
+        for part, optimizer in zip(parts, optimizers, strict=True):
+            state = {name: x for name, x in optimizer.state_dict().items() if isinstance(x, Tensor)}
+            self._here.append({PARAMETERS: data[part], **state})
+        self._stream, self._written = self._runtime.Stream(self._device), self._runtime.Event()
+        self._staging = Staging(self._device)
+        self._is_finite = page_locked_zeros((1,), torch.bool, self._runtime)
+        locked = PageLocked(central.tensors(), self._runtime.cudart())
+        weakref.finalize(self, locked.close).atexit = False  # at exit the process frees the memory
+
+    def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:
+        """Copy the central chunk k to the GPU; call with its lock held. Later work on the current stream sees it.
+
+        is_held: the lock is held until `push` returns. The GPU then reads the central memory itself. Else other ranks
+        may overwrite that memory before the GPU has read it, so it reads a copy of the host's.
+        """
+        there, values = self._central.read(k)
+        here, sources = self._here[k], {PARAMETERS: there} if parameters else {}
+        if state:
+            sources |= {name: x for name, x in values.items() if isinstance(x, Tensor)}
+        now = self._runtime.current_stream(self._device)
+        self._stream.wait_stream(now)  # work that uses the older values
+        with self._runtime.stream(self._stream):
+            for name, source in sources.items():
+                if is_held:
+                    here[name].copy_(source, non_blocking=True)
+                else:
+                    self._staging.copy(here[name], source)
+        now.wait_stream(self._stream)
+        for name, x in values.items() if state else ():
+            if not isinstance(x, Tensor):
+                setattr(self._optimizers[k], name, int(x))
+
+    def push(self, k: int, updates: int, is_finite: Tensor | None = None) -> bool:
+        """Write the GPU's chunk k to the central parameters; call with its lock held, and the GPU's chunk one update
+        or more newer than the central one. Waits for the copy.
+
+        is_finite [] bool, on the GPU: whether to write it. None: yes. Returns whether it was written.
+        """
+        spare = self._central.spare(k)
+        self._stream.wait_stream(self._runtime.current_stream(self._device))
+        with self._runtime.stream(self._stream):
+            for name, x in self._here[k].items():
+                spare[name].copy_(x, non_blocking=True)
+            if is_finite is not None:
+                self._is_finite.copy_(is_finite.view(1), non_blocking=True)
+            self._written.record(self._stream)
+        self._written.synchronize()
+        if is_finite is not None and not self._is_finite:
+            return False
+        _, state = self._central.read(k)
+        counts = {name: x + updates for name, x in state.items() if not isinstance(x, Tensor)}
+        self._central.publish_spare(k, counts, updates)
+        return True
