@@ -45,6 +45,11 @@ class Collective:
     def all_reduce_min(self, n: int) -> int:
         return -int(self.all_reduce_max(torch.tensor(-n)))
 
+    def all_gather(self, n: int) -> list[int]:
+        numbers = torch.zeros(self.size, dtype=torch.int64)
+        numbers[self.rank] = n
+        return self.all_reduce_sum(numbers).tolist()
+
     def gather(self, x: Any) -> list[Any]:
         """Return every rank's x (plain lists and numbers), in the order of ranks."""
         found: list[Any] = [None] * self.size

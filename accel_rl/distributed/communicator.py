@@ -32,6 +32,9 @@ class Communicator(Protocol):
     def all_reduce_min(self, n: int) -> int:
         """Minimum of n over the ranks that share a batch."""
 
+    def all_gather(self, n: int) -> list[int]:
+        """Every rank's n, in the order of ranks. Does not wait for a GPU."""
+
 
 class SingleProcess:
     """The communicator of a single process: each operation returns its argument."""
@@ -49,6 +52,9 @@ class SingleProcess:
 
     def all_reduce_min(self, n: int) -> int:
         return n
+
+    def all_gather(self, n: int) -> list[int]:
+        return [n]
 
 
 SINGLE_PROCESS = SingleProcess()

@@ -11,6 +11,7 @@ import torch.distributed as dist
 import torch.distributed.nn  # before a group exists: its defaults would keep the current group and its threads alive
 from torch.distributed.rendezvous import rendezvous
 
+from accel_rl.system.devices import is_gpu, runtime
 from accel_rl.system.errors import RunError
 
 
@@ -31,8 +32,11 @@ def environment_store() -> tuple[Any, int, int]:
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:
-    """Choose the backend: gloo on CPUs; NCCL for GPU tensors if each rank has its own GPU (NCCL cannot share one)."""
-    if not device.startswith("cuda") or ranks > gpus or not dist.is_nccl_available():
+    """Choose the backend: gloo on CPUs; NCCL for CUDA tensors if each rank has its own GPU (NCCL cannot share one).
+
+    gpus: number of GPUs that the `ranks` ranks of this machine use.
+    """
+    if torch.device(device).type != "cuda" or ranks > gpus or not dist.is_nccl_available():
         return "gloo"
     return "cpu:gloo,cuda:nccl"
 
@@ -40,8 +44,8 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
     """Form torch's default process group. RunError if not all ranks join."""
-    if device.startswith("cuda"):
-        torch.cuda.set_device(device)
+    if is_gpu(device):
+        runtime(device).set_device(device)  # NCCL takes the current GPU for a barrier and for objects
     try:
         dist.init_process_group(
             name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,  # type: ignore[attr-defined]
@@ -51,9 +55,11 @@ def process_group(store: Any, rank: int, size: int, name: str, device: str, time
         raise RunError(f"rank {rank}: not all ranks have joined: {' '.join(str(e).split())[:300]}") from e
     try:
         yield
-    finally:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+    except BaseException:
+        leave()
+        raise
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def part(store: Any, rank: int, size: int, timeout_s: float) -> None:

@@ -11,6 +11,7 @@ from accel_rl.algos.base import Algorithm
 from accel_rl.kernels.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.samplers.inference.capturable import module_refusal
+from accel_rl.system.errors import RunError
 from accel_rl.system.hardware import say_once
 
 Updates = Callable[[int], Iterable[dict[str, Tensor]]]
@@ -28,14 +29,19 @@ class CapturedUpdates:
     A phase includes its draws from a replay, losses, backward passes, norms, optimizer steps and priorities. A graph is
     kept for each `Algorithm.phase_key` and number of updates. The results are bitwise those of the same updates from
     Python. What is not captured is noted once, with the reason.
+
+    NCCL requires that all ranks capture a collective or none, and that they launch the graphs of one such capture
+    together. The keys of ranks differ, for example by their replays' pools of final frames. So before each phase the
+    ranks exchange numbers of their keys, and a graph is kept for each combination.
     """
 
     def __init__(self, algo: Algorithm, updates: Updates, enabled: bool, note: Callable[[str], None]):
         """note: writes to events.log."""
         self._algo, self._updates, self._note = algo, updates, note
         self._graphs = CudaGraphs(algo.device)
-        self._phases: dict[Hashable, _Phase] = {}
-        self._made: dict[Hashable, int] = {}  # phases made from Python
+        self._phases: dict[Hashable, _Phase] = {}  # by `_key`
+        self._made: dict[Hashable, int] = {}  # phases made from Python, by `_key`
+        self._numbers: dict[Hashable, int] = {}  # from 1, of this rank's keys
         self._noted: set[str] = set()
         why = refusal(algo) if enabled else "--no-capture-updates"
         self.enabled = not why
@@ -44,29 +50,53 @@ class CapturedUpdates:
 
     def make(self, updates: int) -> list[UpdateMetrics]:
         """Make so many updates; returns their metrics. Does not wait for the GPU."""
-        phase_key = self._algo.phase_key()
-        if not self.enabled or phase_key is None or not updates:
-            if self.enabled and updates:
-                self._refuse(f"{type(self._algo).__name__} decides on the host in this phase")
+        if not self.enabled or not updates:
             return self._from_python(updates)
-        key = updates, phase_key
+        key = self._key(updates)
+        if key is None:
+            self._refuse(f"{type(self._algo).__name__} decides on the host in this phase")
+            return self._from_python(updates)
         if key not in self._phases:
             self._made[key] = self._made.get(key, 0) + 1
             if self._made[key] <= WARM_UP:
                 with self._graphs.warming_up():
                     return self._from_python(updates)
-            try:
-                self._phases[key] = self._captured(updates)
-            except RuntimeError as e:
-                self.enabled = False
-                self._phases.clear()
-                why = " ".join(str(e).split())[:300]
-                self._refuse(why)
-                say_once(f"updates are not captured as CUDA graphs, Python runs for each of them: {why}")
+            if not self._capture(key, updates):
                 return self._from_python(updates)
         phase = self._phases[key]
         phase.replay()
         return [replace(phase.metrics, sums=phase.metrics.sums.clone())]  # the next replay overwrites them
+
+    def _key(self, updates: int) -> Hashable | None:
+        """Return what the next phase depends on, on all ranks that share its batches; None if a host decides."""
+        phase_key, communicator = self._algo.phase_key(), self._algo.communicator
+        if communicator.size == 1:
+            return None if phase_key is None else (updates, phase_key)
+        number = 0 if phase_key is None else self._numbers.setdefault(phase_key, len(self._numbers) + 1)
+        numbers = communicator.all_gather(number)
+        return (updates, *numbers) if all(numbers) else None
+
+    def _capture(self, key: Hashable, updates: int) -> bool:
+        """Capture a phase; returns whether all ranks could. If not, none captures from now on."""
+        why = ""
+        try:
+            self._phases[key] = self._captured(updates)
+        except RunError:
+            raise
+        except RuntimeError as e:
+            why = " ".join(str(e).split())[:300]
+        if self._algo.communicator.all_reduce_min(int(not why)):
+            return True
+        self.enabled = False
+        self.close()
+        why = why or "another rank could not capture them"
+        self._refuse(why)
+        say_once(f"updates are not captured as CUDA graphs, Python runs for each of them: {why}")
+        return False
+
+    def close(self) -> None:
+        """Free the graphs. NCCL's communicator cannot end before: its end waits for all graphs that use it."""
+        self._phases.clear()
 
     def _from_python(self, updates: int) -> list[UpdateMetrics]:
         return [UpdateMetrics.of(metrics) for metrics in self._updates(updates)]

@@ -50,8 +50,9 @@ class Concurrent:
         cores: tuple[int, ...] = (),
         most_skipped: int = 2**31,
     ):
-        """period: C in env steps, a multiple of T x B. threads: torch threads of the trainer. cores: cores that the
-        trainer's thread is pinned to. most_skipped: consecutive non-finite updates after which the trainer stops.
+        """period: C in env steps of this rank, a multiple of T x B. threads: torch threads of the trainer. cores: cores
+        that the trainer's thread is pinned to. most_skipped: consecutive non-finite updates after which the trainer
+        stops.
         """
         self.sampler, self.learners, self.most_skipped = sampler, with_names(learner, secondary), most_skipped
         self.algos = [_with_replay(x) for _, x in self.learners]
@@ -114,12 +115,13 @@ class Concurrent:
         self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
     def _sample(self, training: Future[None]) -> None:
-        staged = sum(r.env_steps for r in self._staged)
+        ranks = self.algo.communicator.size  # their schedules count the steps of all; the others sample as many
+        staged = ranks * sum(r.env_steps for r in self._staged)
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
             self.behaviour.epsilon = self.algo.epsilon(staged)
             rollout = self.sampler.collect(self.behaviour)
             self._staged.append(rollout)  # whole until the period's end: the sampler has a buffer for each
-            staged += rollout.env_steps
+            staged += ranks * rollout.env_steps
             self.sampled(staged)
 
     def _await(self, training: Future[None]) -> None:

@@ -47,6 +47,10 @@ class Learner:
         self._captured: CapturedUpdates | None = None
         if is_gpu(device) and context.captures_updates:
             self._captured = CapturedUpdates(self.algo, self._update_each, config.capture_updates, note)
+        elif is_gpu(device):
+            note(
+                "updates are not captured as CUDA graphs, Python runs for each of them: ranks exchange them on the host"
+            )
 
     @property
     def at_once(self) -> int:
@@ -99,6 +103,11 @@ class Learner:
         grad_norm = self.gradient_sync.step(learning_rate, loss.total.detach(), loss.samples)
         self.algo.after_update(batch, loss)
         return {**loss.metrics, "grad_norm": grad_norm, **self._norms(before)}
+
+    def close(self) -> None:
+        """Free the captured updates; call it before the process group ends."""
+        if self._captured is not None:
+            self._captured.close()
 
     def _norms(self, before: Tensor | None) -> dict[str, Tensor]:
         """L2 norms of each layer's parameters, clipped gradient and step (Stooke & Abbeel 2018, appendix C)."""

@@ -133,10 +133,12 @@ class RunPlan:
 
 
 def resolve_device(device: str) -> str:
-    """Return the device, or for `auto` cuda if there is a GPU. ConfigError for a device that is not there."""
+    """Return cpu or a GPU with its index; for `auto` the first GPU, if there is one. ConfigError for a device that is
+    not there."""
     if device == "auto":
         return hardware.gpu_name() if hardware.gpu_count() else "cpu"
-    return hardware.available_device(device, "--device")
+    device = hardware.available_device(device, "--device")
+    return device if device == "cpu" or ":" in device else hardware.gpu_name()
 
 
 def default_workers(device: str) -> int:

@@ -1,15 +1,18 @@
-"""On a real GPU: the collective inside a captured update."""
+"""On a real GPU: NCCL's collectives inside captured updates."""
 
 import os
 
 import pytest
 import torch
 
-from accel_rl.config.train import default_config
 from accel_rl.distributed.all_reduce import AllReduce
 from accel_rl.distributed.process_group import backend, file_store, process_group
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.captured_updates import CapturedUpdates
+from accel_rl.runners.ranks.sync_context import SyncContext
+from tests.distributed.test_captured_all_reduce import RUNS, played
+from tests.integration.runs import run
 
 pytestmark = pytest.mark.gpu
 
@@ -55,13 +58,37 @@ def test_all_reduce_of_one_rank_is_captured_with_the_update():
     os.close(fd)
 
 
-def test_a_rank_trains_on_a_gpu(tmp_path):
-    from tests.integration.runs import run
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_of_captured_updates(tmp_path, monkeypatch, name):
+    """The group ends although graphs were captured: they are freed before."""
+    fd = os.memfd_create("store")
+    store = file_store(fd, 1)
+    with process_group(store, 0, 1, backend("cuda:0", 1, 1), "cuda:0", 60.0):
+        captured, _, _ = played(RUNS[name], tmp_path / "captured", SyncContext(store, 60.0, 100), "cuda:0")
+        assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
+        monkeypatch.setattr(CapturedUpdates, "make", lambda self, n: self._from_python(n))
+        eager, _, _ = played(RUNS[name], tmp_path / "eager", SyncContext(store, 60.0, 100), "cuda:0")
+    for a, b in zip(captured, eager, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
+    os.close(fd)
 
-    assert default_config("a2c").group.update == "all-reduce"
-    for update in ("all-reduce", "async"):
-        done = run(
-            *("train", "a2c", "--env", "CartPole-v1", "--gpus", "0", "--ranks", 2, "--update", update, "--envs", 16),
-            *("--env-steps", 4_000, "--evaluation.interval", 0, "--run-dir", tmp_path / update),
-        )
-        assert done.returncode == 0, done.stderr
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("algorithm", ["a2c", "ppo", "dqn"])
+def test_two_ranks_with_a_gpu_each(tmp_path, algorithm):
+    """Their keys of captured phases differ; the ranks capture and replay together nevertheless, and end."""
+    more = {"dqn": ("--replay.size", 4_000, "--replay.start", 500, "--replay.prioritized")}.get(algorithm, ())
+    done = run(
+        *("train", algorithm, "--env", "CartPole-v1", "--gpus", "0,1", "--envs", 16, "--hash-interval", 10, *more),
+        *("--env-steps", 8_000, "--evaluation.interval", 0, "--run-dir", tmp_path / "run"),
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("update", ["all-reduce", "async"])
+def test_two_ranks_share_a_gpu(tmp_path, update):
+    done = run(
+        *("train", "a2c", "--env", "CartPole-v1", "--gpus", "0", "--ranks", 2, "--update", update, "--envs", 16),
+        *("--env-steps", 4_000, "--evaluation.interval", 0, "--run-dir", tmp_path / "run"),
+    )
+    assert done.returncode == 0, done.stderr

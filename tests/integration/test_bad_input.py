@@ -7,8 +7,8 @@ import pytest
 from accel_rl.cli.main import main
 from tests.integration.runs import checkpoint_bytes, run
 
-DQN = ["train", "dqn", "--game", "pong"]
 PONG = ["train", "a2c", "--game", "pong"]
+DQN = ["train", "dqn", "--game", "pong"]
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +66,10 @@ def no_process(monkeypatch):
         ([*DQN, "--ranks", "2", "--secondary.batch", "33"], ["batch 33", "2 ranks; use 34"]),
         ([*DQN, "--schedule", "concurrent", "--target-unit", "updates"], ["only env-steps"]),
         ([*DQN, "--precision", "float16"], ["float16", "tfloat32"]),
+        (
+            [*DQN, "--ranks", "2", "--schedule", "concurrent", "--target-interval", "100"],
+            ["target-interval 100", "use"],
+        ),
         (["trian"], ["trian", "train"]),
         (["resume", "/nonexistent/run"], ["/nonexistent/run", "no run"]),
         (["evaluate"], ["run folder"]),

@@ -5,8 +5,19 @@ values read before an asynchronous copy is done, unordered accesses of two strea
 It says nothing about speed.
 """
 
+from tests.simulated_device.collectives import collectives_on_device
 from tests.simulated_device.install import child_processes, install, present, reset, stay
 from tests.simulated_device.tensor import in_parts
 from tests.simulated_device.waits import counting, waits
 
-__all__ = ["child_processes", "counting", "in_parts", "install", "present", "reset", "stay", "waits"]
+__all__ = [
+    "child_processes",
+    "collectives_on_device",
+    "counting",
+    "in_parts",
+    "install",
+    "present",
+    "reset",
+    "stay",
+    "waits",
+]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import generators, kernels, places, streams
+from tests.simulated_device import collectives, generators, kernels, places, streams
 from tests.simulated_device.copies import SPECIAL
 from tests.simulated_device.generators import HostGenerator
 from tests.simulated_device.memory import Memory, races
@@ -40,12 +40,17 @@ class _Plan:
     def __init__(self, func: Any) -> None:
         schema = func._schema
         name = schema.name
+        self.is_collective = collectives.is_collective(name)
         written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+        if self.is_collective:  # their schemas do not say what they write
+            written = [0]
         self.written = tuple(i for i in written if not schema.arguments[i].kwarg_only)
         self.written_names = tuple(schema.arguments[i].name for i in written if schema.arguments[i].kwarg_only)
         self.writes = bool(written)
         self.reshapes = bool(self.written_names) or name.removeprefix("aten::") in _RESHAPING
         self.call: Callable[..., Any] = kernels.KERNELS.get(name, func)
+        if self.is_collective:
+            self.call = collectives.finished(func)
         self.special = SPECIAL.get(name)
         self.wait = _WAITS.get(name)
         self.is_indexing = name in _INDEXING
@@ -54,6 +59,8 @@ class _Plan:
         self.generator = any(a.name == "generator" for a in schema.arguments)
 
     def waits(self, args: Any, kwargs: Any) -> str | None:
+        if self.is_collective:
+            return collectives.wait()
         if self.is_indexing:
             indices = [i for i in args[1] if i is not None]
             is_fill = len(args) > 2 and args[2].numel() == 1 and not (len(args) > 3 and args[3])
@@ -118,7 +125,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
         _check_devices(plan, args, index, tensors, hosts)
     stream = streams.thread.streams[index]
     what = plan.wait
-    if what is None and (plan.is_indexing or plan.is_repeat):
+    if what is None and (plan.is_indexing or plan.is_repeat or plan.is_collective):
         what = plan.waits(args, kwargs)
     if what is not None and tensors:
         streams.wait_for(what)

@@ -17,7 +17,6 @@ from accel_rl.distributed.shared_reduce import SharedReduce
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.samplers.episodes import EpisodeTracker
-from accel_rl.system import hardware
 from accel_rl.system.errors import RunError
 
 SAVE_S = 1800.0  # a checkpoint with a large replay on a slow disk
@@ -144,6 +143,7 @@ def join_ranks(
     device: of this rank. local_ranks: number of ranks on this machine. shared: see `SyncContext`.
     """
     g = config.distributed
-    name = backend(device, len(set(g.gpu_list)) or hardware.gpu_count(), local_ranks)
+    gpus = len(set(g.gpu_list)) or 1  # without --gpus, all ranks of a machine use --device
+    name = backend(device, gpus, local_ranks)
     with process_group(store, rank, size, name, device, g.timeout_s):
         yield SyncContext(store, g.timeout_s, g.hash_interval, shared)

@@ -1,0 +1,96 @@
+"""One of two ranks that make short runs together: `python -m tests.gpu.rank_runs RANK STORE OUT`. Each run is made on
+the CPU and on a simulated GPU for each rank, and one also on a GPU that both share."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.distributed.collective import Collective
+from accel_rl.runners.captured_updates import CapturedUpdates
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
+from tests import simulated_device
+from tests.golden.runs import POLE, config
+from tests.gpu.runs import q
+
+OWN = ("sim:0", "sim:1")
+DEVICES = {"cpu": ("cpu", "cpu"), "own": OWN, "captured": OWN, "shared": ("sim:1", "sim:1")}
+WAITING = q("dqn")
+RUNS: dict[str, TrainConfig] = {
+    "a2c": config("a2c", POLE, gae_lambda=0.9),
+    "ppo": config("ppo", POLE, horizon=16, minibatch=32, epochs=2),
+    "dqn": q("dqn", replay_prioritized=True, n_step=3),
+    "dqn, skipped cells": replace(WAITING, sampler=replace(WAITING.sampler, reset="wait")),
+    "dqn, concurrent, second learner": q("dqn", schedule="concurrent", secondary=8, replay_prioritized=True),
+}
+CYCLES = 6
+MORE = {"shared": ("dqn",), "captured": ("a2c", "dqn", "dqn, skipped cells")}
+"""Runs that are also made on one GPU for both ranks, and with collectives that behave as NCCL's."""
+
+
+def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -> list[Tensor]:
+    """Return the parameters [P] of each learner after some cycles, on the host."""
+    run = replace(run, distributed=replace(run.distributed, ranks=context.size))
+    run.check()
+    run = replace(rank_config(run, context.rank), device=device)
+    plan = RankPlan.resolve(run, context.rank, context.size)
+    trainer = Trainer(run, plan, RunFolder.create(folder, run), None, context)
+    captured: CapturedUpdates | None = trainer.learner._captured
+    rollouts = trainer.sampler.server.rollouts
+    simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))
+    try:
+        trainer._open()
+        for _ in range(CYCLES):
+            trainer._cycle()
+        trainer._verify()
+        assert trainer.learner.updates > 1, trainer.learner.updates
+        if context.captures_updates:  # which the ranks do together
+            assert captured is not None and captured.enabled and captured._phases
+            keys = context.communicator.gather([list(captured._phases), len(captured._numbers)])
+            assert keys[0][0] == keys[1][0], keys
+        return [x.flat.data.cpu() for x in trainer.learners]
+    finally:
+        trainer._close()
+
+
+@contextmanager
+def as_nccl() -> Iterator[None]:
+    """Inside, updates are captured with their collectives."""
+    on_gpu, Collective.on_gpu = Collective.on_gpu, True
+    try:
+        with simulated_device.collectives_on_device():
+            yield
+    finally:
+        Collective.on_gpu = on_gpu
+
+
+def main() -> None:
+    rank, path, out = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    simulated_device.install(races=True)
+    store = dist.FileStore(path, 2)
+    any_run = RUNS["a2c"]
+    found = {}
+    with join_ranks(any_run, "cpu", store, rank, 2, 2):
+        for name, run in RUNS.items():
+            for where, devices in DEVICES.items():
+                if name not in MORE.get(where, RUNS):
+                    continue
+                key = f"{name}/{where}"
+                context = SyncContext(dist.PrefixStore(key, store), 60.0, 5)
+                with as_nccl() if where == "captured" else nullcontext():
+                    found[key] = learned(run, devices[rank], out / key.replace("/", "-"), context)
+    torch.save(found, out / "found.pt")
+
+
+if __name__ == "__main__":
+    main()

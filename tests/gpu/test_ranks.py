@@ -1,0 +1,60 @@
+"""Ranks on simulated GPUs, in processes of their own."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.gpu.rank_runs import DEVICES, RUNS
+from tests.integration.runs import rows, run
+
+
+@pytest.fixture
+def found(simulated_gpu, tmp_path):
+    """The parameters that each of two ranks has learned, by run and devices."""
+    outs = [tmp_path / str(r) for r in range(2)]
+    command = [sys.executable, "-m", "tests.gpu.rank_runs"]
+    ranks = []
+    for r, out in enumerate(outs):
+        out.mkdir()
+        arguments = [str(r), str(tmp_path / "store"), str(out)]
+        ranks.append(subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True))
+    try:
+        for rank in ranks:
+            _, err = rank.communicate(timeout=200)
+            assert rank.returncode == 0, err
+    finally:
+        for rank in ranks:
+            rank.kill()
+    return [torch.load(out / "found.pt") for out in outs]
+
+
+def test_ranks_on_gpus_learn_what_ranks_on_cpus_do(found):
+    assert {key.split("/")[1] for key in found[0]} == set(DEVICES) and {key.split("/")[0] for key in found[0]} == set(
+        RUNS
+    )
+    for key, parameters in found[0].items():
+        name, where = key.split("/")
+        for a, b, c in zip(found[0][f"{name}/cpu"], parameters, found[1][key], strict=True):
+            assert torch.equal(b, c), f"{key}: the ranks differ"
+            torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4, msg=lambda m, key=key: f"{key}: {m}")
+        if where == "captured":
+            for a, b in zip(found[0][f"{name}/own"], parameters, strict=True):
+                assert torch.equal(a, b), f"{key} differs from the run from Python"
+
+
+@pytest.mark.parametrize("update", [pytest.param("all-reduce", marks=pytest.mark.slow), "async"])
+def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
+    """As a user starts it."""
+    done = run(
+        *("train", "dqn", "--env", "CartPole-v1", "--engine", "in-process", "--gpus", "0,1", "--update", update),
+        *("--envs", 8, "--horizon", 4, "--network", "a3c", "--batch-size", 16, "--replay.prioritized"),
+        *("--replay.size", 1_000, "--replay.start", 200, "--env-steps", 800, "--evaluation.interval", 400),
+        *("--evaluation.steps", 100, "--log.interval", 200, "--run-dir", tmp_path / "run"),
+    )
+    assert done.returncode == 0, done.stderr
+    last = rows(tmp_path / "run")[-1]
+    assert int(last["updates"]) > 5 and float(last["eval_score"]) > 0
+    for folder in (tmp_path / "run", tmp_path / "run/ranks/1"):
+        assert "exchange" in (folder / "events.log").read_text()
