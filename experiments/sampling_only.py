@@ -56,7 +56,7 @@ class SamplingOnly(PolicyGradient):
     def due(self, most: int | None = None) -> int:
         return 0
 
-    def batches(self, updates: int | None = None) -> Iterator[None]:
+    def batches(self, updates: int) -> Iterator[None]:
         return iter(())
 
     def loss(self, batch: None) -> Loss:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, equal_parts, require
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
@@ -150,8 +150,11 @@ class ReplayAlgorithm(Algorithm):
     def generators(self) -> list[torch.Generator]:
         return [self.replay.generator]
 
-    def batches(self, updates: int | None = None) -> Iterator[ReplayBatch]:
-        for _ in range(self.due() if updates is None else updates):
+    def parts(self, updates: int) -> list[int]:
+        return equal_parts(updates)
+
+    def batches(self, updates: int) -> Iterator[ReplayBatch]:
+        for _ in range(updates):
             self.resample_noise()
             yield self.replay.sample(self.config.batch_size // self.communicator.size)
 

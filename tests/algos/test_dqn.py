@@ -138,7 +138,7 @@ def test_the_intensity_decides_how_many_updates_follow():
     counts = []
     for i in range(8):
         algo.ingest(made_up.rollout(seed=10 + i))
-        counts.append(sum(1 for _ in algo.batches()))
+        counts.append(sum(1 for _ in algo.phase()))
     assert sum(counts) == 8 * 30 * 4 // 32 and set(counts) <= {3, 4}
 
 
@@ -149,7 +149,7 @@ def test_nothing_is_learned_before_the_start():
     counts = []
     for i in range(3):
         algo.ingest(made_up.rollout(seed=i))
-        counts.append(sum(1 for _ in algo.batches()))
+        counts.append(sum(1 for _ in algo.phase()))
         assert (algo.agent.epsilon == 1.0) == (algo.env_steps < 61)
     assert counts[:2] == [0, 0] and counts[2] > 0
 
@@ -237,7 +237,7 @@ def test_a_noisy_network_needs_no_epsilon_and_its_target_noise_of_its_own():
     algo, flat = learner(Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True), noisy=True))
     assert algo.agent.epsilon == 0.0
     algo._due = 32.0
-    (batch,) = algo.batches()
+    (batch,) = algo.phase()
     noise = [m.advantage.hidden.noise_in.clone() for m in (algo.agent.model, algo.target)]
     assert not torch.equal(*noise)
     before = flat.data.clone()
