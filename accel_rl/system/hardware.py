@@ -84,11 +84,20 @@ def free_memory(device: str = "cpu") -> int:
         from accel_rl.system.devices import runtime
 
         return int(runtime(device).mem_get_info(device)[0])
-    import psutil
-
-    available = psutil.virtual_memory().available
+    available = _available_memory()
     granted = cgroup_memory()
     return available if granted is None else min(available, granted)
+
+
+def _available_memory() -> int:
+    """Return the host's free memory in bytes, with what caches would give back."""
+    try:
+        with open("/proc/meminfo") as f:
+            return next(1024 * int(line.split()[1]) for line in f if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        import psutil
+
+        return int(psutil.virtual_memory().available)
 
 
 def gpu_count() -> int:
