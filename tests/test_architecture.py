@@ -46,6 +46,7 @@ CONFINED = {
     ),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),
     "accel_rl.kernels._native": ("accel_rl/kernels/native.py",),
+    "triton": ("accel_rl/kernels/",),
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
 # What a worker process loads before its environments. Importing torch would cost each of them a second and 200 MB.

@@ -87,6 +87,7 @@ class ReplayAlgorithm(Algorithm):
         """Learn from another algorithm's replay; the target network starts as a copy of the model. Replaces `begin`."""
         seed = int(torch.randint(2**62, ()))
         self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
+        self.replay.join(self.communicator)
         self.update_target()
 
     @property

@@ -103,18 +103,17 @@ class TrainConfig:
         g.check()
         if not g.several:
             return
-        if self.schedule != "lockstep" or self.secondary.batch:
-            what = "--secondary.batch" if self.secondary.batch else f"--schedule {self.schedule}"
-            raise ConfigError(f"{what} is for one rank; got --ranks {ranks} --update {g.update}")
         if g.local_updates > 1 and not is_adam(optimizer := self.algo.optimizer_name):
             raise ConfigError(
                 f"--distributed.local-updates {g.local_updates}: needs --algo.optimizer adam, not {optimizer}"
             )
         if g.update == "async":
+            if self.secondary.batch:
+                raise ConfigError(f"--secondary.batch {self.secondary.batch}: only with --update all-reduce")
             return
         shared = {"--envs": self.sampler.envs}
         if isinstance(self.algo, ReplayAlgorithmConfig):
-            shared["--batch-size"] = self.algo.batch_size
+            shared |= {"--batch-size": self.algo.batch_size, "--secondary.batch": self.secondary.batch}
         for flag, n in shared.items():
             if n % ranks:
                 raise ConfigError(f"{flag} {n}: must divide by {ranks} ranks; use {-(-n // ranks) * ranks}")
@@ -129,6 +128,11 @@ class TrainConfig:
         """Concurrent schedule: env steps between two synchronizations of sampling and learning."""
         assert isinstance(self.algo, ReplayAlgorithmConfig)
         return self.algo.target_interval
+
+    @property
+    def rank_period(self) -> int:
+        """The period in env steps of one rank: synchronous ranks take its steps together."""
+        return self.period // (self.distributed.size if self.distributed.update == "all-reduce" else 1)
 
     @property
     def T(self) -> int:

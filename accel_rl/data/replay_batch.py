@@ -15,7 +15,7 @@ class ReplayBatch:
     discount_t [N]: gamma^n, or gamma^k where a time limit struck after k steps (obs_t is what was seen there); 0 where
     the episode, or a life that counts as one, ended.
     weight [N]: of each sample in the loss, importance sampling; 1 where all are equally likely.
-    cell [N] int64: which transition of the run it is, t * B + b, counted from the run's first step.
+    cell [N] int64, on the replay's device: which transition of the run it is, t * B + b, counted from its first step.
     """
 
     obs_tm1: Tensor

@@ -1,6 +1,7 @@
 """The gather of a batch of transitions as one operator: a Triton kernel on CUDA, plain torch operations elsewhere."""
 
 import importlib.util
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -46,20 +47,30 @@ def _on_cuda(*arguments: Tensor | float) -> Gathered:
     *fields, cell = arguments
     ring = RingArrays(*fields)  # type: ignore[arg-type]
     assert isinstance(cell, Tensor)
-    if not _has_triton():
-        return gather(ring, cell)
-    from accel_rl.kernels.replay_gather_triton import launch
+    launch = _launcher()
+    if launch is not None and not _failures:
+        try:
+            with torch.cuda.device(cell.device):
+                return launch(ring, cell)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as e:  # no C compiler, or a GPU that Triton does not support
+            _failures.append(e)
+            say_once(f"the replay's Triton kernel does not run, torch gathers in many operations: {str(e).strip()}")
+    return gather(ring, cell)
 
-    with torch.cuda.device(cell.device):
-        return launch(ring, cell)
+
+_failures: list[Exception] = []
 
 
 @cache
-def _has_triton() -> bool:
-    if importlib.util.find_spec("triton") is not None:
-        return True
-    say_once("Triton is not installed: torch gathers the replay's batches on the GPU, in many operations")
-    return False
+def _launcher() -> Callable[[RingArrays, Tensor], Gathered] | None:
+    if importlib.util.find_spec("triton") is None:
+        say_once("Triton is not installed: torch gathers the replay's batches on the GPU in many operations")
+        return None
+    from accel_rl.kernels.replay_gather_triton import launch
+
+    return launch
 
 
 @gather_transitions.register_fake

@@ -23,6 +23,8 @@ class Prioritized:
     N and R cancel out of the importance weights.
     """
 
+    has_priorities = True
+
     def __init__(
         self, ring: FrameRing, seed: int, alpha: float, beta: float, beta_final: float = 1.0, epsilon: float = 1e-6
     ):

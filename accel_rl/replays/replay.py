@@ -20,6 +20,7 @@ class Selection(Protocol):
 
     communicator: Communicator
     generator: torch.Generator
+    has_priorities: bool
 
     @property
     def key(self) -> Hashable: ...
@@ -87,8 +88,9 @@ class Replay:
         return self._moved(batch) if self._is_moving else batch
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Set the priorities of a batch's cells from its errors [N]."""
-        self.selection.update(batch.cell.to(self.ring.device), error.to(self.ring.device))
+        """Set the priorities of a batch's cells from its errors [N]. Waits for a GPU if the priorities are on the host."""
+        if self.selection.has_priorities:
+            self.selection.update(batch.cell, error.to(self.ring.device))
 
     def anneal(self, progress: float) -> None:
         """Advance schedules. progress: fraction of the run that is done."""
@@ -109,9 +111,9 @@ class Replay:
 
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
         """Copy a batch to this replay's device. The host does not wait, unless that device is the host."""
-        fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__}
+        fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__ if name != "cell"}
         if is_gpu(self.ring.device):
-            return ReplayBatch(
-                **{name: x.to(self.device, non_blocking=is_gpu(self.device)) for name, x in fields.items()}
-            )
-        return ReplayBatch(**{name: self._staging.put(x) for name, x in fields.items()})
+            moved = {name: x.to(self.device, non_blocking=is_gpu(self.device)) for name, x in fields.items()}
+        else:
+            moved = {name: self._staging.put(x) for name, x in fields.items()}
+        return ReplayBatch(**moved, cell=batch.cell)  # read where the ring is

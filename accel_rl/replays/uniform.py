@@ -14,6 +14,8 @@ from accel_rl.system.devices import is_gpu
 class Uniform:
     """Draws cells uniformly, with or without replacement within a batch (Mnih et al. 2015: with)."""
 
+    has_priorities = False
+
     def __init__(self, ring: FrameRing, seed: int, replacement: bool = True):
         self.ring, self.replacement = ring, replacement
         self.communicator: Communicator = SINGLE_PROCESS

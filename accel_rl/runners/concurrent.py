@@ -99,6 +99,9 @@ class Concurrent:
         return self._synchronize()
 
     def _ends_early(self) -> bool:
+        """Whether to end within the period. Ranks that share batches do not: each would end at another update."""
+        if self.algo.communicator.size > 1:
+            return False
         return self.interrupted() or any(
             x.gradient_sync.seen_skipped_in_a_row >= self.most_skipped for _, x in self.learners
         )
@@ -106,8 +109,9 @@ class Concurrent:
     # -- a period ------------------------------------------------------------
 
     def _begin(self, remaining: int) -> None:
-        self._rollouts = -(-min(self.period, max(remaining, 1)) // self.each)
-        self._owed = [algo.owe(self._rollouts * self.each) for algo in self.algos]
+        mine = -(-max(remaining, 1) // self.algo.communicator.size)  # of this rank
+        self._rollouts = -(-min(self.period, mine) // self.each)
+        self._owed = [algo.owe(self._rollouts * self.each * algo.communicator.size) for algo in self.algos]
 
     def _sample(self, training: Future[None]) -> None:
         staged = sum(r.env_steps for r in self._staged)
@@ -119,7 +123,7 @@ class Concurrent:
             self.sampled(staged)
 
     def _await(self, training: Future[None]) -> None:
-        while not training.done() and not self.interrupted():
+        while not training.done() and not self._ends_early():
             wait([training], LOOK_S)
             self.sampler.check()
 
@@ -129,7 +133,7 @@ class Concurrent:
             for prefix, learner in self.learners:
                 while n := learner.algo.due(most=learner.at_once):
                     self._found += [(prefix, metrics) for metrics in learner.learn(n)]
-                    if self._pause.is_set() or learner.gradient_sync.seen_skipped_in_a_row >= self.most_skipped:
+                    if self._pause.is_set() or self._ends_early():
                         break
 
     def _on_its_stream(self) -> AbstractContextManager[Any]:

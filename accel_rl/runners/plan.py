@@ -192,7 +192,7 @@ def _buffers(config: TrainConfig) -> int:
     """Rollouts in memory: those of a whole period and one more where learning does not wait for them, else two."""
     if config.schedule != "concurrent":
         return BUFFERS
-    return config.period // (config.T * config.sampler.envs) + 1
+    return config.rank_period // (config.T * config.sampler.envs) + 1
 
 
 def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, in_process: bool) -> SamplerPlan:

@@ -86,7 +86,11 @@ class Trainer:
             self.spec,
             self.plan.device,
             derived_seed(self.config.seed, Stream.SECONDARY),
+            self.context,
+            self.run_folder.event,
         )
+        if self.context.rank:  # other draws from the replay
+            torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
         secondary.flat.data.copy_(self.learner.flat.data)
         assert isinstance(secondary.algo, ReplayAlgorithm)
         secondary.algo.share(first)
@@ -100,7 +104,7 @@ class Trainer:
             self.sampler,
             self.learner,
             self.secondary,
-            period=c.period,
+            period=c.rank_period,
             threads=self.plan.placement.torch_threads,
             cores=self.plan.placement.learner_cores,
             most_skipped=c.max_skipped_updates,

@@ -44,11 +44,20 @@ def counted(replay: Replay, draws: int, N: int) -> torch.Tensor:
     return torch.bincount(at, minlength=len(cells)).double()
 
 
+@pytest.mark.parametrize("dies", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("rollouts", [3, 30])
+def test_cells_on_offer_are_numbered_in_order(dies, rollouts):
+    for seed in range(5):
+        replay, _ = filled(lambda ring: Uniform(ring, 1), rollouts, dies=dies, seed=seed)
+        assert torch.equal(replay.ring.nth(torch.arange(len(replay))), offered(replay.ring))
+
+
 @pytest.mark.parametrize("dies", [0.0, 0.3])
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("N", [8, 90])
 def test_uniform_draws_every_cell_alike(dies, replacement, N):
     replay, _ = filled(lambda ring: Uniform(ring, 1, replacement), dies=dies)
+    assert (replay.ring.refused > 0) == (dies > 0)
     count = counted(replay, 60_000 // N, N)
     expected = torch.full_like(count, float(count.sum()) / len(count))
     if replacement:

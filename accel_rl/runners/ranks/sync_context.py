@@ -45,8 +45,9 @@ class SyncContext:
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         optimizer, norm, interval = algo.build_optimizer(len(flat.data)), algo.max_grad_norm, self._hash_interval
-        if self.shared is not None and flat.data.device.type == "cpu":
-            return SharedReduce(flat, optimizer, norm, self.communicator, interval, self.shared, self._timeout_s)
+        shared, self.shared = self.shared, None  # it holds the gradients of one learner
+        if shared is not None and flat.data.device.type == "cpu":
+            return SharedReduce(flat, optimizer, norm, self.communicator, interval, shared, self._timeout_s)
         return AllReduce(flat, optimizer, norm, self.communicator, interval)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:

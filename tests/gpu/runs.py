@@ -1,0 +1,107 @@
+"""Short whole runs, on the CPU and on a simulated GPU."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
+from tests import simulated_device
+from tests.golden.runs import POLE, SMALL, config
+
+GPU = "sim:0"
+SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # waits for a group's actions
+
+CAPTURE = "accel_rl/kernels/cuda_graph.py"  # waits before a capture
+
+
+def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: int = 0, **algo: Any) -> TrainConfig:
+    """A run of Q-learning. Keys of the replay's settings begin with `replay_`."""
+    base = config(algorithm, env, horizon=4, **{k: v for k, v in algo.items() if not k.startswith("replay_")})
+    settings = {k.removeprefix("replay_"): v for k, v in algo.items() if k.startswith("replay_")}
+    found = replace(base, algo=replace(base.algo, replay=replace(base.algo.replay, **settings)), schedule=schedule)
+    return replace(found, secondary=replace(found.secondary, batch=secondary)) if secondary else found
+
+
+LSTM = {"lstm": 8, "network": "a3c"}
+RETURNS = {"v_min": 0.0, "v_max": 20.0}
+HOST = {"replay_device": "cpu"}
+RUNS: dict[str, TrainConfig] = {
+    "a2c, pong": config("a2c"),
+    "a2c, time limits": config("a2c", POLE, gae_lambda=0.9),
+    "a2c, LSTM": config("a2c", POLE, **LSTM),
+    "ppo, pong": config("ppo", horizon=8, minibatch=32, epochs=2, clip_schedule="linear"),
+    "ppo, time limits": config("ppo", POLE, horizon=16, minibatch=32, epochs=3, value_clip=0.2),
+    "ppo, LSTM": config("ppo", POLE, horizon=8, minibatch=32, epochs=2, **LSTM),
+    "impala": config("impala", POLE, window=10, batches=2, horizon=5),
+    "impala, LSTM": config("impala", POLE, window=10, batches=2, horizon=5, **LSTM),
+    "dqn, pong": q("dqn", "pong"),
+    "dqn": q("dqn", learning_rate_schedule="linear"),
+    "dqn, concurrent": q("dqn", schedule="concurrent"),
+    "dqn, replay on the host": q("dqn", **HOST),
+    "dqn, concurrent, replay on the host": q("dqn", schedule="concurrent", **HOST),
+    "dqn, without replacement, replay on the host": q("dqn", replay_replacement=False, **HOST),
+    "dqn, prioritized, three steps": q("dqn", replay_prioritized=True, n_step=3, double=True, dueling=True),
+    "dqn, second learner": q("dqn", secondary=8),
+    "dqn, concurrent, second learner": q("dqn", schedule="concurrent", secondary=8),
+    "dqn, epsilon of each environment": q("dqn", epsilon_spread=7.0),
+    "c51, pong": q("c51", "pong"),
+    "c51, concurrent": q("c51", schedule="concurrent", **RETURNS),
+    "rainbow, noisy": q("rainbow", noisy=True, **RETURNS),
+    "rainbow, concurrent": q("rainbow", schedule="concurrent", **RETURNS),
+    "rainbow, replay on the host": q("rainbow", **RETURNS, **HOST),
+    "rainbow, second learner": q("rainbow", secondary=8, **RETURNS),
+}
+assert SMALL["batch_size"] == 16
+
+
+@dataclass
+class Played:
+    """What a run made: parameters [P] of its learners, means of each update's metrics, and waits by cycle."""
+
+    parameters: list[Tensor]
+    metrics: list[dict[str, float]]
+    waits: list[Counter[str]]
+    updates: list[int]  # by cycle
+    events: str
+
+
+def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
+    run = replace(run, device=device)
+    run.check()
+    trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
+    rollouts = trainer.sampler.server.rollouts
+    simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))  # each group's part has its own order
+    return trainer
+
+
+def cycles(trainer: Trainer, n: int) -> tuple[list[dict[str, float]], list[Counter[str]], list[int]]:
+    """Run n cycles as a trainer does between two rows."""
+    found, waits, updates = [], [], []
+    for _ in range(n):
+        before = trainer.learner.updates
+        with simulated_device.counting() as waited:
+            trainer._cycle()
+        waits.append(waited)
+        updates.append(trainer.learner.updates - before)
+        found.append(trainer.reporter.recorder.means())
+    return found, waits, updates
+
+
+def play(run: TrainConfig, device: str, folder: Path, n: int = 12) -> Played:
+    torch.manual_seed(0)
+    trainer = build(run, device, folder)
+    trainer.reporter.open(0, 0)
+    try:
+        metrics, waits, updates = cycles(trainer, n)
+        parameters = [x.flat.data.cpu().clone() for x in trainer.learners]
+    finally:
+        trainer._close()
+    events = folder / "events.log"
+    return Played(parameters, metrics, waits, updates, events.read_text() if events.exists() else "")
