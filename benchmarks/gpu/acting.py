@@ -14,7 +14,7 @@ from accel_rl.samplers.sampler import Sampler
 from accel_rl.system.process import tune_torch
 from benchmarks.agents import NAMES, make_agent
 from benchmarks.gpu.bench import Bench, Result
-from benchmarks.gpu.training import envs_near, settings
+from benchmarks.gpu.training import declare_parts, envs_near, settings
 from benchmarks.gpu.waits import host_waits
 from benchmarks.interleave import medians
 
@@ -65,6 +65,7 @@ def _sampler(
         plan.sampler, config.env, spec, config, seed=0, training=True, keep=False, note=notes.append
     )
     stack.callback(sampler.close)
+    declare_parts(bench, sampler)
     return sampler, spec
 
 

@@ -15,6 +15,7 @@ from accel_rl.runners.learner import MOST_AT_ONCE
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.samplers.sampler import Sampler
 from accel_rl.system.placement import place_processes
 from benchmarks.gpu.bench import Bench
 
@@ -54,6 +55,14 @@ def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None
     )
 
 
+def declare_parts(bench: Bench, sampler: Sampler) -> None:
+    """Tell the simulated device that streams use different environments' parts of a rollout's memory."""
+    if bench.device.startswith("sim"):
+        from tests import simulated_device
+
+        simulated_device.in_parts(*(x for r in sampler.server.rollouts for x in (r.frames, r.age)))
+
+
 class Again:
     """In place of a sampler: returns one rollout again and again."""
 
@@ -82,6 +91,7 @@ class Training:
             self.placement_cores = os.sched_getaffinity(0)
             os.sched_setaffinity(0, self._cores)
         self.learner, self.schedule, self.sampler = self.trainer.learner, self.trainer.schedule, self.trainer.sampler
+        declare_parts(bench, self.sampler)
         self.sampler.start()
         while not self.learner.updates:  # the start of a replay is random play
             self._cycle()
