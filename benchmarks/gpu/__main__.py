@@ -36,7 +36,7 @@ def measure(o: Options, name: str, results: Results) -> None:
             result = PARTS[name].measure(bench)
         except Exception as e:  # the other parts go on
             result = Result((), error=f"{type(e).__name__}: {' '.join(str(e).split())[:500]}")
-    results.put(name, result.to_dict(), time.monotonic() - begin)
+    results.put(name, result.to_dict(), time.monotonic() - begin, o.command(name))
 
 
 def measure_apart(o: Options, name: str, results: Results) -> None:
@@ -52,16 +52,16 @@ def measure_apart(o: Options, name: str, results: Results) -> None:
     except subprocess.TimeoutExpired:
         why = f"it took longer than {LONGEST:.0f} s"
     if name not in results.parts():
-        results.put(name, Result((), error=why).to_dict(), time.monotonic() - begin)
+        results.put(name, Result((), error=why).to_dict(), time.monotonic() - begin, o.command(name))
 
 
 def run(o: Options) -> int:
     """Run the parts; returns the exit code, 1 if one of them failed."""
     if o.build:
         build()
-    if line := missing():
+    if not o.is_child and (line := missing()):
         print(line, file=sys.stderr, flush=True)
-    results, begin = Results(o.out, o.device, o.given), time.monotonic()
+    results, begin = Results(o.out, o.device), time.monotonic()
     before, left, failed = results.parts(), [], []
     for name in o.parts:
         if o.rest and name in before and not before[name].get("error"):

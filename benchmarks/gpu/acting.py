@@ -56,7 +56,7 @@ def _measure(bench: Bench, envs: int, share: float, result: Result) -> None:
 def _sampler(
     bench: Bench, envs: int, capture: bool, stack: contextlib.ExitStack, notes: list[str]
 ) -> tuple[Sampler, EnvSpec]:
-    config = settings(bench, "a2c", envs, horizon=20)
+    config = settings(bench, "a2c", envs, bench.sizes.acting_horizon)
     config = replace(config, sampler=replace(config.sampler, capture=capture))
     plan = RankPlan.resolve(config)
     tune_torch(plan.placement.torch_threads)

@@ -17,9 +17,9 @@ PAPER_BOTH = 1_543.0
 
 def measure(bench: Bench) -> Result:
     """Measure whole training of every variant in turns, each in worker processes."""
-    options = Options(
-        game="pong", samplers=bench.sizes.samplers, period=bench.sizes.period, device=bench.device, network="nature"
-    )
+    sizes = bench.sizes
+    network: Any = sizes.daley_network
+    options = Options("pong", samplers=sizes.samplers, period=sizes.period, device=bench.device, network=network)
     with contextlib.ExitStack() as stack:
         built: dict[Variant, Training] = {}
         for variant in variants(options.samplers):

@@ -21,12 +21,19 @@ class Options:
     simulated: bool
     tiny: bool
     separate: bool
+    is_child: bool  # one part of another command
     rest: bool
     build: bool
     seconds: float | None
     minutes: float | None
     out: Path
-    given: tuple[str, ...]  # as on the command line
+
+    def command(self, name: str) -> str:
+        """Return the command that repeats a part."""
+        flags = ["--simulated"] * self.simulated + ["--tiny"] * self.tiny
+        if self.seconds not in (None, PARTS[name].seconds):
+            flags.append(f"--seconds {self.seconds:g}")
+        return " ".join(["python -m benchmarks.gpu --part", name, *flags])
 
     def seconds_of(self, name: str) -> float:
         part = PARTS[name]
@@ -46,9 +53,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--minutes", type=float, help="time of all parts: those that do not fit are named and left out")
     p.add_argument("--rest", action="store_true", help="leave out the parts that the file of results has already")
     p.add_argument("--device", default="auto", help="auto, cuda or cuda:N")
-    p.add_argument(
-        "--simulated", action="store_true", help="use the simulated device of the tests"
-    )
+    p.add_argument("--simulated", action="store_true", help="use the simulated device of the tests")
     p.add_argument("--tiny", action="store_true", help="the smallest sizes, to try the command itself")
     p.add_argument("--processes", choices=("each", "one"), help="each: every part in a process of its own (default)")
     p.add_argument("--build", action="store_true", help="first build the C++ extensions in this checkout")
@@ -79,8 +84,8 @@ def parse(argv: list[str]) -> Options | None:
         parts = [name for name in parts if name != "tests"]
     separate = p.processes == "each" or (p.processes is None and len(parts) > 1 and not p.tiny)
     return Options(
-        tuple(parts), device, p.simulated, p.tiny, separate, p.rest, p.build, p.seconds, p.minutes,
-        Path(p.out) if p.out else RESULTS, tuple(argv),
+        tuple(parts), device, p.simulated, p.tiny, separate, p.processes == "one", p.rest, p.build, p.seconds,
+        p.minutes, Path(p.out) if p.out else RESULTS,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.runners.learner import MOST_AT_ONCE, Learner
+from accel_rl.runners.learner import Learner
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.replays import B, T, rollout_on
 from benchmarks.gpu.training import settings
@@ -44,7 +44,7 @@ def measure(bench: Bench) -> Result:
 
 def train_step(bench: Bench, spec: EnvSpec, N: int, replay_device: str, capture: bool) -> Callable[[float], float]:
     """Return a measurement of train steps/s with a replay on `replay_device`."""
-    config = settings(bench, "dqn", B, T, batch_size=N, network="nature")
+    config = settings(bench, "dqn", B, T, batch_size=N, network="nature" if bench.sizes.q_network == "dqn" else "a3c")
     algo: Any = config.algo
     kept = replace(algo.replay, size=bench.sizes.capacity, start=0, device=replay_device)
     config = replace(config, algo=replace(algo, replay=kept), capture_updates=capture)
@@ -55,8 +55,8 @@ def train_step(bench: Bench, spec: EnvSpec, N: int, replay_device: str, capture:
         learner.algo.ingest(rollout)
 
     def steps() -> int:
-        learner.learn(MOST_AT_ONCE)
-        return MOST_AT_ONCE
+        learner.learn(bench.sizes.at_once)
+        return bench.sizes.at_once
 
     for _ in range(4):
         steps()

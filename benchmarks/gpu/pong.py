@@ -18,9 +18,10 @@ EPISODES = 20
 def measure(bench: Bench) -> Result:
     result, wanted = Result(COLUMNS), bench.sizes.pong_score
     bench = replace(bench, game="pong", sizes=replace(bench.sizes, warm_cycles=0))
-    config = settings(bench, "ppo", envs_near(bench.sizes.pong_envs, bench), 128 if bench.seconds > 30 else 8)
+    config = settings(bench, "ppo", envs_near(bench.sizes.pong_envs, bench), bench.sizes.pong_horizon)
+    begin, score, every = time.monotonic(), float("nan"), bench.left / 60
     training = Training(bench, "pong", replace(config, env_steps=ENV_STEPS))
-    begin, steps, score, every = time.monotonic(), 0, float("nan"), bench.left / 60
+    steps = config.T * config.sampler.envs  # the first cycle
     shown, shown_steps = begin, 0
     with contextlib.closing(training):
         while bench.left and steps < ENV_STEPS:

@@ -9,7 +9,6 @@ import torch
 from torch.autograd import DeviceType
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
-from accel_rl.runners.learner import MOST_AT_ONCE
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.q_learning import settings_of
 from benchmarks.gpu.training import Training, envs_near, settings
@@ -40,7 +39,7 @@ def measure(bench: Bench) -> Result:
 def _updates(bench: Bench, training: Training) -> tuple[Callable[[], object], int]:
     """Return a function that makes at least `profiled` updates, and their number."""
     algo = training.learner.algo
-    n = MOST_AT_ONCE if isinstance(algo, ReplayAlgorithm) else algo.due()
+    n = bench.sizes.at_once if isinstance(algo, ReplayAlgorithm) else algo.due()
     calls = -(-bench.sizes.profiled // n)
     return lambda: [training.learner.learn(n) for _ in range(calls)], calls * n
 

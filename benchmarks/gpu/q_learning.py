@@ -16,7 +16,10 @@ def settings_of(bench: Bench, algorithm: str, concurrent: bool = False) -> Train
     """Return the settings of an algorithm with its batch size."""
     sizes, batch = bench.sizes, dict(bench.sizes.batches)[algorithm]
     envs = envs_near(sizes.q_envs, bench, concurrent)
-    config = settings(bench, algorithm, envs, batch_size=batch, target_interval=sizes.target_interval)
+    config = settings(
+        bench, algorithm, envs, batch_size=batch, target_interval=sizes.target_interval, intensity=sizes.intensity,
+        network=sizes.q_network,
+    )  # fmt: skip
     algo: Any = config.algo
     algo = replace(algo, replay=replace(algo.replay, size=sizes.replay_size, start=sizes.replay_start))
     config = replace(config, algo=algo)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,11 @@ from benchmarks.machine import machine
 class Results:
     """gpu-NAME.json and gpu-NAME.md in a folder. Parts of earlier commands stay."""
 
-    def __init__(self, folder: Path, device: str, given: tuple[str, ...]):
+    def __init__(self, folder: Path, device: str):
         folder.mkdir(parents=True, exist_ok=True)
         self.gpu = describe(device)
         self.json = folder / f"gpu-{slug(self.gpu['name'])}.json"
         self.page = self.json.with_suffix(".md")
-        self._command = shlex.join(["python", "-m", "benchmarks.gpu", *given])
 
     def parts(self) -> dict[str, Any]:
         """Return the results so far, by part."""
@@ -31,11 +29,11 @@ class Results:
         except (OSError, ValueError, KeyError):
             return {}
 
-    def put(self, name: str, result: dict[str, Any], seconds: float) -> None:
+    def put(self, name: str, result: dict[str, Any], seconds: float, command: str) -> None:
         """Add or replace a part, and write both files."""
         about = {
             "seconds": round(seconds, 1),
-            "command": self._command,
+            "command": command,
             "date": time.strftime("%Y-%m-%d"),
             "git": git_revision(),
         }

@@ -10,8 +10,8 @@ import torch
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
+from accel_rl.kernels.cuda_graph import WARM_UP
 from accel_rl.runners.concurrent import Concurrent
-from accel_rl.runners.learner import MOST_AT_ONCE
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
@@ -106,11 +106,13 @@ class Training:
     def _cycle(self) -> int:
         return self.schedule.cycle(FOREVER)[0]
 
-    def _settled(self, work: Callable[[], float], seconds: float) -> float:
-        """Measure with this trainer's affinity and threads, which others may have changed."""
+    def _settled(self, work: Callable[[], float], seconds: float, warm_up: int = 0) -> float:
+        """Measure with this trainer's affinity and threads, which others may have changed. warm_up: calls before."""
         os.sched_setaffinity(0, self.placement_cores)
         torch.set_num_threads(self.trainer.plan.placement.torch_threads)
         try:
+            for _ in range(warm_up):
+                work()
             return self.bench.rate(work, seconds)
         finally:
             os.sched_setaffinity(0, self._cores)
@@ -124,7 +126,7 @@ class Training:
             steps += (n := self._cycle())
             return n
 
-        rate = self._settled(cycle, seconds)
+        rate = self._settled(cycle, seconds, warm_up=1)
         self.updates_per_s = (self.learner.updates - before) * rate / max(1, steps)
         return rate
 
@@ -137,14 +139,14 @@ class Training:
         schedule: Any = self.schedule
         real, schedule.sampler = schedule.sampler, Again(self._rollout)
         try:
-            return self._settled(self._cycle, seconds)
+            return self._settled(self._cycle, seconds, warm_up=WARM_UP)
         finally:
             schedule.sampler = real
 
     def updates(self, seconds: float) -> float:
         """Measure updates/s alone."""
         algo = self.learner.algo
-        n = MOST_AT_ONCE if isinstance(algo, ReplayAlgorithm) else algo.due()
+        n = self.bench.sizes.at_once if isinstance(algo, ReplayAlgorithm) else algo.due()
         if not isinstance(algo, ReplayAlgorithm):
             algo.ingest(self._rollout)
 
@@ -152,13 +154,14 @@ class Training:
             self.learner.learn(n)
             return n
 
-        return self._settled(update, seconds)
+        return self._settled(update, seconds, warm_up=WARM_UP + 1)
 
     def notes(self) -> list[str]:
         """Return the run's events, without their times: what is not captured, and why."""
         if not self._events.exists():
             return []
-        return list(dict.fromkeys(line[20:] for line in self._events.read_text().splitlines()))
+        lines = (line[20:] for line in self._events.read_text().splitlines())
+        return list(dict.fromkeys(line for line in lines if "--no-capture-updates" not in line))
 
     def close(self) -> None:
         self.schedule.close()
