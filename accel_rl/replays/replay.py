@@ -88,7 +88,7 @@ class Replay:
         return self._moved(batch) if self._is_moving else batch
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Set the priorities of a batch's cells from its errors [N]. Waits for a GPU if the priorities are on the host."""
+        """Set the priorities of a batch's cells from its errors [N]. Waits for a GPU if they are on the host."""
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 

@@ -146,7 +146,7 @@ class Concurrent:
     def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
         if self._runtime is not None:
             self._runtime.default_stream(self.algo.device).wait_stream(self._stream)
-        before = self.algo.env_steps
+        env_steps = sum(r.env_steps for r in self._staged)  # of this rank
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = sum(algo.store(rollout) for rollout in self._staged)
             if owed > taken:  # skipped cells (--sampler.reset wait) are not trained on
@@ -155,7 +155,7 @@ class Concurrent:
         self._update_behaviour()
         metrics = [found.prefixed(prefix) for prefix, found in self._found]
         self._rollouts, self._staged, self._found = 0, [], []
-        return self.algo.env_steps - before, metrics
+        return env_steps, metrics
 
     @torch.no_grad()
     def _update_behaviour(self) -> None:

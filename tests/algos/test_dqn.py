@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -176,6 +177,21 @@ def test_the_target_follows_in_intervals():
     assert not same()
     algo.ingest(made_up.rollout(seed=9))  # passes 200
     assert same()
+
+
+def test_the_target_follows_in_updates():
+    """Parr 2017: the target network is copied every so many train steps, whatever is sampled meanwhile."""
+    config = DQNConfig(replay=SMALL, batch_size=32, intensity=4, target_interval=5, target_unit="updates")
+    algo, _ = learner(DQN, config)
+    algo._due, copied = 0.0, []
+    update = algo.update_target
+    algo.update_target = lambda: (copied.append(algo.updates), update())
+    made = []
+    for i in range(8):
+        algo.ingest(made_up.rollout(seed=10 + i))
+        made.append(algo.due())
+    assert sum(made) == algo.updates and copied == list(range(0, algo.updates, 5))
+    assert all(b % 5 == 0 or a // 5 == b // 5 for a, b in zip(np.cumsum(made) - made, np.cumsum(made), strict=True))
 
 
 def test_losses_become_priorities():

@@ -55,8 +55,7 @@ def from_rollouts(learner, group):
         mine = part(r, group.rank, group.size)
         act_over(algo, mine)
         algo.ingest(mine)
-        for batch in algo.batches():
-            learner.update(batch)
+        learner.learn(algo.due())
 
 
 def from_replay(learner, group):
@@ -75,6 +74,7 @@ def from_replay(learner, group):
         batch = algo.replay.ring.batch(cells.flatten())
         batch.weight = weight[mine].flatten()
         learner.update(batch)
+        learner.updates += 1
         if i % 10 == 9:
             algo.update_target()
 

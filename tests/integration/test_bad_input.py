@@ -7,6 +7,7 @@ import pytest
 from accel_rl.cli.main import main
 from tests.integration.runs import checkpoint_bytes, run
 
+DQN = ["train", "dqn", "--game", "pong"]
 PONG = ["train", "a2c", "--game", "pong"]
 
 
@@ -60,9 +61,11 @@ def no_process(monkeypatch):
         ([*PONG, "--ranks", "2", "--update", "asinc"], ["asinc", "async"]),
         ([*PONG, "--local-updates", "2"], ["local-updates 2", "--update async"]),
         ([*PONG, "--local-updates", "2", "--update", "async"], ["local-updates 2", "adam", "rmsprop-torch"]),
-        (["train", "dqn", "--game", "pong", "--ranks", "3", "--envs", "18"], ["--batch-size 32", "3 ranks", "use 33"]),
-        (["train", "dqn", "--game", "pong", "--ranks", "2", "--schedule", "concurrent"], ["concurrent", "one rank"]),
-        (["train", "dqn", "--game", "pong", "--ranks", "2", "--secondary.batch", "32"], ["secondary", "one rank"]),
+        ([*DQN, "--ranks", "3", "--envs", "18"], ["--batch-size 32", "3 ranks", "use 33"]),
+        ([*DQN, "--update", "async", "--secondary.batch", "32"], ["secondary", "all-reduce"]),
+        ([*DQN, "--ranks", "2", "--secondary.batch", "33"], ["batch 33", "2 ranks; use 34"]),
+        ([*DQN, "--schedule", "concurrent", "--target-unit", "updates"], ["only env-steps"]),
+        ([*DQN, "--precision", "float16"], ["float16", "tfloat32"]),
         (["trian"], ["trian", "train"]),
         (["resume", "/nonexistent/run"], ["/nonexistent/run", "no run"]),
         (["evaluate"], ["run folder"]),

@@ -187,7 +187,7 @@ def test_a_users_module_can_opt_in(called):
     [
         (lambda: make_agent(ENV), {"capture": False}, "--sampler.no-capture"),
         (lambda: Counting(make_agent(ENV).model), {}, "Counting is not registered as capturable"),
-        (lambda: q_agent(noisy=True), {}, "a noisy network draws noise"),
+        (lambda: q_agent(noisy=True), {}, "no kernel computes"),
         (lambda: q_agent(is_dueling=True), {}, "no kernel computes"),
     ],
 )

@@ -1,83 +1,40 @@
-"""Acts that are replayed from what was captured equal those that are called at every step.
-
-On a GPU by CUDA graphs; here what was captured is a list of torch's operations on fixed memory, which is all that a
-graph knows: whatever Python decided at the captured step stays as it was.
-"""
-
-import sys
-from contextlib import nullcontext
+"""Acts that a GPU replays as CUDA graphs equal those that are called at every step; on a simulated GPU, and on a real
+one (`pytest -m gpu`)."""
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from accel_rl.agents.categorical import RecurrentPolicyAgent
+from accel_rl.kernels.cuda_graph import CudaGraphs
 from accel_rl.models.q_network import CategoricalQNetwork
-from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
+from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.system import hardware
-from tests.samplers.conftest import digest_of, make_agent, make_sampler
+from tests.samplers.conftest import digest_of, make_agent, make_noisy_agent, make_sampler
 from tests.samplers.inference.test_captured import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
-pytestmark = pytest.mark.filterwarnings("ignore:the extension for the host is not built")
 
+def play(make, captured, n=6, between=lambda agent, i: None, groups=2, device="sim:0", workers=0):
+    """(digest of n rollouts, captured acts, notes)."""
+    from tests.simulated_device import in_parts
 
-class Tape(TorchDispatchMode):
-    """What a function did, to be done again in the same memory."""
-
-    captured = 0
-
-    def __call__(self, step):
-        with Tape() as tape:
-            step()
-        Tape.captured += 1
-        return tape.replay
-
-    def __enter__(self):
-        self.done = []
-        return super().__enter__()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        assert func.overloadpacket.__name__ != "_local_scalar_dense", "a GPU would be waited for"
-        out = func(*args, **(kwargs or {}))
-        self.done.append((func, args, kwargs or {}, out))
-        return out
-
-    @torch.no_grad()
-    def replay(self):
-        for func, args, kwargs, out in self.done:
-            again = func(*args, **kwargs)
-            if not (func.is_view or "empty" in func.overloadpacket.__name__):
-                for old, new in zip(*(x if isinstance(x, tuple) else (x,) for x in (out, again)), strict=True):
-                    if old is not new:
-                        old.copy_(new)
-
-
-@pytest.fixture(autouse=True)
-def only_torch(monkeypatch):
-    """As for tensors on a GPU."""
-    monkeypatch.setitem(sys.modules, "accel_rl.kernels._native", None)
-    monkeypatch.setattr(Tape, "captured", 0)
-
-
-def play(agent, graphed, n=6, between=lambda agent, i: None, groups=2, capture=None, device="cpu"):
-    sampler = make_sampler(ENV, 8, groups, 0, device=device)
-    server = sampler.server
-    if graphed and device == "cpu":
-        server._inference = CudaGraphInference(
-            server._groups, server.host, server.rollouts, server._act_on, capture=capture or Tape()
-        )
-    elif not graphed:
-        server._inference.replay = lambda *_: False
-        server._inference.capturing = lambda *_: nullcontext()
+    agent, notes = make(), []
+    agent.model.to(device)
+    sampler = make_sampler(ENV, 8, groups, workers, device=device, capture=captured, note=notes.append)
+    in_parts(*(x for r in sampler.server.rollouts for x in (r.frames, r.age)))
     try:
 
         def rollouts():
             for i in range(n):
                 between(agent, i)
-                yield sampler.collect(agent)
+                yield on_host(sampler.collect(agent))
 
-        return digest_of(rollouts())
+        return digest_of(rollouts()), len(sampler.server._inference._captures), notes
     finally:
         sampler.close()
+
+
+def on_host(rollout):
+    return type(rollout).from_state(rollout.state_dict())
 
 
 def c51_agent():
@@ -95,55 +52,103 @@ def policy():
     return make_agent(ENV)
 
 
+def noisy_agent():
+    return make_noisy_agent(ENV)
+
+
+def recurrent_agent():
+    torch.manual_seed(0)
+    return RecurrentPolicyAgent(RecurrentActorCritic(SPEC, 16))
+
+
+AGENTS = [policy, q_agent, dueling_agent, c51_agent, noisy_agent, recurrent_agent]
+
+
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("make", [policy, q_agent, dueling_agent, c51_agent])
-def test_the_same_as_called(make, groups):
-    want = play(make(), False, groups=groups)
-    assert play(make(), True, groups=groups) == want
-    assert Tape.captured == 2 * groups  # for each buffer
+@pytest.mark.parametrize("make", AGENTS)
+def test_the_same_as_called(simulated_gpu, make, groups):
+    want, _, notes = play(make, False, groups=groups)
+    assert notes == ["inference is not captured, Python runs at every step: --sampler.no-capture"]
+    assert play(make, True, groups=groups) == (want, 2 * groups, [])  # a graph for each buffer
+
+
+def test_worker_processes_whose_frames_are_copied_while_another_group_acts(simulated_gpu):
+    assert play(policy, True, workers=2)[0] == play(policy, True)[0]
 
 
 @pytest.mark.parametrize("between", [anneal, apart])
-def test_an_epsilon_that_changes(between):
-    assert play(q_agent(), True, between=between) == play(q_agent(), False, between=between)
-    assert Tape.captured == 4
+def test_an_epsilon_that_changes(simulated_gpu, between):
+    found = play(q_agent, True, between=between)
+    assert found[0] == play(q_agent, False, between=between)[0] and found[1] == 4
 
 
-def test_parameters_that_change_count_at_once():
-    assert play(policy(), True, between=learn) == play(policy(), False, between=learn)
+def test_parameters_that_change_count_at_once(simulated_gpu):
+    assert play(policy, True, between=learn)[0] == play(policy, False, between=learn)[0]
 
 
-def test_parameters_may_not_move():
+def test_parameters_may_not_move(simulated_gpu):
     with pytest.raises(AssertionError, match="moved to other memory"):
-        play(policy(), True, between=replace)
+        play(policy, True, between=replace)
 
 
-def test_an_agent_that_does_more_is_called_at_every_step():
+def test_an_agent_that_does_more_is_called_at_every_step(simulated_gpu):
     agent = Counting(policy().model)
-    play(agent, True)
-    assert agent.acted == 6 * 5 * 2 and Tape.captured == 0
+    _, captured, notes = play(lambda: agent, True)
+    assert agent.acted == 6 * 5 * 2 and not captured and "Counting is not registered" in notes[0]
 
 
-def test_what_cannot_be_captured_is_called_and_said_once(monkeypatch):
+def test_what_cannot_be_captured_is_called_and_said_once(simulated_gpu, monkeypatch):
     monkeypatch.setattr(hardware, "_said", set())
-    tries = []
 
-    def refuse(step):
-        tries.append(1)
-        raise RuntimeError("operation not permitted when stream is capturing")
+    def asks(agent, i):
+        model = agent.model
+        assert type(model).__name__ == "ActorCritic"
+        model.body.convolutions[0].of_bytes = Asking()
 
     with pytest.warns(UserWarning, match="not captured as a CUDA graph") as said:
-        assert play(policy(), True, capture=refuse) == play(policy(), False)
-    assert len(tries) == sum("CUDA graph" in str(x.message) for x in said) == 1
+        found = play(policy, True, between=asks)
+    assert found[:2] == (play(policy, False)[0], 0)
+    assert sum("CUDA graph" in str(x.message) for x in said) == len(found[2]) == 1
+
+
+class Asking:
+    """A setting that asks the GPU for its value."""
+
+    def __bool__(self):
+        return bool(torch.ones((), device="sim:0"))
+
+
+def test_one_wait_for_each_served_group_and_none_for_a_rollout(simulated_gpu):
+    agent = policy()
+    agent.model.to("sim:0")
+    sampler = make_sampler(ENV, 8, 2, 2, device="sim:0")
+    in_parts = simulated_gpu.in_parts
+    in_parts(*(x for r in sampler.server.rollouts for x in (r.frames, r.age)))
+    for _ in range(4):
+        sampler.collect(agent)
+    with simulated_gpu.counting() as waits:
+        for _ in range(3):
+            sampler.collect(agent)
+    sampler.close()
+    assert sum(waits.values()) == 3 * 5 * 2, waits
+
+
+def test_a_graph_keeps_what_it_reads_and_has_no_effect_when_captured(simulated_gpu):
+    graphs, out = CudaGraphs(torch.device("sim:0")), torch.zeros(3, device="sim:0")
+
+    def captured():
+        local = torch.arange(3, device="sim:0")  # lives as long as the replay
+        return graphs.capture(lambda: out.add_(local))
+
+    replay = captured()
+    assert out.tolist() == [0, 0, 0]
+    replay()
+    replay()
+    assert out.tolist() == [0, 2, 4]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("make", [policy, q_agent, dueling_agent, c51_agent])
+@pytest.mark.parametrize("make", AGENTS)
 def test_on_a_gpu(make):
-    def on_gpu():
-        agent = make()
-        agent.model.cuda()
-        return agent
-
-    want = play(on_gpu(), False, device="cuda", between=learn)
-    assert play(on_gpu(), True, device="cuda", between=learn) == want
+    want, _, _ = play(make, False, device="cuda:0", between=learn)
+    assert play(make, True, device="cuda:0", between=learn)[:2] == (want, 4)
