@@ -18,6 +18,7 @@ from accel_rl.system.process import before_torch
 
 before_torch()
 
+from accel_rl.models.precision import multiply_in  # noqa: E402
 from benchmarks.gpu.bench import Bench, Result  # noqa: E402
 from benchmarks.gpu.extensions import build, missing  # noqa: E402
 from benchmarks.gpu.options import Options, parse  # noqa: E402
@@ -32,6 +33,7 @@ def measure(o: Options, name: str, results: Results) -> None:
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(o.device, TINY if o.tiny else FULL, Path(folder), o.seconds_of(name))
+        multiply_in("float32", o.device)
         try:
             result = PARTS[name].measure(bench)
         except Exception as e:  # the other parts go on

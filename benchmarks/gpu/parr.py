@@ -1,4 +1,4 @@
-"""Parr 2017, table 1: speed-up of a train step of DQN by a replay on the device, over a replay on the host.
+"""Parr 2017, table 1: speed-up of a train step of dueling DQN by a replay on the device, over a replay on the host.
 
 A train step draws a batch, computes loss and gradient and makes the optimizer's step.
 """
@@ -44,7 +44,8 @@ def measure(bench: Bench) -> Result:
 
 def train_step(bench: Bench, spec: EnvSpec, N: int, replay_device: str, capture: bool) -> Callable[[float], float]:
     """Return a measurement of train steps/s with a replay on `replay_device`."""
-    config = settings(bench, "dqn", B, T, batch_size=N, network="nature" if bench.sizes.q_network == "dqn" else "a3c")
+    network = {"network": bench.sizes.daley_network} if spec.is_image else {"hidden": 512}
+    config = settings(bench, "dqn", B, T, batch_size=N, dueling=True, **network)
     algo: Any = config.algo
     kept = replace(algo.replay, size=bench.sizes.capacity, start=0, device=replay_device)
     config = replace(config, algo=replace(algo, replay=kept), capture_updates=capture)

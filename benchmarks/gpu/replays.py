@@ -48,8 +48,10 @@ def measure(bench: Bench) -> Result:
     for prioritized in (False, True):
         kind = "prioritized" if prioritized else "uniform"
         for where in dict.fromkeys((device, "cpu")):
-            replay, rollout = filled(bench, where, prioritized)
-            parts[kind, where, "append", T * B] = partial(bench.rate, partial(_append, replay, rollout))
+            replay, _ = filled(bench, where, prioritized)  # nothing is appended to it: captured draws stay valid
+            parts[kind, where, "append", T * B] = partial(
+                bench.rate, partial(_append, *filled(bench, where, prioritized))
+            )
             for N in bench.sizes.draws:
                 size = size or _bytes(replay, N)
                 draw = partial(_draw, replay, N, torch.rand(N, device=device) if prioritized else None)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from accel_rl.models.precision import Precision
 from accel_rl.runners.learner import MOST_AT_ONCE
 
 
@@ -34,6 +35,7 @@ class Sizes:
     pong_envs: int = 64
     pong_horizon: int = 128
     pong_score: float = 18.0
+    precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")  # besides float32
     rounds: int = 3  # turns of interleaved measurements
     shortest: float = 0.5  # seconds of one measurement
     warm_cycles: int = 12
@@ -67,6 +69,7 @@ TINY = Sizes(
     profiled=2,
     pong_envs=4,
     pong_horizon=8,
+    precisions=("bfloat16",),
     rounds=1,
     shortest=0.01,
     warm_cycles=4,

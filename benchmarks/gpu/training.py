@@ -11,6 +11,7 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels.cuda_graph import WARM_UP
+from accel_rl.models.precision import multiply_in
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
@@ -107,8 +108,9 @@ class Training:
         return self.schedule.cycle(FOREVER)[0]
 
     def _settled(self, work: Callable[[], float], seconds: float, warm_up: int = 0) -> float:
-        """Measure with this trainer's affinity and threads, which others may have changed. warm_up: calls before."""
+        """Measure with this trainer's affinity, threads and precision. warm_up: calls before."""
         os.sched_setaffinity(0, self.placement_cores)
+        multiply_in(self.config.precision, self.bench.device)
         torch.set_num_threads(self.trainer.plan.placement.torch_threads)
         try:
             for _ in range(warm_up):

@@ -1,9 +1,8 @@
-"""Variants of one algorithm's training, in turns: captured or not, in float32 or bfloat16."""
+"""Variants of one algorithm's training, in turns: captured or not, in float32, tfloat32 or bfloat16."""
 
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from accel_rl.config.train import TrainConfig
 from benchmarks.gpu.bench import Bench, Goal, Result
@@ -12,16 +11,13 @@ from benchmarks.interleave import medians
 
 COLUMNS = ("variant", "environments", "training, env steps/s", "updates/s in training", "us an update alone")
 CAPTURED = "captured updates"
-VARIANTS: dict[str, dict[str, Any]] = {
-    CAPTURED: {},
-    "updates from Python": {"capture_updates": False},
-    "bfloat16": {"precision": "bfloat16"},
-}
+FROM_PYTHON = "updates from Python"
 
 
 def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig], least: float | None) -> Result:
     """Measure the variants of a configuration, and `more`. least: env steps/s that the best variant is to reach."""
-    configs = {variant: replace(config, **changes) for variant, changes in VARIANTS.items()} | more
+    configs = {CAPTURED: config, FROM_PYTHON: replace(config, capture_updates=False)}
+    configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions} | more
     updates_per_s: dict[str, list[float]] = {variant: [] for variant in configs}
     with contextlib.ExitStack() as stack:
         built: dict[str, Training] = {}
@@ -54,5 +50,6 @@ def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainC
              at_least=False)
     ]  # fmt: skip
     if least is not None:
-        goals.append(Goal(f"{name}: env steps/s, best variant", max(m[f"{v}, training"] for v in configs), least))
+        best = max(configs, key=lambda v: m[f"{v}, training"])
+        goals.append(Goal(f"{name}: env steps/s, best variant ({best})", m[f"{best}, training"], least))
     return Result(COLUMNS, rows, goals, notes, {"measurements": found, "updates_per_s": updates_per_s})
