@@ -37,8 +37,8 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
     than float32."""
     if precision == "tfloat32" and not is_gpu(device):
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
-    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
-    for backend in (cuda.matmul, cudnn.conv, cudnn.rnn):  # type: ignore[attr-defined]
+    backends: Any = torch.backends
+    for backend in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
         backend.fp32_precision = "tf32" if precision == "tfloat32" else "ieee"
 
 

@@ -205,7 +205,7 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     sampler, order = make_sampler(env, 2, 2, 2, T=8, dedicated_workers=True), []
     agent, serve = make_agent(env), sampler.server.serve
 
-    def noted(agent, buffer, t, group):
+    def noted(agent, buffer, t, group, meanwhile):
         order.append(group)
         serve(agent, buffer, t, group)
 
@@ -310,7 +310,7 @@ def test_every_mode_of_reset_plays_the_same_episodes():
                     )
                     if r.ended[t, b]:
                         own[b].append([])
-            assert reset == "swap" or sampler.late_resets() == 0
+            assert reset == "swap" or sampler.engine.late_resets() == 0
         finally:
             sampler.close()
     for reset in ("wait", "swap"):

@@ -195,7 +195,7 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait in a thread of the group until it is ready; False once `stopped`. Another one must `oversee` meanwhile."""
+        """Wait in a thread of the group until it is ready; False once `stopped`. Another must `oversee` meanwhile."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
