@@ -3,8 +3,6 @@
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_type_hints
 
-import tyro
-
 from accel_rl.algos.base import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.checkpoint import CheckpointConfig
@@ -25,7 +23,7 @@ from accel_rl.system.errors import ConfigError, nearest
 class TrainConfig:
     """One training run."""
 
-    algorithm: tyro.conf.Suppress[str] = "a2c"
+    algorithm: str = field(default="a2c", metadata={"hidden": True})
     env: EnvConfig = field(default_factory=EnvConfig)
     algo: AlgorithmConfig = field(default_factory=AlgorithmConfig)
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
