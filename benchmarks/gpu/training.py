@@ -167,4 +167,5 @@ class Training:
 
     def close(self) -> None:
         self.schedule.close()
+        self.learner.close()
         self.sampler.close()
