@@ -126,7 +126,7 @@ class Parts:
         self.learner, self.n = Learner(config, SPEC, "cpu", 0), o.updates
         algo, flat = self.learner.algo, self.learner.flat
         algo.ingest(rollout(config.T, o.envs))
-        self._batch = next(iter(algo.batches()))
+        self._batch = next(iter(algo.phase()))
         self.local, self.loss = self.learner.gradient_sync, torch.zeros(())
         self.reduce = gloo_of(self.learner, group)
         self._communicator, self.shared = group.communicator, shared_of(config, group, gradients)

@@ -4,29 +4,37 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from accel_rl.metrics.progress import human_time, terminal
 
-from accel_rl.metrics.progress import human_time
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 class Bar:
     """Progress over all measurements: a bar on a terminal, elsewhere a line each, on stderr."""
 
-    def __init__(self, total: int):
+    def __init__(self, total: int, unit: str = "env steps/s"):
+        self._unit = unit
         self._total, self._done, self._began = total, 0, time.monotonic()
-        console = Console(stderr=True)
         self._bar: Progress | None = None
-        if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bar = Progress(*columns, console=console, transient=True)
+        if console := terminal():
+            from rich import progress as rich
+
+            columns = (
+                rich.TextColumn("{task.description}"),
+                rich.BarColumn(None),
+                rich.MofNCompleteColumn(),
+                rich.TimeRemainingColumn(),
+            )
+            self._bar = rich.Progress(*columns, console=console, transient=True)
             self._task = self._bar.add_task("", total=total)
             self._bar.start()
 
     def step(self, label: str, value: float) -> None:
         self._done += 1
-        text = f"{label} {value:,.0f} env steps/s"
+        text = f"{label} {value:,.0f} {self._unit}"
         if self._bar:
             self._bar.update(self._task, advance=1, description=text)
         else:

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-from accel_rl.cli.arguments import parse
 from accel_rl.system.errors import ConfigError, RunError
 from benchmarks.machine import machine
 
@@ -27,6 +26,8 @@ def program(
 
     Returns the exit code: 2 for an impossible setting (ConfigError of `check` or `measure`), 1 for a RunError or
     a result with entries in `wrong`."""
+    from accel_rl.cli.arguments import parse  # needs tyro, which `benchmarks.gpu` does without
+
     try:
         o = parse(options, argv, f"python -m benchmarks.{module}", doc or "")
         to: str = o.json  # type: ignore[attr-defined]

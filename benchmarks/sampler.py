@@ -177,7 +177,7 @@ def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str,
         "ratios": {name: ratio(found["sampling"], values) for name, values in under.items()},
         "breakdown": time,
         "memory": memory.of(ours),
-        "late_resets": ours.sampler.late_resets(),
+        "late_resets": ours.sampler.engine.late_resets(),
         "stolen": (stolen_after - stolen) / max(total_after - total, 1),
     }
 

@@ -145,7 +145,7 @@ class Ours:
         """Count the FLOP of one sample's forward and backward pass."""
         algo = self.trainer.learner.algo
         algo.ingest(self._rollout)
-        batch = next(iter(algo.batches()))
+        batch = next(iter(algo.phase()))
         if self._rollout.activation_cache is not None:
             self._rollout.activation_cache.void()
         # with torch's convolutions: the counter does not see compiled ones

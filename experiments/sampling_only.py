@@ -53,7 +53,10 @@ class SamplingOnly(PolicyGradient):
     def ingest(self, rollout: Rollout) -> None:
         """Ignored."""
 
-    def batches(self) -> Iterator[None]:
+    def due(self, most: int | None = None) -> int:
+        return 0
+
+    def batches(self, updates: int) -> Iterator[None]:
         return iter(())
 
     def loss(self, batch: None) -> Loss:

@@ -9,9 +9,9 @@ import threading
 import numpy as np
 import pytest
 import torch
-from accel_rl.samplers.inference.page_locked import PageLocked
 from torch import Tensor, nn
 
+from accel_rl.data.page_locked import PageLocked
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.system import devices

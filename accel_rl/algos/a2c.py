@@ -80,8 +80,7 @@ class A2C(PolicyGradient):
             rate = c.learning_rate + (rate - c.learning_rate) * self.progress / c.warmup
         return rate * self.remaining(c.learning_rate_schedule)
 
-    def batches(self, updates: int | None = None) -> Iterator[PolicyBatch]:
-        self.prepare()
+    def batches(self, updates: int) -> Iterator[PolicyBatch]:
         yield self.whole()
 
     def loss(self, batch: PolicyBatch) -> Loss:

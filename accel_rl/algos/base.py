@@ -16,6 +16,15 @@ from accel_rl.optim.optimizer import Optimizer, Rate
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import ConfigError
 
+UPDATES_OF_A_PART = 8
+"""Number of updates that one CUDA graph makes, where a phase can be divided."""
+
+
+def equal_parts(updates: int) -> list[int]:
+    """Divide updates into parts of UPDATES_OF_A_PART, and the rest."""
+    whole, rest = divmod(updates, UPDATES_OF_A_PART)
+    return [UPDATES_OF_A_PART] * whole + [rest] * bool(rest)
+
 
 @dataclass(frozen=True)
 class AlgorithmConfig:
@@ -131,10 +140,24 @@ class Algorithm(ABC):
         """Return the number of updates of the next optimisation phase, at most `most`, which then count as made."""
         return 1
 
+    def prepare(self) -> None:  # noqa: B027  optional
+        """Begin a phase, after `due`, with what all its updates share, for example advantages."""
+
     @abstractmethod
-    def batches(self, updates: int | None = None) -> Iterator[Any]:
-        """Yield the batches of a phase of so many updates (None: all that are due): epochs x minibatches, or samples of
-        a replay."""
+    def batches(self, updates: int) -> Iterator[Any]:
+        """Yield the next `updates` batches of the phase: epochs x minibatches, or samples of a replay."""
+
+    def phase(self) -> Iterator[Any]:
+        """Yield the batches of a whole phase."""
+        updates = self.due()
+        if updates:
+            self.prepare()
+            yield from self.batches(updates)
+
+    def parts(self, updates: int) -> list[int]:
+        """Divide a phase of so many updates into parts. Parts of equal numbers run the same operations on the same
+        memory, but for `prepare` before the first: a GPU then keeps a short graph for a long phase."""
+        return [updates]
 
     def phase_key(self) -> Hashable:
         """What a phase's operations depend on besides the contents of tensors and the number of updates.

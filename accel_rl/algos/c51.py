@@ -57,7 +57,9 @@ class C51(DQN):
 
     def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
         c = self.config
-        return CategoricalQNetwork(spec, c.network, c.atoms, c.v_min, c.v_max, is_dueling=c.dueling, noisy=c.noisy)
+        return CategoricalQNetwork(
+            spec, c.network, c.atoms, c.v_min, c.v_max, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden
+        )
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

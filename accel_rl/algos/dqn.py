@@ -58,6 +58,9 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Clip the gradient to this L2 norm. 0: no clipping."""
     target_interval: Count = 10_000
     """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
+    target_unit: Literal["env-steps", "updates"] = "env-steps"
+    """Unit of target_interval. updates: the target network is copied before every so many updates (Parr 2017: 10,000).
+    """
     epsilon: float = 1.0
     """Initial epsilon of epsilon-greedy exploration, at the first update."""
     epsilon_final: float = 0.1
@@ -76,6 +79,9 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2015: 0.95)."""
     optimizer_eps: float = 1e-6
     """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
+    hidden: Count = 0
+    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). 0: the network's own
+    number."""
     network: Literal["a3c", "dqn", "nature"] = "dqn"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
     nature: three (Mnih et al. 2015)."""
@@ -97,6 +103,7 @@ class DQNConfig(ReplayAlgorithmConfig):
             reward_clip=(self.reward_clip >= 0, zero),
             clip_grad_norm=(self.clip_grad_norm >= 0, zero),
             target_interval=(self.target_interval >= 1, "at least 1"),
+            hidden=(self.hidden >= 0, "0 or more"),
             epsilon=(0 <= self.epsilon <= 1, share),
             epsilon_final=(0 <= self.epsilon_final <= 1, share),
             epsilon_steps=(self.epsilon_steps >= 0, zero),
@@ -120,7 +127,7 @@ class DQN(ReplayAlgorithm):
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config
-        return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy)
+        return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden)
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

@@ -74,18 +74,20 @@ class IMPALA(A2C):
         self.window.append(rollout)
 
     def due(self, most: int | None = None) -> int:
+        self._group, self.turn = self.turn, (self.turn + 1) % self.config.batches
         return int(self.window.ready)
+
+    def prepare(self) -> None:
+        """Assemble the window of the environments whose turn it is."""
+        n = self.B // self.config.batches
+        self._window = self.window.rollout(slice(self._group * n, (self._group + 1) * n))
+        self._cut_values = self._values_at_time_limits(self._window)
 
     def phase_key(self) -> None:
         """The window's memory is another one in every phase."""
 
-    def batches(self, updates: int | None = None) -> Iterator[Rollout]:  # type: ignore[override]  # a window, not cells
-        n = self.B // self.config.batches
-        k, self.turn = self.turn, (self.turn + 1) % self.config.batches
-        if self.window.ready:
-            window = self.window.rollout(slice(k * n, (k + 1) * n))
-            self._cut_values = self._values_at_time_limits(window)
-            yield window
+    def batches(self, updates: int) -> Iterator[Rollout]:  # type: ignore[override]  # a window, not cells
+        yield self._window
 
     def loss(self, batch: Rollout) -> Loss:  # type: ignore[override]
         """-E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)], Espeholt et al. 2018, section 4.2.

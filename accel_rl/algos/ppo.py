@@ -6,13 +6,15 @@ from typing import Literal
 
 import torch
 
-from accel_rl.algos.base import Loss, require
+from accel_rl.algos.base import Loss, equal_parts, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
 from accel_rl.optim.factory import AdamName, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.system.devices import is_gpu
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class PPO(PolicyGradient):
     capturable = True
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
 
+    def __init__(self, config: PPOConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
+        super().__init__(config, spec, T=T, B=B, device=device)
+        self._cursor = torch.zeros((), dtype=torch.int64, device=self.device)
+        self._parts = self._made = 0
+
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
         return make_optimizer(c.optimizer, size, alpha=0.0, epsilon=c.optimizer_eps, device=str(self.device))
@@ -103,30 +110,48 @@ class PPO(PolicyGradient):
             n = len(self._valid_cells)
         samples = int(self.communicator.all_reduce_sum(torch.tensor(n * cells_each)))
         least = self.communicator.all_reduce_min(n)
-        self._drawn = n  # cells, or environments, that minibatches are drawn from
         self._parts = max(1, min(-(-samples // self.config.minibatch), least))
         self._stop = least == 0
+        self._drawn = n  # cells, or environments, that minibatches are drawn from
+        self._is_even = n % self._parts == 0  # whether all minibatches are of the same size
 
     def due(self, most: int | None = None) -> int:
         return 0 if self._stop else self.config.epochs * self._parts
 
-    def batches(self, updates: int | None = None) -> Iterator[PolicyBatch]:
-        c = self.config
-        self.prepare()
-        if c.normalize_advantage == "rollout":
-            self.advantage = normalized(
-                self.advantage, None if self._is_whole else self.rollout.valid, self.communicator
-            )
+    def prepare(self) -> None:
+        """Compute the advantages, and draw the order of the cells in every epoch."""
+        super().prepare()
+        if self.config.normalize_advantage == "rollout":
+            valid = None if self._is_whole else self.rollout.valid
+            self.advantage = self.kept("advantage", normalized(self.advantage, valid, self.communicator))
+        order = torch.stack([torch.randperm(self._drawn, device=self.device) for _ in range(self.config.epochs)])
+        self._order = self.kept("order", order if self._valid_cells is None else self._valid_cells[order])
+        self._made = 0
+        self._cursor.zero_()
+
+    def parts(self, updates: int) -> list[int]:
+        return equal_parts(updates) if self._is_even else [updates]
+
+    def batches(self, updates: int) -> Iterator[PolicyBatch]:
         take: Callable[[torch.Tensor], PolicyBatch] = self.sequences if self.agent.state_size else self.cells
-        for _ in range(c.epochs):
-            order = torch.randperm(self._drawn, device=self.device)
-            for i in (order if self._valid_cells is None else self._valid_cells[order]).tensor_split(self._parts):
-                if self._stop:
-                    return
-                batch = take(i)
-                if c.normalize_advantage == "minibatch":
-                    batch.advantage = normalized(batch.advantage, batch.valid, self.communicator)
-                yield batch
+        for _ in range(updates):
+            if self._stop:
+                return
+            batch = take(self._minibatch())
+            if self.config.normalize_advantage == "minibatch":
+                batch.advantage = normalized(batch.advantage, batch.valid, self.communicator)
+            yield batch
+
+    def _minibatch(self) -> torch.Tensor:
+        """Return the cells (of a recurrent agent: the environments) of the next minibatch."""
+        if self._is_even and is_gpu(self.device):  # the place in the order is on the GPU: all minibatches are alike
+            n = self._drawn // self._parts
+            i = self._order.view(-1)[self._cursor + torch.arange(n, device=self.device)]
+            self._cursor.add_(n)
+            return i
+        epoch, k = divmod(self._made, self._parts)
+        self._made += 1
+        return self._order[epoch].tensor_split(self._parts)[k]
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """-L^CLIP + c_v E[(R - V)^2] - c_e E[H(pi)], Schulman et al. 2017 eq. 7 and 9."""

@@ -4,14 +4,14 @@ import copy
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, equal_parts, require
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
@@ -30,6 +30,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     learning_rate: float
     n_step: int
     target_interval: int
+    target_unit: Literal["env-steps", "updates"]
 
     def check_sampling(self, T: int, B: int) -> None:
         # a full replay holds a batch; each environment's ring holds a rollout, a stack of four and n more steps
@@ -53,8 +54,8 @@ class ReplayAlgorithm(Algorithm):
     """Stores rollouts in a replay and yields batches from it. Its agent acts epsilon-greedily.
 
     The training intensity sets the number of updates: each env step adds `intensity` transitions to the number due, and
-    each batch subtracts `batch_size`. `ingest` updates the target network every `target_interval` env steps. The
-    concurrent schedule does not use `ingest`; it calls `store` and `update_target` itself.
+    each batch subtracts `batch_size`. `ingest` updates the target network every `target_interval` env steps (`due`,
+    every so many updates). The concurrent schedule does not use `ingest`; it calls `store` and `update_target` itself.
     """
 
     agent: EpsilonGreedyAgent
@@ -64,6 +65,7 @@ class ReplayAlgorithm(Algorithm):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.target = copy.deepcopy(self.agent.model).requires_grad_(False)
         self.env_steps = 0  # sampled so far, by all ranks
+        self.updates = 0
         self._due = 0.0  # transitions still to be trained on, according to the training intensity
         self.agent.epsilon = self.epsilon()
 
@@ -98,7 +100,7 @@ class ReplayAlgorithm(Algorithm):
     def ingest(self, rollout: Rollout) -> None:
         before, interval = self.env_steps, self.config.target_interval
         self.owe(self.store(rollout))
-        if self.env_steps // interval > before // interval:
+        if self.config.target_unit == "env-steps" and self.env_steps // interval > before // interval:
             self.update_target()
 
     def store(self, rollout: Rollout) -> int:
@@ -132,7 +134,13 @@ class ReplayAlgorithm(Algorithm):
     def due(self, most: int | None = None) -> int:
         n = max(0, int(self._due // self.config.batch_size))
         n = n if most is None else min(n, most)
+        if n and self.config.target_unit == "updates":
+            since = self.updates % self.config.target_interval
+            if not since:
+                self.update_target()
+            n = min(n, self.config.target_interval - since)
         self._due -= n * self.config.batch_size
+        self.updates += n
         return n
 
     def phase_key(self) -> Hashable:
@@ -142,8 +150,11 @@ class ReplayAlgorithm(Algorithm):
     def generators(self) -> list[torch.Generator]:
         return [self.replay.generator]
 
-    def batches(self, updates: int | None = None) -> Iterator[ReplayBatch]:
-        for _ in range(self.due() if updates is None else updates):
+    def parts(self, updates: int) -> list[int]:
+        return equal_parts(updates)
+
+    def batches(self, updates: int) -> Iterator[ReplayBatch]:
+        for _ in range(updates):
             self.resample_noise()
             yield self.replay.sample(self.config.batch_size // self.communicator.size)
 
@@ -162,6 +173,7 @@ class ReplayAlgorithm(Algorithm):
             **super().state_dict(),
             "target": parameters_to_vector(self.target.parameters()),
             "env_steps": self.env_steps,
+            "updates": self.updates,
             "due": self._due,
             "replay": self.replay.state_dict(),
         }
@@ -169,6 +181,6 @@ class ReplayAlgorithm(Algorithm):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
         vector_to_parameters(state["target"].to(self.device), self.target.parameters())
-        self.env_steps, self._due = state["env_steps"], state["due"]
+        self.env_steps, self.updates, self._due = state["env_steps"], state["updates"], state["due"]
         self.replay.load_state_dict(state["replay"])
         self.agent.epsilon = self.epsilon()

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load, save
 from torch import Tensor
 
+from accel_rl.checkpoints.tensor_file import load, save
 from accel_rl.data.segment import Segment
 from accel_rl.system.errors import ConfigError
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load, save
 from torch import Tensor
 
+from accel_rl.checkpoints.tensor_file import load, save
 from accel_rl.data.segment import Segment
 
 _REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file

@@ -9,11 +9,38 @@ import typing
 from typing import Any, TypeVar, cast
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from accel_rl.cli.hints import hint
+from accel_rl.system.counts import parse_count
 from accel_rl.system.errors import ConfigError, nearest
 
 C = TypeVar("C")
+_registry = ConstructorRegistry()
+
+
+@_registry.primitive_rule
+def _whole_number(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Any] | None:
+    """Read whole numbers by `parse_count`."""
+    types: tuple[Any, ...] = typing.get_args(info.type) or (info.type,)
+    optional = type(None) in types
+    if set(types) - {type(None)} != {int} or (info.type_origin and not optional):
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="N",
+        instance_from_str=lambda args: None if optional and args[0] == "None" else parse_count(args[0]),
+        is_instance=lambda x: (isinstance(x, int) and not isinstance(x, bool)) or (optional and x is None),
+        str_from_instance=lambda x: [str(x)],
+    )
+
+
+def _hide(cls: Any) -> None:
+    """Give a dataclass's fields with the metadata `hidden` no flag."""
+    for f in dataclasses.fields(cls):
+        if f.metadata.get("hidden"):
+            suppress: Any = tyro.conf.Suppress
+            cls.__annotations__[f.name] = suppress[typing.get_type_hints(cls)[f.name]]
 
 
 def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str]:
@@ -76,10 +103,12 @@ def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
 def parse(cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None) -> C:
     """Parse arguments into the dataclass. ConfigError, one line, for invalid arguments."""
     argv = complete(argv, flags_of(cls, default))
+    _hide(cls)
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
-            return cast(C, tyro.cli(cls, prog=prog, description=description, default=default, args=argv))
+            parsed = tyro.cli(cls, prog=prog, description=description, default=default, args=argv, registry=_registry)
+            return cast(C, parsed)
     except SystemExit as e:
         if e.code in (0, None):
             raise

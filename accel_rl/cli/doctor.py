@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 
+from accel_rl.cli.machine_plan import plans, split
 from accel_rl.cli.train import parse_train
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
@@ -15,10 +16,18 @@ from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 
 DEFAULT_RUN = ["ppo", "--game", "pong"]
-USAGE = """usage: accel-rl doctor [ALGORITHM [options]]
+USAGE = """usage: accel-rl doctor [--machine FILE] [ALGORITHM [options]]
 
 Report this machine's hardware and software, the placement of a run's processes, and problems (exit code 1).
-ALGORITHM and options are those of accel-rl train. Default: ppo --game pong."""
+ALGORITHM and options are those of accel-rl train. Default: ppo --game pong.
+
+--machine FILE: instead, the placement and memory on a machine that FILE describes, in TOML or JSON; nothing is started.
+Default: a2c, ppo and dqn on pong. cores is a number or a list; quota (of the cgroup) and gpus may be left out:
+
+    cores = 16
+    quota = 12.5
+    memory = "128 GiB"
+    gpus = {number = 1, memory = "80 GiB"}"""
 Say = Callable[[str, object], None]
 EXTRAS = {"tensorboard": "tensorboard", "video": "imageio-ffmpeg", "report": "rliable", "slurm": "submitit"}
 
@@ -135,11 +144,15 @@ def main(argv: list[str]) -> int:
     if argv and argv[0] in ("-h", "--help"):
         print(USAGE)
         return 0
+    machine, argv = split(argv)
     if argv and argv[0].startswith("-"):
         raise ConfigError(f"accel-rl doctor: the algorithm is missing before {argv[0]}")
-    config = parse_train(argv or DEFAULT_RUN, "accel-rl doctor", "Plan a run.")
-    config.check()
-    lines, wrong = report(config)
+    if machine is not None:
+        lines, wrong = plans(machine, argv)
+    else:
+        config = parse_train(argv or DEFAULT_RUN, "accel-rl doctor", "Plan a run.")
+        config.check()
+        lines, wrong = report(config)
     print("\n".join(lines))
     for line in wrong:
         print(f"wrong: {line}", file=sys.stderr)

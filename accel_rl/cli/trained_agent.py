@@ -9,6 +9,7 @@ from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.start import check
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
+from accel_rl.models.precision import multiply_in
 from accel_rl.runners.learner import load_agent
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
@@ -37,5 +38,6 @@ def trained_agent(
         raise ConfigError(f"{run.path} has no checkpoint yet")
     plan = RankPlan.resolve(config)
     tune_torch(plan.placement.torch_threads)
+    multiply_in("float32", plan.device)
     agent = load_agent(config, state, make_spec(config.env, training=True), plan.device)
     return config, state, agent.evaluating(greedy), plan

@@ -3,8 +3,6 @@
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, get_type_hints
 
-import tyro
-
 from accel_rl.algos.base import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.checkpoint import CheckpointConfig
@@ -25,7 +23,7 @@ from accel_rl.system.errors import ConfigError, nearest
 class TrainConfig:
     """One training run."""
 
-    algorithm: tyro.conf.Suppress[str] = "a2c"
+    algorithm: str = field(default="a2c", metadata={"hidden": True})
     env: EnvConfig = field(default_factory=EnvConfig)
     algo: AlgorithmConfig = field(default_factory=AlgorithmConfig)
     sampler: SamplerConfig = field(default_factory=SamplerConfig)
@@ -47,8 +45,8 @@ class TrainConfig:
     device: str = "auto"
     """Device of the learner and of inference: auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
-    """Precision of matrix products and convolutions in training. bfloat16 is faster on CPUs with AMX and on GPUs, but
-    does not reproduce the papers' numbers. Parameters, sums, heads, losses and evaluations stay float32."""
+    """Precision of matrix products and convolutions in training. tfloat32 is faster on GPUs, bfloat16 on CPUs with AMX
+    and on GPUs; neither reproduces the papers' numbers. Parameters, sums, losses and evaluations stay float32."""
     capture_updates: bool = True
     """On a GPU, replay updates as CUDA graphs, if the algorithm and all modules of its network allow it. events.log
     says when they are not captured, and why."""
@@ -93,6 +91,8 @@ class TrainConfig:
             raise ConfigError(
                 f"--schedule {self.schedule}: only dqn, c51 and rainbow have a replay and a target network"
             )
+        if self.algo.target_unit != "env-steps":
+            raise ConfigError(f"--algo.target-unit {self.algo.target_unit}: only env-steps with --schedule concurrent")
         each = self.T * self.sampler.envs
         if self.period % each:
             raise ConfigError(

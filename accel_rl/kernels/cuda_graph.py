@@ -1,6 +1,7 @@
 """GPU work as CUDA graphs: captured once, replayed with one launch instead of one for each operation."""
 
 import gc
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,9 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+_one_at_a_time = threading.Lock()  # the start of a capture waits for the GPU, which would break another one
 
 
 class CudaGraphs:
@@ -57,6 +61,7 @@ class CudaGraphs:
         self._stream.wait_stream(current)
         # Other threads, such as the one that samples, may use the GPU meanwhile.
         with (
+            _one_at_a_time,
             _no_garbage_collection(),
             self._runtime.device(self._device),
             self._runtime.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"),

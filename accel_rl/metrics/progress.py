@@ -3,9 +3,11 @@
 import math
 import sys
 import time
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 PLAIN_INTERVAL_S = 10.0
 BAR_INTERVAL_S = 0.2
@@ -23,24 +25,35 @@ def human_score(score: float) -> str:
     return "-" if math.isnan(score) else f"{score:.1f}"
 
 
+def terminal() -> "Console | None":
+    """Return stderr's console if it is a terminal and rich is installed."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    console = Console(stderr=True)
+    return console if console.is_terminal else None
+
+
 class ProgressDisplay:
     """Steps done, steps/s over the last seconds, online score, time left. All on stderr."""
 
     def __init__(self, total: int, done: int, label: str):
         self.total, self.label = total, label
-        self._console = Console(stderr=True)
         self._bar: Progress | None = None
         self._started = self._shown = self._rate_at = time.monotonic()
         self._begun_at = self._rate_from = done
         self.steps_per_s = float("nan")
-        if self._console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(None),
-                TextColumn("{task.percentage:>3.0f}%"),
-                TextColumn("{task.fields[steps]}  {task.fields[rate]}  score {task.fields[score]}"),
-                TimeRemainingColumn(),
-                console=self._console,
+        if console := terminal():
+            from rich import progress as rich
+
+            self._bar = rich.Progress(
+                rich.TextColumn("{task.description}"),
+                rich.BarColumn(None),
+                rich.TextColumn("{task.percentage:>3.0f}%"),
+                rich.TextColumn("{task.fields[steps]}  {task.fields[rate]}  score {task.fields[score]}"),
+                rich.TimeRemainingColumn(),
+                console=console,
                 transient=True,
             )
             self._task = self._bar.add_task(label, total=total, completed=done, steps="", rate="", score="-")

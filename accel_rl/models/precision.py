@@ -1,4 +1,4 @@
-"""The precision of a network in training, with its sampling: float32, or bfloat16 where it is faster."""
+"""The precision of a network in training, with its sampling: float32, or less where that is faster."""
 
 import functools
 from collections.abc import Callable
@@ -9,9 +9,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from accel_rl.system.devices import is_gpu
 from accel_rl.system.hardware import say_once
 
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "tfloat32", "bfloat16"]
+"""tfloat32: a GPU multiplies float32 numbers with 10 bits of mantissa and adds in float32."""
 CPUINFO = Path("/proc/cpuinfo")
 WORTH_CONVERTING = 128  # rows; for fewer, converting a layer's weights takes longer than multiplying by them
 
@@ -25,9 +27,19 @@ def autocast_for(precision: Precision, device: torch.device) -> AbstractContextM
         say_once(
             "--precision bfloat16: this CPU has no instructions for it (AMX or AVX512-BF16); float32 is faster here"
         )
-    if precision == "float32" and not torch.is_autocast_enabled(device.type):
+    if precision != "bfloat16" and not torch.is_autocast_enabled(device.type):
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+
+
+def multiply_in(precision: Precision, device: torch.device | str) -> None:
+    """Set how a GPU multiplies float32 numbers, for the whole process. torch's own default for convolutions is less
+    than float32."""
+    if precision == "tfloat32" and not is_gpu(device):
+        say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
+    backends: Any = torch.backends
+    for backend in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
+        backend.fp32_precision = "tf32" if precision == "tfloat32" else "ieee"
 
 
 def multiplies_bfloat16() -> bool:
@@ -53,4 +65,4 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Apply a hidden layer, in float32 on a CPU if the batch is too small to be worth converting the weights."""
-    return layer(x) if len(x) >= WORTH_CONVERTING or x.is_cuda else float32_head(layer, x)
+    return layer(x) if len(x) >= WORTH_CONVERTING or is_gpu(x.device) else float32_head(layer, x)

@@ -1,6 +1,7 @@
 """Q-networks: plain, dueling, distributional, noisy."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -57,10 +58,20 @@ class QNetwork(nn.Module):
     shared part are scaled by 2^-1/2; `noisy`: fully connected layers with noise (Fortunato et al. 2018).
     """
 
-    def __init__(self, spec: EnvSpec, network: str, is_dueling: bool = False, noisy: bool = False, atoms: int = 1):
+    def __init__(
+        self,
+        spec: EnvSpec,
+        network: str,
+        is_dueling: bool = False,
+        noisy: bool = False,
+        atoms: int = 1,
+        hidden: int = 0,
+    ):
+        """hidden: units of the fully connected layer, or of each stream; 0: the number of `features`."""
         super().__init__()
         self.n_actions, self.atoms, self.noisy = spec.n_actions, atoms, noisy
-        self.body, inputs, hidden = features(spec, network)
+        self.body, inputs, width = features(spec, network)
+        hidden = hidden or width
         self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, noisy)
         self.value = Stream(inputs, hidden, atoms, noisy) if is_dueling else None
 
@@ -90,7 +101,7 @@ class QNetwork(nn.Module):
 class CategoricalQNetwork(QNetwork):
     """obs [N, ...] -> logits [N, A, Z] of returns between v_min and v_max (Bellemare et al. 2017)."""
 
-    def __init__(self, spec: EnvSpec, network: str, atoms: int, v_min: float, v_max: float, **options: bool):
+    def __init__(self, spec: EnvSpec, network: str, atoms: int, v_min: float, v_max: float, **options: Any):
         super().__init__(spec, network, atoms=atoms, **options)
         self.support: Tensor
         self.register_buffer("support", torch.linspace(v_min, v_max, atoms), persistent=False)

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
-from accel_rl.algos.base import Algorithm
-from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.algos.base import UPDATES_OF_A_PART, Algorithm
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
@@ -19,9 +18,6 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.system.devices import is_gpu
-
-MOST_AT_ONCE = 8
-"""Number of updates from a replay that one CUDA graph makes."""
 
 
 class Learner:
@@ -55,7 +51,7 @@ class Learner:
     @property
     def at_once(self) -> int:
         """Number of updates that need not be interrupted."""
-        return 1 if self._captured is None else MOST_AT_ONCE
+        return 1 if self._captured is None else UPDATES_OF_A_PART
 
     def learn(self, updates: int, between: Callable[[], None] = lambda: None) -> list[UpdateMetrics]:
         """Make the next `updates` updates of a phase; returns their metrics. On a GPU it does not wait for them.
@@ -63,31 +59,29 @@ class Learner:
         between: called after each update, or each part of the phase that a GPU replays.
         """
         self.algo.refresh()
-        made = []
-        for n in self._parts(updates):
-            metrics = self._from_python(n, between) if self._captured is None else self._captured.make(n)
-            made += metrics
-            between()
+        made: list[UpdateMetrics] = []
+        if self._captured is None:
+            made = self._from_python(updates, between)
+        else:
+            for i, n in enumerate(self.algo.parts(updates)):
+                made += self._captured.make(n, begins=i == 0)
+                between()
         self.updates += updates
         self.gradient_sync.show_skipped()
         return made
 
-    def _parts(self, updates: int) -> list[int]:
-        """Divide a phase into parts that are made at once: a captured graph of a few updates serves a phase of any
-        length."""
-        if self._captured is None or not isinstance(self.algo, ReplayAlgorithm):
-            return [updates]
-        whole, rest = divmod(updates, MOST_AT_ONCE)
-        return [MOST_AT_ONCE] * whole + [rest] * bool(rest)
-
     def _from_python(self, updates: int, between: Callable[[], None]) -> list[UpdateMetrics]:
         made = []
-        for metrics in self._update_each(updates):
+        for metrics in self._update_each(updates, begins=True):
             made.append(UpdateMetrics.of(metrics))
             between()
         return made
 
-    def _update_each(self, updates: int) -> Iterator[dict[str, Tensor]]:
+    def _update_each(self, updates: int, begins: bool) -> Iterator[dict[str, Tensor]]:
+        if not updates:
+            return
+        if begins:
+            self.algo.prepare()
         for batch in self.algo.batches(updates):
             yield self.update(batch)
 

@@ -158,9 +158,11 @@ def _fit_workers(config: TrainConfig, placement: Placement, groups: int) -> Plac
         raise ConfigError(f"B={B} must divide by {groups} groups; use {-(-B // groups) * groups}")
     fitting = most_workers(B, groups, placement.workers)
     if fitting < placement.workers:
+        each = groups * placement.workers
+        use = " or ".join(str(n) for n in (B // each * each, (B // each + 1) * each) if n)
         hardware.say_once(
             f"{B} environments in {groups} groups keep {fitting} of {placement.workers} cores busy; "
-            f"a multiple of {groups * placement.workers} (--sampler.envs) would use all"
+            f"--sampler.envs {use} would use all"
         )
     return replace(placement, worker_cores=placement.worker_cores[:fitting])
 

@@ -9,6 +9,7 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConf
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.recorder import episode_metrics
+from accel_rl.models.precision import multiply_in
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.counters import Counters
@@ -45,6 +46,7 @@ class Trainer:
     ):
         self.config, self.plan, self.run_folder, self._state, self.context = config, plan, run, state, context
         process.tune_torch(plan.placement.torch_threads)
+        multiply_in(config.precision, plan.device)
         if is_gpu(plan.device):
             runtime(plan.device).set_device(plan.device)  # what names no device takes no memory of another GPU
         if config.sampler.cores is not None or plan.placement.learner_cores:
@@ -216,6 +218,7 @@ class Trainer:
             return bool(stop)
 
         self.reporter.pause("evaluating")
+        multiply_in("float32", self.plan.device)
         evaluations = []
         for learner in self.learners:
             learner.gradient_sync.pull()
@@ -225,6 +228,7 @@ class Trainer:
             if evaluation is None:
                 break
             evaluations.append(evaluation)
+        multiply_in(config.precision, self.plan.device)
         self.reporter.resume(at.env_steps)
         if len(evaluations) < len(self.learners):
             return []

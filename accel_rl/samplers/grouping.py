@@ -39,6 +39,11 @@ class Grouping:
         """Environments per worker and group."""
         return self.B // (self.workers * (1 if self.dedicated_workers else self.groups))
 
+    @property
+    def alternates(self) -> bool:
+        """Whether several groups are served in turn."""
+        return self.groups > 1 and not self.dedicated_workers
+
     def groups_of(self, worker: int) -> range:
         """The groups that a worker steps a part of."""
         if not self.dedicated_workers:

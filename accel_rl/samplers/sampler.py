@@ -150,7 +150,7 @@ class Sampler:
     def _prefetch(self, buffer: int, t: int, g: int) -> None:
         """While a GPU acts for group g at step t: begin to copy the next group's frames, once they are there."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
-        if self.grouping.groups > 1 and 0 < t < self.T and self.engine.is_ready(g):
+        if self.grouping.alternates and 0 < t < self.T and self.engine.is_ready(g):
             self.server.prefetch(buffer, t, g)
 
     def _serve(self, agent: Agent, buffer: int, t: int, g: int, meanwhile: Callable[[], None] | None = None) -> None:

@@ -1,21 +1,45 @@
 """Resources that this process may use: allowed cores, cgroup limits, memory and GPUs.
 
-Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both.
+Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both. Within `described` the resources are
+those of a described machine.
 """
 
 import contextlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.machine import Machine
 
 _said: set[str] = set()
+_described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described", default=None)
+
+
+@contextlib.contextmanager
+def described(machine: Machine) -> Iterator[list[str]]:
+    """Plan for a described machine inside. Yields the list of what `say_once` would have printed."""
+    messages: list[str] = []
+    token = _described.set((machine, messages))
+    try:
+        yield messages
+    finally:
+        _described.reset(token)
+
+
+def _machine() -> Machine | None:
+    """Return the described machine; None: this one."""
+    found = _described.get()
+    return None if found is None else found[0]
 
 
 def say_once(message: str) -> None:
     """Print a message, such as a fallback, once per process."""
+    if (found := _described.get()) is not None:
+        found[1].extend([message] if message not in found[1] else [])
+        return
     if message not in _said:
         _said.add(message)
         warnings.warn(message, stacklevel=3)
@@ -23,6 +47,8 @@ def say_once(message: str) -> None:
 
 def allowed_cores() -> list[int]:
     """Return the cores that this process may run on, from its affinity mask."""
+    if (machine := _machine()) is not None:
+        return list(machine.cores)
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     say_once("this system has no core affinity: processes are not pinned")
@@ -50,6 +76,8 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
     """Return the CPU limit of the cgroup (v2 or v1) in cores, the least over its ancestors; None without a limit."""
+    if (machine := _machine()) is not None:
+        return machine.quota
     limits = []
     for folder in _cgroup_folders("cpu", root, proc):
         try:
@@ -80,19 +108,32 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
 
 def free_memory(device: str = "cpu") -> int:
     """Return the bytes of free memory, on the host (within the cgroup's limit) or on a GPU."""
+    if (machine := _machine()) is not None:
+        return machine.memory if device == "cpu" else machine.gpus[int(device.partition(":")[2] or 0)]
     if device != "cpu":
         from accel_rl.system.devices import runtime
 
         return int(runtime(device).mem_get_info(device)[0])
-    import psutil
-
-    available = psutil.virtual_memory().available
+    available = _available_memory()
     granted = cgroup_memory()
     return available if granted is None else min(available, granted)
 
 
+def _available_memory() -> int:
+    """Return the host's free memory in bytes, with what caches would give back."""
+    try:
+        with open("/proc/meminfo") as f:
+            return next(1024 * int(line.split()[1]) for line in f if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+
+
 def gpu_count() -> int:
     """Return the number of GPUs visible to this process, according to CUDA_VISIBLE_DEVICES."""
+    if (machine := _machine()) is not None:
+        return len(machine.gpus)
     from accel_rl.system.devices import gpu_type, runtime
 
     kind = gpu_type()
@@ -103,7 +144,8 @@ def gpu_name(index: int = 0) -> str:
     """Return a GPU's device name, such as cuda:0."""
     from accel_rl.system.devices import gpu_type
 
-    return f"{gpu_type() or 'cuda'}:{index}"
+    kind = None if _machine() is not None else gpu_type()
+    return f"{kind or 'cuda'}:{index}"
 
 
 def available_device(device: str, flag: str) -> str:

@@ -66,7 +66,7 @@ def test_an_update_equals_the_textbook(invalid):
     want, want_loss = textbook_update(algo, r, config)
     act_over(algo, r)
     algo.ingest(r)
-    (batch,) = list(algo.batches())
+    (batch,) = list(algo.phase())
     loss = update(algo, flat, batch)
     assert loss.total.item() == pytest.approx(want_loss, abs=1e-5)
     torch.testing.assert_close(flat.data, want, atol=1e-5, rtol=0)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -137,7 +138,7 @@ def test_the_intensity_decides_how_many_updates_follow():
     counts = []
     for i in range(8):
         algo.ingest(made_up.rollout(seed=10 + i))
-        counts.append(sum(1 for _ in algo.batches()))
+        counts.append(sum(1 for _ in algo.phase()))
     assert sum(counts) == 8 * 30 * 4 // 32 and set(counts) <= {3, 4}
 
 
@@ -148,7 +149,7 @@ def test_nothing_is_learned_before_the_start():
     counts = []
     for i in range(3):
         algo.ingest(made_up.rollout(seed=i))
-        counts.append(sum(1 for _ in algo.batches()))
+        counts.append(sum(1 for _ in algo.phase()))
         assert (algo.agent.epsilon == 1.0) == (algo.env_steps < 61)
     assert counts[:2] == [0, 0] and counts[2] > 0
 
@@ -176,6 +177,21 @@ def test_the_target_follows_in_intervals():
     assert not same()
     algo.ingest(made_up.rollout(seed=9))  # passes 200
     assert same()
+
+
+def test_the_target_follows_in_updates():
+    """Parr 2017: the target network is copied every so many train steps, whatever is sampled meanwhile."""
+    config = DQNConfig(replay=SMALL, batch_size=32, intensity=4, target_interval=5, target_unit="updates")
+    algo, _ = learner(DQN, config)
+    algo._due, copied = 0.0, []
+    update = algo.update_target
+    algo.update_target = lambda: (copied.append(algo.updates), update())
+    made = []
+    for i in range(8):
+        algo.ingest(made_up.rollout(seed=10 + i))
+        made.append(algo.due())
+    assert sum(made) == algo.updates and copied == list(range(0, algo.updates, 5))
+    assert all(b % 5 == 0 or a // 5 == b // 5 for a, b in zip(np.cumsum(made) - made, np.cumsum(made), strict=True))
 
 
 def test_losses_become_priorities():
@@ -221,7 +237,7 @@ def test_a_noisy_network_needs_no_epsilon_and_its_target_noise_of_its_own():
     algo, flat = learner(Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True), noisy=True))
     assert algo.agent.epsilon == 0.0
     algo._due = 32.0
-    (batch,) = algo.batches()
+    (batch,) = algo.phase()
     noise = [m.advantage.hidden.noise_in.clone() for m in (algo.agent.model, algo.target)]
     assert not torch.equal(*noise)
     before = flat.data.clone()

@@ -29,7 +29,7 @@ def test_one_batch_is_a2c(invalid):
         algo, flat = build(cls, config)
         act_over(algo, r)
         algo.ingest(r)
-        (batch,) = list(algo.batches())
+        (batch,) = list(algo.phase())
         update(algo, flat, batch)
         results.append(flat.data)
     torch.testing.assert_close(results[0], results[1], atol=1e-5, rtol=0)
@@ -42,7 +42,7 @@ def test_groups_take_turns_and_wait_for_a_whole_window():
         r = rollout(seed=k, T=1)
         act_over(algo, r)
         algo.ingest(r)
-        sizes.append([(b.T, b.B) for b in algo.batches()])
+        sizes.append([(b.T, b.B) for b in algo.phase()])
     assert sizes[:3] == [[], [], []] and sizes[3:] == [[(4, 2)]] * 5
     assert algo.update_batch == 4 * 2
 
@@ -54,7 +54,7 @@ def test_it_corrects_for_an_older_policy():
     act_over(algo, r)
     flat.data += 0.05 * torch.randn(len(flat.data), generator=torch.Generator().manual_seed(1))
     algo.ingest(r)
-    (batch,) = list(algo.batches())
+    (batch,) = list(algo.phase())
     loss = update(algo, flat, batch)
     assert abs(loss.metrics["ratio"].item() - 1) > 1e-3 and torch.isfinite(flat.data).all()
 

@@ -66,7 +66,7 @@ def gradient(name, value):
             x[~r.valid] = value
         r.frames[T, ~r.valid[-1]] = value
     algo.ingest(r)
-    (batch,) = algo.batches()
+    (batch,) = algo.phase()
     loss = algo.loss(batch).total
     flat.backward(loss)
     return flat.grad.clone(), loss.detach()
@@ -105,7 +105,7 @@ def test_nan_in_a_valid_cell_is_seen():
     act_over(algo, r)
     r.reward[0, 0] = NAN
     algo.ingest(r)
-    (batch,) = algo.batches()
+    (batch,) = algo.phase()
     loss = algo.loss(batch).total
     flat.backward(loss)
     assert not loss.isfinite() and not flat.grad.isfinite().all()

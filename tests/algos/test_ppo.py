@@ -77,7 +77,7 @@ def test_updates_equal_the_textbook(invalid):
 
     torch.manual_seed(7)
     algo.ingest(r)
-    losses = list(updates(algo, flat, algo.batches()))
+    losses = list(updates(algo, flat, algo.phase()))
     assert len(losses) == len(minibatches)
     torch.testing.assert_close(flat.data, want, atol=1e-5, rtol=0)
 
@@ -94,7 +94,7 @@ def test_every_valid_cell_once_an_epoch_and_minibatches_of_even_size():
     algo, r = ingested(PPOConfig(minibatch=7, epochs=3), invalid=True)
     algo.rollout.reward[:] = torch.arange(T * B).view(T, B).float()
     algo.rollout.recorded["value"] = algo.rollout.reward.clone()  # marks the cells
-    batches = list(algo.batches())
+    batches = list(algo.phase())
     sizes = {len(b.action) for b in batches}
     assert max(sizes) - min(sizes) <= 1 and max(sizes) <= 7
     seen = torch.cat([b.value for b in batches]).long().sort().values
@@ -108,13 +108,13 @@ def test_a_rollout_without_a_valid_cell_gives_no_update():
     algo, _ = build(PPOConfig())
     act_over(algo, r)
     algo.ingest(r)
-    assert list(algo.batches()) == []
+    assert list(algo.phase()) == []
 
 
 def test_advantages_are_normalised_over_what_is_asked():
     for over in ("minibatch", "rollout", "none"):
         algo, _ = ingested(PPOConfig(minibatch=10, epochs=1, normalize_advantage=over))
-        parts = [b.advantage for b in algo.batches()]
+        parts = [b.advantage for b in algo.phase()]
         whole = torch.cat(parts)
         centred = [abs(p.mean().item()) < 1e-5 and abs(p.std().item() - 1) < 1e-4 for p in parts]
         assert all(centred) == (over == "minibatch")
@@ -125,7 +125,7 @@ def test_epochs_stop_when_the_policy_has_moved_too_far():
     config = PPOConfig(minibatch=10, epochs=50, learning_rate=1e-3, target_kl=0.01, clip_grad_norm=0)
     algo, _ = ingested(config)
     flat = FlatParameters(algo.agent.model)
-    kls = [loss.metrics["kl"].item() for loss in updates(algo, flat, algo.batches())]
+    kls = [loss.metrics["kl"].item() for loss in updates(algo, flat, algo.phase())]
     assert 1 < len(kls) < 150
     assert all(k <= 0.015 for k in kls[:-1]) and kls[-1] > 0.015
 

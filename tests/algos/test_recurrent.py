@@ -70,7 +70,7 @@ def test_every_algorithm_learns_with_a_memory(cls, config, T):
     before, updates = flat.data.clone(), 0
     for _ in range(4):
         algo.ingest(sampler.collect(algo.agent))
-        for batch in algo.batches():
+        for batch in algo.phase():
             update(algo, flat, batch)
             updates += 1
     assert updates and not torch.equal(before, flat.data) and flat.data.isfinite().all()
@@ -86,7 +86,7 @@ def test_one_batch_of_impala_is_a2c_with_a_memory_too():
     ):
         algo, flat, sampler = build(cls, config)
         algo.ingest(sampler.collect(algo.agent))
-        for batch in algo.batches():
+        for batch in algo.phase():
             update(algo, flat, batch)
         results.append(flat.data)
     torch.testing.assert_close(results[0], results[1], atol=1e-5, rtol=0)

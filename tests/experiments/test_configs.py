@@ -8,7 +8,7 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
 from accel_rl.config.train import TrainConfig
-from experiments import cpu, cule, daley, sampling, sampling_only, stooke
+from experiments import cpu, cule, daley, parr, sampling, sampling_only, stooke
 from launch.grid import find_grid
 from launch.settings import scaled
 
@@ -18,7 +18,14 @@ from launch.settings import scaled
     [cpu.pong_a2c, cpu.pong_ppo, cpu.cartpole_a2c, cpu.cartpole_impala, cpu.cartpole_ppo, cule.table_3]
     + [cpu.pong_rainbow, cpu.cartpole_dqn, cpu.cartpole_c51, cpu.cartpole_rainbow, stooke.dqn_scaling]
     + [stooke.c51_scaling, stooke.rainbow_512, stooke.secondary_learner, stooke.optimizers]
-    + [cule.one_batch, cule.five_batches, stooke.a2c_scaling, stooke.ppo_scaling],
+    + [
+        parr.replay_on_the_gpu,
+        parr.replay_in_ram,
+        cule.one_batch,
+        cule.five_batches,
+        stooke.a2c_scaling,
+        stooke.ppo_scaling,
+    ],
 )
 def test_it_can_be_begun(make):
     config = make()

@@ -54,7 +54,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(simulated_gpu,
 @pytest.mark.parametrize("name", [n for n in RUNS if not any(x in n for x in FROM_PYTHON)])
 def test_captured_updates_equal_those_from_python_bit_for_bit(simulated_gpu, tmp_path, monkeypatch, name):
     captured = play(RUNS[name], GPU, tmp_path / "captured")
-    monkeypatch.setattr(CapturedUpdates, "make", lambda self, n: self._from_python(n))
+    monkeypatch.setattr(CapturedUpdates, "make", lambda self, n, begins: self._from_python(n, begins))
     eager = play(RUNS[name], GPU, tmp_path / "eager")
     assert all(torch.equal(a, b) for a, b in zip(captured.parameters, eager.parameters, strict=True))
     for a, b in zip(captured.metrics, eager.metrics, strict=True):

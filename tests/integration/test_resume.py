@@ -82,7 +82,7 @@ GAMES = {
         *("--schedule", "concurrent", "--target-interval", 160, "--horizon", 4, "--groups", 1, "--noisy"),
     ),
 }
-DEFAULT = ("breakout", "cartpole", "rainbow", "concurrent")
+DEFAULT = ("cartpole", "rainbow", "concurrent")
 PARAMS = [n if n in DEFAULT else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
 
 

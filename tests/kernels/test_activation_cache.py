@@ -46,7 +46,7 @@ def gradient(algo, flat, batch):
 
 def whole(algo, rollout):
     algo.ingest(rollout)
-    (batch,) = algo.batches()
+    (batch,) = algo.phase()
     return batch
 
 

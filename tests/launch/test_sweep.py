@@ -82,6 +82,7 @@ def test_no_core_is_shared_and_each_run_is_pinned_to_its_slot(tmp_path):
     assert not any(psutil.pid_exists(pid) for pid in seen)
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_retried_and_equals_its_twin(whole, tmp_path):
     folder = tmp_path / "sweep"
     process = start(LONG, "--out", folder)
@@ -201,6 +202,7 @@ def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch,
         assert "run two: it was begun on 2 GPUs and would get" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_failing_is_reported(tmp_path):
     folder = tmp_path / "sweep"
     done = run("tests.launch.grids:failing", "--out", folder, "--retries", 1)

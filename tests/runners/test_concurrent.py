@@ -74,7 +74,7 @@ def sequential(trainer, periods):
         for k in range(C // (T * B)):
             player.epsilon = algo.epsilon(k * T * B)
             rollouts.append(copy.deepcopy(trainer.sampler.collect(player)))
-        for batch in algo.batches():
+        for batch in algo.phase():
             found.append(UpdateMetrics.of(learner.update(batch)))
         for rollout in rollouts:
             algo.store(rollout)

@@ -162,7 +162,7 @@ def test_the_gradient_is_that_of_a_plain_computation(ranks, at):
     assert torch.allclose(algo.agent.value(rollout.observations(T - 1)), rollout.recorded["value"][-1], atol=1e-4)
     expected = plain_gradient(algo, gradient_sync.flat, rollout)
     algo.ingest(rollout)
-    (batch,) = algo.batches()
+    (batch,) = algo.phase()
     gradient_sync.backward(algo.loss(batch).total)
     error = (gradient_sync.flat.grad - expected).norm() / expected.norm()
     assert expected.norm() > 0 and error < 1e-6
@@ -176,7 +176,7 @@ def test_outputs_are_kept_where_no_push_came(ranks):
         agent.begin()
         rollout = sampler.collect(agent)
     algo.ingest(rollout)
-    (batch,) = algo.batches()
+    (batch,) = algo.phase()
     for out in rollout.activation_cache._outputs.values():
         out.fill_(float("nan"))
     with reading(batch.obs):

@@ -53,7 +53,7 @@ def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
     assert len(set(got.values())) == 1, got
 
 
-@pytest.mark.parametrize("reset", ["immediate", "wait"])
+@pytest.mark.parametrize("reset", ["immediate", pytest.param("wait", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("made", [make_agent, make_noisy_agent])
 def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
     agent, got = made(GAMES[0]), {}
@@ -77,7 +77,7 @@ def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
     assert restored["envs"] == state["envs"] and (restored["frames"] == state["frames"]).all()
 
 
-@pytest.mark.parametrize("reset", ["immediate", "wait"])
+@pytest.mark.parametrize("reset", [pytest.param("immediate", marks=pytest.mark.slow), "wait"])
 @pytest.mark.parametrize("made", [make_agent, make_noisy_agent])
 def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made, reset):
     agent, got = made(GAMES[0]), {}
@@ -112,7 +112,7 @@ def test_actions_that_depend_on_nothing_are_played_alike(reset):
     assert len(set(got.values())) == 1, got
 
 
-@pytest.mark.parametrize("reset", ["immediate", "cached", "wait"])
+@pytest.mark.parametrize("reset", [pytest.param("immediate", marks=pytest.mark.slow), "cached", "wait"])
 def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
     """With a random agent they are; breaking off leaves the sampler where one more collect would have."""
     agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
@@ -205,7 +205,7 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     sampler, order = make_sampler(env, 2, 2, 2, T=8, dedicated_workers=True), []
     agent, serve = make_agent(env), sampler.server.serve
 
-    def noted(agent, buffer, t, group):
+    def noted(agent, buffer, t, group, meanwhile):
         order.append(group)
         serve(agent, buffer, t, group)
 
@@ -310,7 +310,7 @@ def test_every_mode_of_reset_plays_the_same_episodes():
                     )
                     if r.ended[t, b]:
                         own[b].append([])
-            assert reset == "swap" or sampler.late_resets() == 0
+            assert reset == "swap" or sampler.engine.late_resets() == 0
         finally:
             sampler.close()
     for reset in ("wait", "swap"):

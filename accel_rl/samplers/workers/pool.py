@@ -146,13 +146,13 @@ class WorkerPool:
         worker.close()
         self._workers[worker.index] = None
 
+    def pids(self) -> list[int]:
+        return [x.pid for x in self._workers if x is not None]
+
     def _worker(self, w: int) -> WorkerProcess:
         worker = self._workers[w]
         assert worker is not None
         return worker
-
-    def pids(self) -> list[int]:
-        return [x.pid for x in self._workers if x is not None]
 
     # -- rollouts ------------------------------------------------------------
 
@@ -195,10 +195,7 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """In a thread of the group's own: wait until the group is ready; False if `stopped` becomes true first.
-
-        Another thread must `oversee` meanwhile. For groups with dedicated workers.
-        """
+        """Wait in a thread of the group until it is ready; False once `stopped`. Another must `oversee` meanwhile."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:

@@ -107,7 +107,7 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
     mine, other = (Learner(config, spec, "cpu", 0, Free(rank, fd)) for rank in (0, 1))
     mine.algo.ingest(sampler.collect(mine.algo.agent))
-    batch = next(iter(mine.algo.batches()))
+    batch = next(iter(mine.algo.phase()))
     played = mine.flat.data.clone()
     push(other.gradient_sync)
     pushed = other.flat.data.clone()

@@ -212,7 +212,9 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
         sampler.close()
 
 
-@pytest.mark.parametrize("fault", [None, signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "fault", [signal.SIGKILL, *(pytest.param(f, marks=pytest.mark.slow) for f in (None, signal.SIGSTOP))]
+)
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault):
     """20 steps of 0.1 s with a timeout of a second: a worker that gets on is no hung one."""
     env, lines = EnvConfig(id="tests.samplers.workers.test_pool:slow_cartpole"), []

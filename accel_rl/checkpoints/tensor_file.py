@@ -1,0 +1,17 @@
+"""Tensors as bytes in the format of safetensors, which is imported only where a checkpoint is written or read."""
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+
+def save(tensors: Mapping[str, Tensor]) -> bytes:
+    from safetensors import torch
+
+    return torch.save(dict(tensors))
+
+
+def load(data: bytes) -> dict[str, Tensor]:
+    from safetensors import torch
+
+    return torch.load(data)

@@ -1,0 +1,42 @@
+"""accel-rl doctor --machine FILE: the plan of a run for a described machine. Nothing is started."""
+
+from accel_rl.cli.train import parse_train
+from accel_rl.config.train import TrainConfig
+from accel_rl.runners.plan import RunPlan
+from accel_rl.runners.plan_report import report
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.machine import Machine, read_machine
+
+DEFAULT_RUNS = ("a2c", "ppo", "dqn")
+
+
+def split(argv: list[str]) -> tuple[str | None, list[str]]:
+    """Take `--machine FILE` out of the arguments; returns (file or None, the others). ConfigError without a file."""
+    for i, arg in enumerate(argv):
+        if arg.startswith("--machine="):
+            return arg.partition("=")[2], argv[:i] + argv[i + 1 :]
+        if arg == "--machine":
+            if i + 1 == len(argv):
+                raise ConfigError("--machine: the file is missing")
+            return argv[i + 1], argv[:i] + argv[i + 2 :]
+    return None, argv
+
+
+def plans(file: str, argv: list[str]) -> tuple[list[str], list[str]]:
+    """Return (lines, problems) of the given run, or of the default A2C, PPO and DQN. ConfigError."""
+    machine = read_machine(file)
+    lines, problems = [f"machine      {machine}"], []
+    for words in [argv] if argv else [[name, "--game", "pong"] for name in DEFAULT_RUNS]:
+        found, wrong = _plan(machine, words)
+        lines += ["", f"accel-rl train {' '.join(words)}", *found]
+        problems += [f"{words[0]}: {line}" for line in wrong]
+    return lines, problems
+
+
+def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str]]:
+    with hardware.described(machine) as said:
+        config: TrainConfig = parse_train(words, "accel-rl doctor", "Plan a run.")
+        config.check()
+        facts, warnings, problems = report(config, RunPlan.resolve(config))
+    return [f"  {line}" for line in facts] + [f"  warning: {line}" for line in (*said, *warnings)], problems

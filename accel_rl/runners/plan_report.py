@@ -1,0 +1,93 @@
+"""A plan in more detail than its lines: sizes of groups, and bytes on the host and on each device."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.train import TrainConfig
+from accel_rl.data.rollout_arrays import rollout_layout
+from accel_rl.envs.make import make_spec
+from accel_rl.runners.plan import RankPlan, RunPlan
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.samplers.memory_budget import bound
+from accel_rl.system import hardware
+
+
+@dataclass(frozen=True, slots=True)
+class RankMemory:
+    """Bytes of one rank. Rollouts lie in host memory, and again on a GPU."""
+
+    rollouts: int
+    simulators: int  # of the workers, at most
+    replay: int  # 0 without one
+    replay_device: str
+
+    @classmethod
+    def of(cls, config: TrainConfig, plan: RankPlan) -> "RankMemory":
+        """config: the rank's own settings."""
+        s, spec = plan.sampler, make_spec(config.env, training=True)
+        B, workers = s.grouping.B, 0 if s.in_process else s.grouping.workers
+        layout = rollout_layout(spec, s.T, B)
+        rollout = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
+        limit = bound(spec, s.T, config.sampler.reset)
+        replay, where = 0, ""
+        if isinstance(config.algo, ReplayAlgorithmConfig):
+            where = config.algo.replay.where(plan.device)
+            replay = int(config.algo.replay.size * config.algo.replay.bytes_each(spec))
+        return cls(s.buffers * rollout, B * limit.emulator + workers * limit.worker, replay, where)
+
+    def on(self, device: str, rank_device: str) -> int:
+        """Return the bytes on a device, "cpu" or the rank's."""
+        replay = self.replay if self.replay_device == device else 0
+        host = self.simulators if device == "cpu" else 0
+        return replay + host + (self.rollouts if device in ("cpu", rank_device) else 0)
+
+
+def report(config: TrainConfig, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
+    """Return (facts, warnings, problems) of a run's plan, as lines. A problem is memory that does not suffice."""
+    facts: list[str] = []
+    needed: dict[str, int] = {}
+    for rank in plan.ranks:
+        memory = RankMemory.of(rank_config(config, rank.rank), rank)
+        facts += [*rank.lines(), *_details(rank, memory)]
+        for device in dict.fromkeys(("cpu", rank.device, memory.replay_device or "cpu")):
+            needed[device] = needed.get(device, 0) + memory.on(device, rank.device)
+    problems = []
+    for device, need in needed.items():
+        free, where = hardware.free_memory(device), "host" if device == "cpu" else device
+        if need > free:
+            problems.append(
+                f"{_size(need)} are needed on the {where} besides the network and its activations, {_size(free)} are "
+                "there: use fewer environments (--sampler.envs) or a smaller replay (--replay.size)"
+            )
+    return facts, _warnings(plan), problems
+
+
+def _details(rank: RankPlan, memory: RankMemory) -> list[str]:
+    s, g = rank.sampler, rank.sampler.grouping
+    on_gpu = rank.device != "cpu"
+    lines = [f"a group has {g.B // g.groups} environments, {g.n} of them on each worker that steps it"]
+    locked = f", page-locked, and as many on {rank.device}" if on_gpu else ""
+    lines.append(f"{s.buffers} rollout buffers: {_size(memory.rollouts)} on the host{locked}")
+    if memory.replay:
+        lines.append(f"replay: {_size(memory.replay)} on {memory.replay_device}")
+    lines.append(f"simulators and workers: at most {_size(memory.simulators)} on the host")
+    return lines
+
+
+def _warnings(plan: RunPlan) -> list[str]:
+    found = []
+    cores = hardware.usable_cores()
+    if len(plan.ranks) > len(cores):
+        found.append(f"{len(plan.ranks)} ranks share {len(cores)} cores")
+    gpus, used = hardware.gpu_count(), {r.device for r in plan.ranks if r.device != "cpu"}
+    if gpus > len(used):
+        names = ",".join(map(str, range(gpus)))
+        found.append(f"{gpus - len(used)} of {gpus} GPUs are not used; --gpus {names} uses all, a rank each")
+    return found
+
+
+def _size(n: int) -> str:
+    return f"{n / 2**30:.1f} GiB" if n >= 2**30 else f"{n / 2**20:.1f} MiB"

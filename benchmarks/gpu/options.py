@@ -1,0 +1,109 @@
+"""Options of the command line. argparse reads them: a machine that is lent may lack tyro."""
+
+import argparse
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError, nearest
+from benchmarks.gpu.parts import LONGEST, PARTS
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Checked options. parts: in their order. seconds: of each part; None: its own. minutes: of all; None: no limit."""
+
+    parts: tuple[str, ...]
+    device: str
+    simulated: bool
+    tiny: bool
+    separate: bool
+    is_child: bool  # one part of another command
+    rest: bool
+    build: bool
+    seconds: float | None
+    minutes: float | None
+    out: Path
+
+    def command(self, name: str) -> str:
+        """Return the command that repeats a part."""
+        flags = ["--simulated"] * self.simulated + ["--tiny"] * self.tiny
+        if self.seconds not in (None, PARTS[name].seconds):
+            flags.append(f"--seconds {self.seconds:g}")
+        return " ".join(["python -m benchmarks.gpu --part", name, *flags])
+
+    def seconds_of(self, name: str) -> float:
+        part = PARTS[name]
+        return self.seconds if self.seconds is not None else part.tiny if self.tiny else part.seconds
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise ConfigError(message)
+
+
+def parser() -> argparse.ArgumentParser:
+    p = _Parser(prog="python -m benchmarks.gpu", description="Run the GPU's tests and measure everything on it.")
+    p.add_argument("--part", nargs="+", default=None, metavar="NAME", help=f"parts to run: {', '.join(PARTS)}")
+    p.add_argument("--list", action="store_true", help="list the parts with their seconds")
+    p.add_argument("--seconds", type=float, help=f"time of each part, at most {LONGEST:.0f} (default: see --list)")
+    p.add_argument("--minutes", type=float, help="time of all parts: those that do not fit are named and left out")
+    p.add_argument("--rest", action="store_true", help="leave out the parts that the file of results has already")
+    p.add_argument("--device", default="auto", help="auto, cuda or cuda:N")
+    p.add_argument("--simulated", action="store_true", help="use the simulated device of the tests")
+    p.add_argument("--tiny", action="store_true", help="the smallest sizes, to try the command itself")
+    p.add_argument("--processes", choices=("each", "one"), help="each: every part in a process of its own (default)")
+    p.add_argument("--build", action="store_true", help="first build the C++ extensions in this checkout")
+    p.add_argument("--out", help="folder of the results (default: benchmarks/results, simulated: a temporary one)")
+    return p
+
+
+def parse(argv: list[str]) -> Options | None:
+    """Return the options; None after --list. ConfigError, one line, for impossible ones."""
+    p = parser().parse_args(argv)
+    if p.list:
+        print("\n".join(f"{name:<9}{part.seconds:>5.0f} s  {part.does}" for name, part in PARTS.items()))
+        return None
+    for name in p.part or ():
+        if name not in PARTS:
+            raise ConfigError(f"--part {name}: must be of {', '.join(PARTS)}{nearest(name, list(PARTS))}")
+    if p.seconds is not None and not 0 < p.seconds <= LONGEST:
+        raise ConfigError(f"--seconds {p.seconds:g}: must be above 0 and at most {LONGEST:.0f}")
+    if p.minutes is not None and not p.minutes > 0:
+        raise ConfigError(f"--minutes {p.minutes:g}: must be above 0")
+    device = _device(p.device, p.simulated)
+    if p.out and Path(p.out).exists() and not Path(p.out).is_dir():
+        raise ConfigError(f"--out {p.out}: is a file")
+    if not p.out and p.simulated:
+        p.out = tempfile.mkdtemp(prefix="accel_rl-gpu-")
+    parts = [name for name in PARTS if p.part is None or name in p.part]
+    if p.simulated:
+        parts = [name for name in parts if name != "tests"]
+    separate = p.processes == "each" or (p.processes is None and len(parts) > 1 and not p.tiny)
+    return Options(
+        tuple(parts), device, p.simulated, p.tiny, separate, p.processes == "one", p.rest, p.build, p.seconds,
+        p.minutes, Path(p.out) if p.out else RESULTS,
+    )  # fmt: skip
+
+
+def _device(device: str, simulated: bool) -> str:
+    """Return the GPU's name. ConfigError if there is none."""
+    if simulated:
+        if device != "auto":
+            raise ConfigError(f"--device {device}: not with --simulated, whose device is sim:0")
+        from tests import simulated_device
+
+        simulated_device.install()
+        simulated_device.stay()
+        return hardware.gpu_name()
+    if not hardware.gpu_count():
+        raise ConfigError(
+            "there is no GPU that torch can use: install a CUDA build of torch on a machine with a GPU "
+            "(accel-rl doctor says what is there), or try the command with --simulated --tiny"
+        )
+    if device == "cpu":
+        raise ConfigError("--device cpu: must be a GPU, such as cuda:0")
+    return hardware.gpu_name() if device == "auto" else hardware.available_device(device, "--device")

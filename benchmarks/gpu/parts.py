@@ -1,0 +1,36 @@
+"""The parts of the benchmark, in their order, each with its time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.gpu import acting, daley, gpu_tests, parr, policy_gradients, pong, profiling, q_learning, replays
+from benchmarks.gpu.bench import Bench, Result
+
+
+@dataclass(frozen=True)
+class Part:
+    """seconds: time of the part, its start included. tiny: with `--tiny`."""
+
+    does: str
+    measure: Callable[[Bench], Result]
+    seconds: float
+    tiny: float = 1.0
+
+
+PARTS: dict[str, Part] = {
+    "tests": Part("pytest -m gpu", gpu_tests.measure, 300),
+    "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
+    "a2c": Part("A2C: whole training, sampling alone, learning alone", policy_gradients.a2c, 120),
+    "ppo": Part("PPO: the same", policy_gradients.ppo, 120),
+    "dqn": Part("DQN with a batch of 512", partial(q_learning.measure, algorithm="dqn"), 120),
+    "c51": Part("C51 with a batch of 2,048", partial(q_learning.measure, algorithm="c51"), 120),
+    "rainbow": Part("Rainbow with a batch of 512", partial(q_learning.measure, algorithm="rainbow"), 120),
+    "daley": Part("the 14 variants of Daley & Amato 2021", daley.measure, 240),
+    "replay": Part("draws and appends, against the bandwidth of a copy", replays.measure, 90),
+    "parr": Part("a train step with the replay on the device and on the host", parr.measure, 120),
+    "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
+    "pong": Part("wall clock of PPO to a score of 18 in Pong", pong.measure, 510),
+}
+LONGEST = 540.0
+"""Seconds after which a part is ended."""

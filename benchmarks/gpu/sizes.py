@@ -1,0 +1,78 @@
+"""Sizes of the measurements: of a real GPU, and so small that the simulated device runs all of them in seconds."""
+
+from dataclasses import dataclass
+
+from accel_rl.algos.base import UPDATES_OF_A_PART
+from accel_rl.models.precision import Precision
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of environments are nearest multiples that use every core."""
+
+    acting_envs: tuple[int, ...] = (256, 1_024)
+    acting_horizon: int = 20
+    policy_envs: int = 1_024  # of A2C and PPO
+    q_envs: int = 256  # of DQN, C51 and Rainbow
+    ppo_horizon: int = 16
+    ppo_minibatch: int = 512  # the published code of Stooke & Abbeel 2018
+    batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
+    q_network: str = "dqn"  # Stooke & Abbeel 2018
+    at_once: int = UPDATES_OF_A_PART  # updates of one call
+    intensity: float = 8.0  # uses of each transition, as in the paper
+    replay_size: int = 250_000
+    replay_start: int = 50_000
+    target_interval: int = 10_000
+    samplers: tuple[int, ...] = (1, 2, 4, 8)
+    daley_network: str = "nature"  # Mnih et al. 2015
+    period: int = 10_000  # Daley & Amato 2021, table 5: C
+    daley_start: int = 5_000
+    draws: tuple[int, ...] = (32, 512, 2_048)
+    capacity: int = 100_000  # of the replays that are measured alone
+    parr_batches: tuple[int, ...] = (16, 32, 64, 128, 256)
+    copied_bytes: int = 2**30
+    profiled: int = 50  # updates, and served groups
+    pong_envs: int = 64
+    pong_horizon: int = 128
+    pong_score: float = 18.0
+    precisions: tuple[Precision, ...] = ("tfloat32", "bfloat16")  # besides float32
+    rounds: int = 3  # turns of interleaved measurements
+    shortest: float = 0.5  # seconds of one measurement
+    warm_cycles: int = 12
+    decorrelation_steps: int = 300
+    in_process: bool = False  # environments without worker processes
+
+
+FULL = Sizes()
+TINY = Sizes(
+    acting_envs=(4,),
+    acting_horizon=2,
+    policy_envs=4,
+    q_envs=4,
+    ppo_horizon=4,
+    ppo_minibatch=16,
+    batches=(("dqn", 8), ("c51", 8), ("rainbow", 8)),
+    q_network="a3c",
+    at_once=1,
+    intensity=1.0,
+    replay_size=400,
+    replay_start=40,
+    target_interval=16,
+    samplers=(2,),
+    daley_network="a3c",
+    period=16,
+    daley_start=40,
+    draws=(4,),
+    capacity=512,
+    parr_batches=(4,),
+    copied_bytes=2**16,
+    profiled=2,
+    pong_envs=4,
+    pong_horizon=8,
+    precisions=("bfloat16",),
+    rounds=1,
+    shortest=0.01,
+    warm_cycles=4,
+    decorrelation_steps=0,
+    in_process=True,
+)
