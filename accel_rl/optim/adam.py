@@ -71,7 +71,8 @@ class Adam(ElementWise):
         torch._fused_adam_(
             [data], [grad], [mean], [square], [], [step],
             amsgrad=False, beta1=self.beta_1, beta2=self.beta_2, lr=learning_rate, weight_decay=0.0,
-            eps=self.epsilon_at(self._steps) if self._count is None else self.epsilon, maximize=False, found_inf=found_inf,
+            eps=self.epsilon_at(self._steps) if self._count is None else self.epsilon, maximize=False,
+            found_inf=found_inf,
         )  # fmt: skip
 
     def _update_on_gpu(

@@ -57,7 +57,7 @@ def test_captured_all_reduce_equals_that_from_python_and_nothing_waits(context, 
     assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
     others = {place: n for place, n in waits.items() if not place.startswith((SERVED, CAPTURE))}
     assert updates > 2 and not others, others
-    monkeypatch.setattr(CapturedUpdates, "make", lambda self, n: self._from_python(n))
+    monkeypatch.setattr(CapturedUpdates, "make", lambda self, n, begins: self._from_python(n, begins))
     eager, _, _ = played(RUNS[name], tmp_path / "eager", context())
     for a, b in zip(captured, eager, strict=True):
         assert torch.equal(a, b)

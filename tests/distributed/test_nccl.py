@@ -66,7 +66,7 @@ def test_runs_of_captured_updates(tmp_path, monkeypatch, name):
     with process_group(store, 0, 1, backend("cuda:0", 1, 1), "cuda:0", 60.0):
         captured, _, _ = played(RUNS[name], tmp_path / "captured", SyncContext(store, 60.0, 100), "cuda:0")
         assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
-        monkeypatch.setattr(CapturedUpdates, "make", lambda self, n: self._from_python(n))
+        monkeypatch.setattr(CapturedUpdates, "make", lambda self, n, begins: self._from_python(n, begins))
         eager, _, _ = played(RUNS[name], tmp_path / "eager", SyncContext(store, 60.0, 100), "cuda:0")
     for a, b in zip(captured, eager, strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)

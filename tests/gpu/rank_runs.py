@@ -55,8 +55,8 @@ def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -
         trainer._verify()
         assert trainer.learner.updates > 1, trainer.learner.updates
         if context.captures_updates:  # which the ranks do together
-            assert captured is not None and captured.enabled and captured._phases
-            keys = context.communicator.gather([list(captured._phases), len(captured._numbers)])
+            assert captured is not None and captured.enabled and captured._captures
+            keys = context.communicator.gather([list(captured._captures), len(captured._numbers)])
             assert keys[0][0] == keys[1][0], keys
         return [x.flat.data.cpu() for x in trainer.learners]
     finally:
