@@ -16,8 +16,12 @@ from accel_rl.system.errors import RunError
 
 
 def file_store(fd: int, size: int) -> Any:
-    """Open a store over a file descriptor that all ranks of this machine have inherited; no name or port is needed."""
-    return dist.FileStore(f"/proc/self/fd/{fd}", size)  # type: ignore[attr-defined]
+    """Open a store over a file descriptor that all ranks of this machine have inherited; no name or port is needed.
+
+    The caller may close fd: the store keeps a copy of the descriptor until the process ends.
+    """
+    # A FileStore opens its path again in its destructor, whenever that runs; on another file's number it would abort.
+    return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
 def environment_store() -> tuple[Any, int, int]:

@@ -2,6 +2,9 @@
 
 import multiprocessing
 import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 
@@ -33,6 +36,22 @@ def test_no_thread_of_a_group_outlives_it():
     inside, after = answers.get()
     process.join()
     assert any("gloo" in name for name in inside) and not any("gloo" in name for name in after), after
+
+
+def _store_outlives_its_descriptor() -> None:
+    fd = os.memfd_create("store")
+    store = file_store(fd, 1)
+    store.set("key", "value")
+    os.close(fd)
+    with socket.socket() as taken:
+        assert taken.fileno() == fd
+        del store  # reads its file once more
+
+
+def test_a_store_may_be_freed_after_its_descriptor_is_closed():
+    code = "from tests.distributed.test_process_group import _store_outlives_its_descriptor as f; f(); print('alive')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
 
 
 def test_the_rank_with_the_store_ends_last():
