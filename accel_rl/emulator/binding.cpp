@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "device/host.h"
 #include "vector_binding.h"
 
 namespace py = pybind11;
@@ -247,6 +248,7 @@ PYBIND11_MODULE(_core, m) {
         .def("screen", &screen)
         .def("mapped", &mapped)
         .def("trace", &trace)
+        .def("play", [](const Emulator& e) { return py::bytes(reinterpret_cast<const char*>(&e.play()), sizeof(Play)); })
         .def("save", [](Emulator& e) { return py::bytes(e.save()); })
         .def("restore", [](Emulator& e, const py::bytes& b) { e.restore(b); })
         .def_property_readonly("over", &Emulator::over)
@@ -260,15 +262,26 @@ PYBIND11_MODULE(_core, m) {
              py::arg("luminance"))
         .def("begin", [](AtariEnvCore& a, Bytes out) { a.begin(observation_at(a, out)); })
         .def("observe", [](AtariEnvCore& a, Bytes out) { a.observe(observation_at(a, out)); })
-        .def_readwrite("steps", &AtariEnvCore::steps)
-        .def_readwrite("held", &AtariEnvCore::held)
-        .def_readwrite("lives_before", &AtariEnvCore::lives_before)
+        .def_property(
+            "steps", [](const AtariEnvCore& a) { return a.episode.steps; },
+            [](AtariEnvCore& a, u32 value) { a.episode.steps = value; })
+        .def_property(
+            "held", [](const AtariEnvCore& a) { return a.episode.held; },
+            [](AtariEnvCore& a, u32 value) { a.episode.held = value; })
+        .def_property(
+            "lives_before", [](const AtariEnvCore& a) { return a.episode.lives_before; },
+            [](AtariEnvCore& a, i32 value) { a.episode.lives_before = value; })
         .def_property(
             "actions",
             [](const AtariEnvCore& a) { return py::bytes(reinterpret_cast<const char*>(a.actions.data()), a.actions.size()); },
             [](AtariEnvCore& a, const std::string& b) { a.actions.assign(b.begin(), b.end()); });
+    m.def("game_tables", [](const py::dict& game) {
+        const Game g = game_of(game);
+        return py::bytes(reinterpret_cast<const char*>(&g), sizeof g);
+    });
     m.def("step_env_cores", &step_env_cores, py::arg("env_cores"), py::arg("actions"), py::arg("draws"),
           py::arg("frames").noconvert(), py::arg("reward").noconvert(), py::arg("terminated").noconvert(),
           py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);
+    bind_device(m);
 }

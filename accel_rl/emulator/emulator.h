@@ -23,7 +23,7 @@ class Emulator {
                    game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE,
                    log_,
                    false},
-          fast_console_(fast_console(console_, best_stretch())) {
+          fast_console_{fast_bus(console_, best_stretch()), nullptr, {}, {}} {
         if (kind >= CART_KINDS) throw std::invalid_argument("cartridge kind " + std::to_string(kind) + " is unknown");
         if (rom.empty() || rom.size() > cartridge_size(kind) + 256)
             throw std::invalid_argument("the ROM has " + std::to_string(rom.size()) + " bytes; this kind of cartridge has " +
@@ -72,15 +72,13 @@ class Emulator {
     i32 act_drawn(u32 action, GrayFrame* gray, const FastCanvas* canvas) {
         if (action >= ACTIONS) throw std::invalid_argument("action " + std::to_string(action) + "; allowed are 0 to 17");
         if (snap_.progress.over) return 0;
-        frame(played(stuck(action)), NO_SWITCH, gray, canvas);
-        count_frame();
-        return advance_progress(game_, snap_.progress, snap_.state.ram);
+        frame(played_action(game_, stuck(action)), NO_SWITCH, gray, canvas);
+        return end_frame(snap_, game_);
     }
 
   public:
     void frame(u32 action, u8 switches, GrayFrame* gray = nullptr, const FastCanvas* canvas = nullptr) {
-        set_controllers(snap_.state, action, game_.controllers);
-        set_switches(snap_.state, switches, snap_.difficulty);
+        set_inputs(snap_.state, game_, action, switches, snap_.difficulty);
         if (fast_) update(gray, canvas);
         else console_.run_frame(pixels_.data(), draws_);
     }
@@ -114,12 +112,12 @@ class Emulator {
     u32 frames() const { return snap_.frame; }
     u32 episode_frames() const { return snap_.episode_frame; }
     const State& state() const { return snap_.state; }
+    const Play& play() const { return snap_; }
     const Rom& rom() const { return console_.rom; }
 
     template <class Before>
     void traced_frame(u32 action, Before before) {
-        set_controllers(snap_.state, played(action), game_.controllers);
-        set_switches(snap_.state, NO_SWITCH, snap_.difficulty);
+        set_inputs(snap_.state, game_, played_action(game_, action), NO_SWITCH, snap_.difficulty);
         for (u32 b = 0; b < 2; b++) catch_up(b);
         console_.run_frame(pixels_.data(), true, before);
     }
@@ -162,7 +160,7 @@ class Emulator {
 
   private:
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
-    static constexpr u32 VERSION = 7;
+    static constexpr u32 VERSION = 8;
 
     // Checksum of the mode's steps, on which later resets depend. A Step has no padding.
     u32 mode_checksum() const { return checksum(game_.step, game_.steps * sizeof(Step)); }
@@ -239,9 +237,6 @@ class Emulator {
         if (drawn >= snap_.sticky_probability) snap_.last_action = u8(action);
         return snap_.last_action;
     }
-
-    // The action of an agent step; FIRE does nothing in some games, except in the presses of a reset.
-    u32 played(u32 action) const { return game_.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
     void run_step(const Step& step) {
         const u8& moving = snap_.state.ram[step.moves & 0x7F];

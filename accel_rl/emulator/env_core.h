@@ -11,18 +11,6 @@
 
 namespace accel {
 
-struct Rules {
-    u32 frame_skip, max_steps;
-    bool life_loss;
-    double repeat_probability;
-    ObservationKind observation;
-};
-
-struct Outcome {
-    float reward;
-    bool terminated, truncated, ended;
-};
-
 class AtariEnvCore : public Emulator {
   public:
     AtariEnvCore(const std::string& rom, CartridgeKind kind, const Game& game, const Rules& rules, const u8* luminance)
@@ -42,9 +30,7 @@ class AtariEnvCore : public Emulator {
     // Begins an episode at the emulator's current state.
     void begin(u8* out) {
         actions.clear();
-        steps = 0;
-        held = 0;
-        lives_before = lives();
+        episode = EpisodeSteps{0, 0, lives()};
         observe(out);
     }
 
@@ -55,7 +41,7 @@ class AtariEnvCore : public Emulator {
         double reward;
         bool ended;
     };
-    Frames play(u32 action, const double* draws, bool pooled, bool one_life, u32 most, u8* out) {
+    Frames play_frames(u32 action, const double* draws, bool pooled, bool one_life, u32 most, u8* out) {
         Scratch& work = scratch();
         const i32 lives_first = lives();
         const u32 skip = rules_.frame_skip;
@@ -64,11 +50,11 @@ class AtariEnvCore : public Emulator {
         bool ended = over();
         u32 frames = 0;
         while (frames < skip && frames < most && !ended && !(one_life && lives() < lives_first)) {
-            if (!draws || draws[frames] >= rules_.repeat_probability) held = action;
+            if (!draws || draws[frames] >= rules_.repeat_probability) episode.held = action;
             frames++;
             GrayFrame* const gray = frames == skip ? &work.last : both && frames + 1 == skip ? &work.first : nullptr;
             const FastCanvas canvas = gray ? FastCanvas{gray->pixels, luminance_, gray->source, wanted_} : FastCanvas{};
-            reward += fast() ? act_drawn(held, gray, &canvas) : act(held);
+            reward += fast() ? act_drawn(episode.held, gray, &canvas) : act(episode.held);
             if (gray && !fast()) copy_gray(*gray, luminance_);
             ended = over();
         }
@@ -77,19 +63,11 @@ class AtariEnvCore : public Emulator {
         return {reward, ended};
     }
 
-    // One agent step; draws as in play().
+    // One agent step; draws as in play_frames().
     Outcome step(u32 action, const double* draws, u8* out) {
         actions.push_back(u8(action));
-        const auto [reward, ended] = play(action, draws, true, false, ~0u, out);
-        const i32 left = lives();
-        Outcome outcome{float(reward), ended || (rules_.life_loss && left < lives_before), false, ended};
-        lives_before = left;
-        steps++;
-        if (steps >= rules_.max_steps) {
-            outcome.truncated = !outcome.terminated;
-            outcome.ended = true;
-        }
-        return outcome;
+        const double reward = play_frames(action, draws, true, false, ~0u, out).reward;
+        return end_step(episode, rules_, play().progress, reward);
     }
 
     size_t observation_bytes() const {
@@ -97,8 +75,7 @@ class AtariEnvCore : public Emulator {
     }
     u32 frame_skip() const { return rules_.frame_skip; }
 
-    u32 steps = 0, held = 0;  // of this episode; the action of the last frame
-    i32 lives_before = 0;
+    EpisodeSteps episode{};
     std::vector<u8> actions;  // of this episode's steps
 
   private:

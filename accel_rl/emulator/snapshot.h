@@ -8,20 +8,15 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/console.h"
-#include "core/progress.h"
+#include "core/play.h"
 #include "core/random.h"
 
 namespace accel {
 
-struct Snapshot {
-    State state;
+struct Snapshot : Play {
     Random sticky;
     u32 console_draws;  // numbers drawn from the console's stream, whose seed is fixed
-    Progress progress;
-    u32 frame, episode_frame;
     float sticky_probability;
-    u8 last_action, difficulty;
 };
 
 inline void require(bool ok, const char* what) {

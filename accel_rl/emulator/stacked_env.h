@@ -47,8 +47,8 @@ class StackedEnv {
         finished = false;
         if (ended_ && rules_.autoreset == AutoReset::NEXT_STEP) return reset(-1);
         newest_ = (newest_ + 1) % rules_.stack;
-        const auto [reward, over] = core_.play(action, nullptr, rules_.maxpool, rules_.episodic_life,
-                                               rules_.max_frames - played(), ring_.data() + newest_ * size_);
+        const auto [reward, over] = core_.play_frames(action, nullptr, rules_.maxpool, rules_.episodic_life,
+                                                      rules_.max_frames - played(), ring_.data() + newest_ * size_);
         const i32 lives = core_.lives();
         const bool lost = lives < lives_;
         lives_ = lives;

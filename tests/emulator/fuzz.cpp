@@ -59,7 +59,7 @@ void some_frames(const std::string& rom, CartridgeKind kind) {
     const Picture picture{nullptr, 34, 210, true};
     const i32 last = below(2) ? NTSC_LAST_LINE : PAL_LAST_LINE;
     Console plain{states[0], inserted, picture, last, log, false}, beside{states[1], inserted, picture, last, other, false};
-    FastConsole fast = fast_console(beside, best_stretch());
+    FastConsole fast{fast_bus(beside, best_stretch()), nullptr, {}, {}};
     fast.log.writes = writes;
     fast_decode(ops, inserted);
     insert_rom(fast, inserted, ops);

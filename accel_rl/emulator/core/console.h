@@ -64,6 +64,22 @@ HD void write_inputs(Tia& t, u8 value, i32 cycle) {
     t.dumped = value >> 7;
 }
 
+// Starts a frame: moves the origin of all clocks to it.
+HD void begin_clocks(State& s, i32 last_line) {
+    const i32 cycles = s.cycle, clocks = 3 * s.cycle;
+    const i32 phase = line_clock(s.tia, clocks);
+    s.tia.colour_loss = last_line > NTSC_LAST_LINE ? line_number(s.tia, clocks) & 1 : 0;
+    s.cycle = 0;
+    s.riot.set_cycle = i32(u32(s.riot.set_cycle) - u32(cycles));
+    s.cartridge.dpc.voice_cycle = i32(u32(s.cartridge.dpc.voice_cycle) - u32(cycles));
+    s.tia.dump_cycle = rebased(s.tia.dump_cycle, cycles);
+    s.tia.hmove_clock = rebased(s.tia.hmove_clock, clocks);
+    if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock = rebased(s.tia.vsync_clock, clocks);
+    s.tia.frame_clock = -phase;
+    s.tia.settled = -phase;
+    s.odd_frame ^= 1;
+}
+
 struct Console {
     State& s;
     Rom rom;
@@ -145,20 +161,7 @@ struct Console {
         else settle_writes(s.tia, log, picture);
     }
 
-    HD void start_frame() {
-        const i32 cycles = s.cycle, clocks = 3 * s.cycle;
-        const i32 phase = line_clock(s.tia, clocks);
-        s.tia.colour_loss = last_line > NTSC_LAST_LINE ? line_number(s.tia, clocks) & 1 : 0;
-        s.cycle = 0;
-        s.riot.set_cycle = i32(u32(s.riot.set_cycle) - u32(cycles));
-        s.cartridge.dpc.voice_cycle = i32(u32(s.cartridge.dpc.voice_cycle) - u32(cycles));
-        s.tia.dump_cycle = rebased(s.tia.dump_cycle, cycles);
-        s.tia.hmove_clock = rebased(s.tia.hmove_clock, clocks);
-        if (s.tia.vsync_clock != NEVER) s.tia.vsync_clock = rebased(s.tia.vsync_clock, clocks);
-        s.tia.frame_clock = -phase;
-        s.tia.settled = -phase;
-        s.odd_frame ^= 1;
-    }
+    HD void start_frame() { begin_clocks(s, last_line); }
 
     // Power cycle: resets everything except the RAM, which keeps its contents.
     HD void reset(u8 timer) {

@@ -122,6 +122,55 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
     for (i32 x = 0; any && x < 84; x++) halfway[x >> 6] |= u64(sums[x] % 200 == 100) << (x & 63);
 }
 
+// An area summed in the order of cv2, from the maximum of two pictures with a function row(y).
+template <class Rows>
+HD u8 area_as_floats(const Rows& first, const Rows& second, u32 x, i32 y) {
+    static constexpr AreaAxis columns = area_axis(WIDTH), lines = area_axis(ROWS);
+    const AreaAxis::Part &column = columns.part[x], &rows_of = lines.part[y];
+    float total = 0;
+    for (i32 r = 0; r < rows_of.count; r++) {
+        const u8* const a = first.row(rows_of.first + r) + column.first;
+        const u8* const b = second.row(rows_of.first + r) + column.first;
+        float along = 0;
+        for (i32 c = 0; c < column.count; c++) along += (a[c] > b[c] ? a[c] : b[c]) * column.weight[c];
+        total += rows_of.weight[r] * along;
+    }
+    const i32 low = i32(total);
+    const float rest = total - float(low);
+    return u8(rest > 0.5f || (rest == 0.5f && low & 1) ? low + 1 : low);
+}
+
+template <class Rows>
+HD u32 brighter_pixel(const Rows& first, const Rows& second, i32 y, i32 x) {
+    const u8 a = first.row(y)[x], b = second.row(y)[x];
+    return a > b ? a : b;
+}
+
+template <class Rows>
+HD u8 area_pixel(const Rows& first, const Rows& second, u32 x, i32 y) {
+    static constexpr AreaRow parts = area_row();
+    const AreaRow::Part& part = parts.part[x];
+    const i32 top = 5 * (y / 2) + 2 * (y & 1);
+    u32 sum = 100;
+    for (i32 r = 0; r < 3; r++) {
+        const u32 weight = r == (y & 1 ? 0 : 2) ? 1 : 2;  // half of this row
+        for (u32 c = 0; c < 3; c++)
+            if (part.weight[c]) sum += weight * part.weight[c] * brighter_pixel(first, second, top + r, i32(part.first + c));
+    }
+    return sum % 200 ? u8(sum / 200) : area_as_floats(first, second, x, y);
+}
+
+// Pixel x, y of the observation of two pictures of `rows` rows: as Observer, for threads that take a pixel each.
+template <class Rows>
+HD u8 observed_pixel(ObservationKind kind, i32 rows, const Rows& first, const Rows& second, u32 x, i32 y) {
+    const i32 left = 2 * i32(x);
+    if (kind == SUBSAMPLE) return u8(brighter_pixel(first, second, subsampled_row(y, rows), left));
+    if (kind == AREA) return area_pixel(first, second, x, y);
+    u32 sum = 2;
+    for (i32 k = 0; k < 4; k++) sum += brighter_pixel(first, second, 1 + 2 * y + (k >> 1), left + (k & 1));
+    return u8(sum / 4);
+}
+
 struct Observer {
     ObservationKind kind;
     i32 rows;
@@ -181,28 +230,12 @@ struct Observer {
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {
                     const u32 x = 64 * word + u32(__builtin_ctzll(left));
-                    out[x] = rounded_as_floats(first, second, x, y);
+                    out[x] = area_as_floats(first, second, x, y);
                 }
         }
     }
     // Sources are in ascending order: all rows between two rows of the same source have that source, too.
     HD static bool repeats(const GrayFrame& frame, i32 from, i32 to) { return frame.source[from] == frame.source[to]; }
-
-    HD static u8 rounded_as_floats(const GrayFrame& first, const GrayFrame& second, u32 x, i32 y) {
-        static constexpr AreaAxis columns = area_axis(WIDTH), lines = area_axis(ROWS);
-        const AreaAxis::Part &column = columns.part[x], &rows_of = lines.part[y];
-        float total = 0;
-        for (i32 r = 0; r < rows_of.count; r++) {
-            const u8 *const a = first.row(rows_of.first + r) + column.first, *const b =
-                                                                                 second.row(rows_of.first + r) + column.first;
-            float along = 0;
-            for (i32 c = 0; c < column.count; c++) along += (a[c] > b[c] ? a[c] : b[c]) * column.weight[c];
-            total += rows_of.weight[r] * along;
-        }
-        const i32 low = i32(total);
-        const float rest = total - float(low);
-        return u8(rest > 0.5f || (rest == 0.5f && low & 1) ? low + 1 : low);
-    }
 };
 
 }  // namespace accel

@@ -1,30 +1,19 @@
-// The console of the fast core: the bus and the execution of one frame, on the plain core's State.
+// The console of the fast core: its bus, and the decoded ROM with the pages that are mapped.
 //
 //     start of a frame      as in the plain core; the state is copied
 //     the frame             run_fast; TIA writes enter a log that holds a whole frame
-//     end of the frame      the log is settled: fast_tia.h
+//     end of the frame      the log is settled: tia.h
 //
 // The plain core runs all other frames, from the copy: partial frames, the frames after them, and frames that would not
 // end. So the fast core needs no rules for them.
 #pragma once
-#include "../console.h"
+#include "bus.h"
 #include "ops.h"
-#include "tia.h"
 
 namespace accel {
 
-struct FastConsole {
-    State& s;
-    Rom rom;
+struct FastConsole : FastBus {
     const u32* ops;
-    u32 low, high;  // offsets of a bank that are plain ROM
-    i32 last_line;
-    FastTia tia;
-    FastLog log;
-    i32 deadline;  // a TIA write from this cycle on ends the frame
-    i32 give_up;   // no frame that ends in time lasts this long
-    i32 phase;     // cycles into a line at cycle 0
-    bool frame_over;
     i32 page[64];   // of 256 bytes, by bits 13-8 of an address: its offset in the ROM, or -1 where it is not plain ROM
     u16 mapped[4];  // the slices that `page` was made for
 
@@ -44,78 +33,8 @@ struct FastConsole {
     }
 
     HD void begin_frame() {
-        phase = -s.tia.frame_clock / 3;
-        deadline = (LINE_CLOCKS * (last_line + 1) + s.tia.frame_clock + 2) / 3;
-        give_up = s.cycle + 2 * i32(MOST_INSTRUCTIONS) - 200;
-        frame_over = false;
         map();
-        log.begin_frame(s.tia);
-    }
-
-    HD_CALL void settle_log(i32 until) {
-        tia.settle(log.writes, log.count, until);
-        log.count = 0;
-    }
-
-    HD_CALL u8 read(u32 address, u32 last, i32 cycle) {
-        s.cycle = cycle;
-        if (address & 0x1000) return cartridge_read(s.cartridge, rom, address, s.cycle);
-        if (address & 0x80) return address & 0x200 ? riot_read(s.riot, address, cycle) : s.ram[address & 0x7F];
-        const u8 noise = last & 0x3F;
-        const u32 reg = address & 15;
-        if (reg < 8) {
-            settle_log(3 * cycle);
-            return noise | collision_register(s.tia.collisions, reg);
-        }
-        if (reg < 12) return noise | (paddle_ready(s, reg - 8) ? 0x80 : 0);
-        return reg < 14 ? noise | fire_input(s, reg - 12) : noise;
-    }
-
-    // Returns the cycle after the write: WSYNC waits.
-    HD_CALL i32 write(u32 address, u8 value, i32 cycle) {
-        s.bus = value;
-        if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
-        else if (!(address & 0x80)) return write_tia(address & 0x3F, value, cycle);
-        else if (address & 0x200) riot_write(s.riot, address, value, cycle);
-        else s.ram[address & 0x7F] = value;
-        return cycle;
-    }
-
-    HD i32 write_tia(u32 reg, u8 value, i32 cycle) {
-        if (cycle >= deadline) frame_over = true;
-        if (reg == WSYNC) {
-            const i32 into = i32(u32(cycle + phase) % LINE_CYCLES);
-            return into ? cycle + LINE_CYCLES - into : cycle;
-        }
-        if (reg == VSYNC) {
-            frame_over |= write_vsync(s.tia, value, 3 * cycle);
-            return cycle;
-        }
-        if (reg == VBLANK) write_inputs(s.tia, value, cycle);
-        if (reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1)) log.add(reg, value, cycle);
-        return cycle;
-    }
-
-    // Runs one instruction by the plain interpreter.
-    struct SlowBus {
-        FastConsole& k;
-        HD void tick(u32 cycles) { k.s.cycle += i32(cycles); }
-        HD u8 fetch(u32 address) { return read(address); }
-        HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
-        HD void write(u32 address, u8 value) { k.s.cycle = k.write(address, value, k.s.cycle); }
-    };
-    // BRK and JSR with the stack in the TIA make several writes at the same time, which the log cannot represent.
-    HD bool writes_twice() const {
-        const u32 pc = s.cpu.pc, opcode = pc & 0x1000 && (pc & 0xFFF) - low < high - low ? rom.bytes[rom_offset(pc)] : 0;
-        return s.cpu.sp < 0x83 && (opcode == 0x00 || opcode == 0x20);
-    }
-    HD u32 rom_offset(u32 pc) const {
-        if (rom.kind == CART_FE) return (pc & 0x2000 ? 0 : 0x1000) + (pc & 0xFFF);
-        return s.cartridge.slice[pc >> 10 & 3] + (pc & 0x3FF);
-    }
-    HD_CALL void step_slow() {
-        SlowBus bus{*this};
-        Instruction<SlowBus>{s.cpu, bus}.step();
+        FastBus::begin_frame();
     }
 };
 

@@ -122,11 +122,11 @@ HD FastEnd run_fast(FastConsole& k) {
     OP(name##_RZ) { cycle += 3; ram[ARG] = u8(value); NEXT(2) } \
     OP(name##_TZ) { \
         cycle += 3; \
-        if (k.log.last[ARG] != value) { k.log.last[ARG] = u16(value); *log++ = FastWrite{cycle, u16(ARG), u16(value)}; } \
+        if (k.log.last[ARG] != value) { k.log.last[ARG] = u16(value); *log++ = FastWrite::of(cycle, ARG, value); } \
         if (cycle >= deadline) { s.bus = u8(value); at += 2; goto over; } NEXT(2) } \
     OP(name##_TS) { \
         cycle += 3; \
-        if (k.log.last[ARG] != value) { *log++ = FastWrite{cycle, u16(ARG), u16(value)}; k.log.keep(ARG, value); } \
+        if (k.log.last[ARG] != value) { *log++ = FastWrite::of(cycle, ARG, value); k.log.keep(ARG, value); } \
         if (cycle >= deadline) { s.bus = u8(value); at += 2; goto over; } NEXT(2) } \
     OP(name##_WS) { \
         cycle += 3; const bool late = cycle >= deadline; const u32 into = u32(cycle - line); \

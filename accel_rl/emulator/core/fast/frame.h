@@ -8,22 +8,16 @@
 
 namespace accel {
 
-// Beside a plain console, on its state. `ops` is its ROM, decoded; the log of writes comes from the caller, too.
-HD FastConsole fast_console(Console& plain, Stretch* wide) {
+// Beside a plain console, on its state.
+HD FastBus fast_bus(const Console& plain, Stretch* wide) {
     const Picture& p = plain.picture;
-    return FastConsole{plain.s,
-                       plain.rom,
-                       nullptr,
-                       0,
-                       0,
-                       plain.last_line,
-                       FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
+    return FastBus{plain.s, plain.rom,       0,
+                   0,       plain.last_line, FastTia{plain.s.tia, p.first_line, p.height, p.hmove_blanks, ALL_PAIRS, wide}};
 }
+// `ops` is the ROM, decoded; the log of writes comes from the caller, too.
 HD void insert_rom(FastConsole& k, const Rom& rom, const u32* ops) {
-    k.rom = rom;
+    k.insert(rom);
     k.ops = ops;
-    k.low = rom.kind == CART_FE ? 0 : rom.registers;
-    k.high = rom.kind == CART_FE ? 0x1000 : rom.hotspots;
     k.map_pages();
 }
 

@@ -16,20 +16,25 @@ namespace accel {
 // Writes to the TIA of a frame: an instruction makes at most 3 in 7 cycles, up to the last line of the longest format.
 constexpr u32 MOST_WRITES = 12288;
 
+// A frame has fewer than 2^18 cycles: the plain core runs longer ones.
 struct FastWrite {
-    i32 cycle;
-    u16 reg, value;
+    u32 packed;
+
+    HD static FastWrite of(i32 cycle, u32 reg, u32 value) { return FastWrite{u32(cycle) << 14 | reg << 8 | value}; }
+    HD i32 cycle() const { return i32(packed >> 14); }
+    HD u32 reg() const { return packed >> 8 & 63; }
+    HD u8 value() const { return u8(packed); }
 };
 
 struct FastLog {
     static constexpr u16 ALWAYS = 256, ONCE = 512;
-    FastWrite* writes;  // MOST_WRITES
-    u32 count;
+    FastWrite* writes;   // MOST_WRITES
+    u32 count, settled;  // writes of this frame; of these, those that the TIA's state contains
     u16 last[64];
 
     // Starts from the current registers.
     HD void begin_frame(const Tia& t) {
-        count = 0;
+        count = settled = 0;
         for (u16& value : last) value = ALWAYS;
         for (u32 i = 0; i < 4; i++) last[COLUP0 + i] = t.colour[i];
         for (u32 i = 0; i < 5; i++) last[HMP0 + i] = u16(t.hm[i] << 4);
@@ -51,7 +56,7 @@ struct FastLog {
 
     HD void add(u32 reg, u32 value, i32 cycle) {
         if (last[reg] == value) return;
-        writes[count++] = FastWrite{cycle, u16(reg), u16(value)};
+        writes[count++] = FastWrite::of(cycle, reg, value);
         keep(reg, value);
     }
 

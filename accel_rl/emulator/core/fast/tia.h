@@ -89,9 +89,9 @@ struct FastTia {
 
     HD void settle(const FastWrite* log, u32 count, i32 until) {
         for (u32 n = 0; n < count; n++) {
-            const u8 value = u8(log[n].value);
-            const i32 clock = 3 * log[n].cycle;
-            switch (log[n].reg) {  // one jump: the register is a constant in each case
+            const u8 value = log[n].value();
+            const i32 clock = 3 * log[n].cycle();
+            switch (log[n].reg()) {  // one jump: the register is a constant in each case
 #define WRITE(reg) \
     case reg: write_register(reg, value, clock); break;
                 FAST_REGISTERS(WRITE)

@@ -1,0 +1,105 @@
+// The bus of the fast core: reads and writes on the plain core's State, with TIA writes in a log of the whole frame.
+//
+//     write     -> the log                    read of a collision register -> the log is settled up to now: tia.h
+//
+// The last value on the bus is not kept between instructions: each read follows a fetch of its own instruction.
+#pragma once
+#include "../console.h"
+#include "tia.h"
+
+namespace accel {
+
+struct FastBus {
+    State& s;
+    Rom rom;
+    u32 low, high;  // offsets of a bank that are plain ROM
+    i32 last_line;
+    FastTia tia;
+    FastLog log;
+    i32 deadline;  // a TIA write from this cycle on ends the frame
+    i32 give_up;   // no frame that ends in time lasts this long
+    i32 phase;     // cycles into a line at cycle 0
+    bool frame_over;
+
+    HD void insert(const Rom& inserted) {
+        rom = inserted;
+        low = rom.kind == CART_FE ? 0 : rom.registers;
+        high = rom.kind == CART_FE ? 0x1000 : rom.hotspots;
+    }
+
+    HD void begin_frame() {
+        phase = -s.tia.frame_clock / 3;
+        deadline = (LINE_CLOCKS * (last_line + 1) + s.tia.frame_clock + 2) / 3;
+        give_up = s.cycle + 2 * i32(MOST_INSTRUCTIONS) - 200;
+        frame_over = false;
+        log.begin_frame(s.tia);
+    }
+
+    HD_CALL void settle_log(i32 until) {
+        tia.settle(log.writes + log.settled, log.count - log.settled, until);
+        log.settled = log.count;
+    }
+
+    HD_CALL u8 read(u32 address, u32 last, i32 cycle) {
+        s.cycle = cycle;
+        if (address & 0x1000) return cartridge_read(s.cartridge, rom, address, s.cycle);
+        if (address & 0x80) return address & 0x200 ? riot_read(s.riot, address, cycle) : s.ram[address & 0x7F];
+        const u8 noise = last & 0x3F;
+        const u32 reg = address & 15;
+        if (reg < 8) {
+            settle_log(3 * cycle);
+            return noise | collision_register(s.tia.collisions, reg);
+        }
+        if (reg < 12) return noise | (paddle_ready(s, reg - 8) ? 0x80 : 0);
+        return reg < 14 ? noise | fire_input(s, reg - 12) : noise;
+    }
+
+    // Returns the cycle after the write: WSYNC waits.
+    HD_CALL i32 write(u32 address, u8 value, i32 cycle) {
+        s.bus = value;
+        if (address & 0x1000) cartridge_write(s.cartridge, rom, address, value);
+        else if (!(address & 0x80)) return write_tia(address & 0x3F, value, cycle);
+        else if (address & 0x200) riot_write(s.riot, address, value, cycle);
+        else s.ram[address & 0x7F] = value;
+        return cycle;
+    }
+
+    HD i32 write_tia(u32 reg, u8 value, i32 cycle) {
+        if (cycle >= deadline) frame_over = true;
+        if (reg == WSYNC) {
+            const i32 into = i32(u32(cycle + phase) % LINE_CYCLES);
+            return into ? cycle + LINE_CYCLES - into : cycle;
+        }
+        if (reg == VSYNC) {
+            frame_over |= write_vsync(s.tia, value, 3 * cycle);
+            return cycle;
+        }
+        if (reg == VBLANK) write_inputs(s.tia, value, cycle);
+        if (reg < TIA_REGISTERS && !(reg >= AUDC0 && reg <= AUDV1)) log.add(reg, value, cycle);
+        return cycle;
+    }
+
+    // Runs one instruction by the plain interpreter.
+    struct SlowBus {
+        FastBus& k;
+        HD void tick(u32 cycles) { k.s.cycle += i32(cycles); }
+        HD u8 fetch(u32 address) { return read(address); }
+        HD u8 read(u32 address) { return k.s.bus = k.read(address, k.s.bus, k.s.cycle); }
+        HD void write(u32 address, u8 value) { k.s.cycle = k.write(address, value, k.s.cycle); }
+    };
+    // BRK and JSR with the stack in the TIA make several writes at the same time, which the log cannot represent.
+    HD bool writes_twice() const {
+        const u32 pc = s.cpu.pc, opcode = pc & 0x1000 && (pc & 0xFFF) - low < high - low ? rom.bytes[rom_offset(pc)] : 0;
+        return s.cpu.sp < 0x83 && (opcode == 0x00 || opcode == 0x20);
+    }
+    HD u32 rom_offset(u32 pc) const {
+        if (rom.kind == CART_FE) return (pc & 0x2000 ? 0 : 0x1000) + (pc & 0xFFF);
+        return s.cartridge.slice[pc >> 10 & 3] + (pc & 0x3FF);
+    }
+    HD_CALL void step_slow() {
+        SlowBus bus{*this};
+        Instruction<SlowBus>{s.cpu, bus}.step();
+    }
+};
+
+}  // namespace accel

@@ -1,0 +1,1 @@
+"""The emulator on a device: kernels for GPUs, and their host build."""

@@ -1,0 +1,76 @@
+"""The argument of every kernel: StepArguments of kernels/envs.h, field by field."""
+
+import ctypes
+from ctypes import c_bool, c_double, c_uint8, c_uint32, c_uint64
+
+POINTER = c_uint64  # addresses in the memory of the device
+
+
+class EnvArrays(ctypes.Structure):
+    """The state of n environments."""
+
+    _fields_ = [
+        ("n", c_uint32),
+        ("envs", POINTER),
+        ("shots", POINTER),
+        ("logs", POINTER),
+        ("shown", POINTER),
+        ("code", POINTER),
+    ]
+
+
+class GameTables(ctypes.Structure):
+    """The ROM and the rules of the game."""
+
+    _fields_ = [
+        ("game", POINTER),
+        ("rom", POINTER),
+        ("code", POINTER),
+        ("stages", POINTER),
+        ("luminance", POINTER),
+        ("wanted", POINTER),
+        ("rom_bytes", c_uint32),
+        ("kind", c_uint8),
+    ]
+
+
+class Rules(ctypes.Structure):
+    """The rules of agent steps."""
+
+    _fields_ = [
+        ("frame_skip", c_uint32),
+        ("max_steps", c_uint32),
+        ("life_loss", c_bool),
+        ("repeat_probability", c_double),
+        ("observation", c_uint8),
+    ]
+
+
+class Starts(ctypes.Structure):
+    """The table of start states."""
+
+    _fields_ = [("envs", POINTER), ("frames", POINTER), ("timers", c_uint32), ("noops", c_uint32)]
+
+
+class StepOutputs(ctypes.Structure):
+    """The arrays of one step's results."""
+
+    _fields_ = [
+        (name, POINTER)
+        for name in ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
+    ]
+
+
+class StepArguments(ctypes.Structure):
+    """The argument of every kernel."""
+
+    _fields_ = [
+        ("envs", EnvArrays),
+        ("tables", GameTables),
+        ("rules", Rules),
+        ("starts", Starts),
+        ("action", POINTER),
+        ("codes", POINTER),
+        ("out", StepOutputs),
+        ("oldest", c_uint32),
+    ]

@@ -1,0 +1,137 @@
+// The host build of the kernels: blocks and threads as loops, lanes as phases, for machines without a GPU and for tests.
+//
+//     on a GPU     all lanes of a warp run a phase (a scan line), and meet
+//     here         one lane after the other runs the phase
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../decoded_rom.h"
+#include "kernels/begin.h"
+#include "kernels/finish.h"
+#include "kernels/step.h"
+
+namespace accel {
+
+struct HostWarp {
+    std::optional<Lane> lanes[32];
+
+    template <class Function>
+    void each(Function function) {
+        for (auto& lane : lanes) function(*lane);
+    }
+    template <class Function>
+    bool any(Function function) {
+        bool result = false;
+        u32 most = 0;
+        for (auto& lane : lanes) {
+            const u32 before = lane->iterations();
+            result |= function(*lane);
+            most = std::max(most, lane->iterations() - before);
+        }
+        iterations += most;
+        return result;
+    }
+
+    u64 iterations = 0;  // of the warp: as many as of its longest lane, between two meetings
+};
+
+struct HostBlock {
+    u8* pictures = nullptr;
+
+    u32 thread() const { return 0; }
+    u32 threads() const { return 1; }
+    bool draws(u32) const { return true; }
+    u8* memory() const { return pictures; }
+    void meet() {}
+};
+
+// How many iterations the warps and all their lanes made.
+struct Divergence {
+    u64 warps, lanes;
+};
+
+inline Divergence host_step(const StepArguments& a) {
+    const Program program{a.tables.rom, a.tables.code, a.tables.stages};
+    Divergence total{0, 0};
+    for (u32 first = 0; first < a.envs.n; first += 32) {
+        HostWarp warp;
+        for (u32 k = 0; k < 32; k++) warp.lanes[k].emplace(a, program, first + k);
+        step_warp(warp, a.rules.frame_skip);
+        total.warps += warp.iterations;
+        for (auto& lane : warp.lanes) total.lanes += lane->iterations();
+    }
+    return total;
+}
+
+inline void host_draw(const StepArguments& a) {
+    static thread_local std::vector<u8> memory;
+    memory.resize(2 * picture_bytes(MOST_ROWS));
+    HostBlock block{memory.data()};
+    for (u32 i = 0; i < a.envs.n; i++) draw_block(a, i, block);
+}
+
+inline void host_finish(const StepArguments& a) {
+    static thread_local std::vector<FinishScratch> scratch(1);
+    finish_steps(a, scratch.data(), 0, 1);
+}
+
+inline void host_begin(const StepArguments& a, bool all) {
+    HostBlock block;
+    for (u32 i = 0; i < a.envs.n; i++) begin_block(a, i, all, block);
+}
+
+// Marks the polling loops of a ROM; see Program.
+inline std::string program_code(const std::string& rom, CartridgeKind kind) {
+    std::string code = rom;
+    std::vector<u32> ops(rom.size());
+    fast_decode(ops.data(), rom_of(reinterpret_cast<const u8*>(rom.data()), kind));
+    for (size_t at = 0; at < rom.size(); at++) {
+        if ((ops[at] & 0xFFFF) == FAST_POLL) code[at] = char(POLL_CODE);
+        else if (u8(code[at]) == POLL_CODE) code[at] = char(UNDOCUMENTED);
+    }
+    return code;
+}
+
+inline void bind_device(pybind11::module_& m) {
+    namespace py = pybind11;
+    auto device = m.def_submodule("device", "The host build of the GPU's kernels.");
+    // arguments: the bytes of a StepArguments whose pointers are into this process's memory.
+    const auto of = [](const std::string& arguments) {
+        if (arguments.size() != sizeof(StepArguments))
+            throw std::invalid_argument("the arguments have " + std::to_string(arguments.size()) + " bytes; expected " +
+                                        std::to_string(sizeof(StepArguments)));
+        StepArguments a;
+        std::memcpy(static_cast<void*>(&a), arguments.data(), sizeof a);
+        return a;
+    };
+    device.def("step", [of](const std::string& arguments) {
+        const StepArguments a = of(arguments);
+        Divergence found;
+        {
+            py::gil_scoped_release release;
+            found = host_step(a);
+        }
+        return py::make_tuple(found.warps, found.lanes);
+    });
+    const auto free_gil = py::call_guard<py::gil_scoped_release>();
+    device.def("draw", [of](const std::string& arguments) { host_draw(of(arguments)); }, free_gil);
+    device.def("finish", [of](const std::string& arguments) { host_finish(of(arguments)); }, free_gil);
+    device.def("begin", [of](const std::string& arguments, bool all) { host_begin(of(arguments), all); }, free_gil);
+    device.def("program_code", [](const py::bytes& rom, int kind) { return py::bytes(program_code(rom, CartridgeKind(kind))); });
+    device.def("stages", [] {
+        static constexpr StageTable table = make_stage_table();
+        return py::bytes(reinterpret_cast<const char*>(&table), sizeof table);
+    });
+    device.attr("sizes") =
+        py::dict(py::arg("arguments") = sizeof(StepArguments), py::arg("env") = sizeof(Env), py::arg("play") = sizeof(Play),
+                 py::arg("shot") = sizeof(Shot), py::arg("scratch") = sizeof(FinishScratch), py::arg("game") = sizeof(Game),
+                 py::arg("logged") = MOST_LOGGED, py::arg("timers") = TIMERS, py::arg("rows") = MOST_ROWS);
+}
+
+}  // namespace accel

@@ -1,0 +1,31 @@
+// The begin kernel: where an episode has ended, the next one begins, from a table of all start states.
+//
+// A start depends on two numbers alone: the timer's value after the power cycle (75), and the number of no-ops. So the table of
+// their product holds every start that a reset can lead to, in games whose reset leaves nothing of the last episode.
+#pragma once
+#include "../../core/philox.h"
+#include "envs.h"
+
+namespace accel {
+
+// A block begins an episode of environment i, if one has ended; with `all`, episode 0. Block: as for draw_block.
+template <class Block>
+HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
+    if (!all && !a.out.ended[i]) return;
+    Env env;
+    load_words(env, a.envs.envs, a.envs.n, i);
+    block.meet();  // all threads have read it
+    const u32 seed = env.seed, number = all ? 0 : env.number + 1, bytes = observation_bytes(a.rules.observation);
+    const StartDraws drawn = start_draws(seed, number, a.starts.noops - 1);
+    const u64 start = u64(drawn.timer % a.starts.timers) * a.starts.noops + drawn.noops;
+    const u8* const frame = a.starts.frames + start * bytes;
+    for (u32 at = block.thread(); at < bytes; at += block.threads()) a.out.frame[u64(i) * bytes + at] = frame[at];
+    if (block.thread()) return;
+    load_words(env, a.starts.envs + start * ENV_WORDS, 1, 0);
+    env.episode = EpisodeSteps{0, 0, env.play.progress.lives};
+    env.seed = seed, env.number = number, env.age = 0;
+    store_words(env, a.envs.envs, a.envs.n, i);
+    a.out.age[i] = 0;
+}
+
+}  // namespace accel

@@ -1,0 +1,119 @@
+// The environments of a device, in its memory: what the kernels read and write.
+//
+//     step     a thread an environment: the frames of an agent step                  -> env, outcome, logs of the last two frames
+//     draw     two warps an environment: pictures of those frames in shared memory   -> observation
+//     finish   a thread an environment, seldom: a step that `step` gave up, by the plain core    -> all of it
+//     begin    a block an environment: where an episode ended, a start state         -> env, first observation
+//
+// Arrays of structures are stored as words: word w of environment i lies at [w][i], so that neighbouring threads read
+// neighbouring words.
+#pragma once
+#include "../../core/play.h"
+#include "cpu.h"
+
+namespace accel {
+
+struct Env {
+    Play play;
+    EpisodeSteps episode;
+    u32 seed, number;  // of the random numbers; the episode's
+    u32 age;           // agent steps since the episode's first observation, saturating
+};
+
+// A frame that can be drawn: the TIA at its start; the length of its log; its end.
+struct Shot {
+    Tia tia;
+    u32 writes;
+    i32 until;  // clock
+};
+
+static_assert(sizeof(Env) % 4 == 0 && sizeof(Shot) % 4 == 0, "structures of words");
+constexpr u32 ENV_WORDS = sizeof(Env) / 4, SHOT_WORDS = sizeof(Shot) / 4;
+
+template <class Structure>
+HD void load_words(Structure& to, const u32* words, u32 n, u32 i) {
+    for (u32 w = 0; w < sizeof(Structure) / 4; w++) reinterpret_cast<u32*>(&to)[w] = words[u64(w) * n + i];
+}
+template <class Structure>
+HD void store_words(const Structure& from, u32* words, u32 n, u32 i) {
+    for (u32 w = 0; w < sizeof(Structure) / 4; w++) words[u64(w) * n + i] = reinterpret_cast<const u32*>(&from)[w];
+}
+
+// What an observation is made of: bits 0 and 1 name the shots; a step that was skipped shows zeros.
+enum Shown : u8 { SHOWS_ZEROS = 0, SHOWS_FIRST = 1, SHOWS_SECOND = 2, SHOWS_BOTH = 3, SHOWS_FINISHED = 4 };
+
+// Why an environment left the fast path in a step, and what is wrong with the step, if anything.
+enum Code : u8 {
+    ALL_FAST = 0,
+    PLAIN = 1,            // the plain core ran the step, with the same result
+    UNKNOWN_PICTURE = 2,  // ... and a short frame shows lines of a picture from before the step, drawn as black
+};
+
+struct EnvArrays {
+    u32 n;
+    u32* envs;        // [ENV_WORDS, n]
+    u32* shots;       // [2, SHOT_WORDS, n]
+    FastWrite* logs;  // [n, 2, MOST_LOGGED]
+    u8* shown;        // [n] Shown
+    u8* code;         // [n] Code, of the last step
+};
+
+// The same for all environments.
+struct GameTables {
+    const Game* game;
+    const u8* rom;         // [rom_bytes + 2]
+    const u8* code;        // [rom_bytes + 2] see Program
+    const Stages* stages;  // [256]
+    const u8* luminance;   // [256] gray of each colour byte
+    const u8* wanted;      // [MOST_ROWS] rows that the observation depends on
+    u32 rom_bytes;
+    CartridgeKind kind;
+};
+
+// One step's results, in the caller's arrays; see data.Step.
+struct StepOutputs {
+    u8 *frame, *final_frame;  // [n, height, width]
+    u8* age;
+    float* reward;
+    u8 *terminated, *truncated, *ended, *valid;
+};
+
+struct Starts {
+    const u32* envs;    // [count, ENV_WORDS] of which `play` is used
+    const u8* frames;   // [count, height, width]
+    u32 timers, noops;  // count = timers x noops, in this order
+};
+
+struct StepArguments {
+    EnvArrays envs;
+    GameTables tables;
+    Rules rules;
+    Starts starts;
+    const long long* action;  // [n] indices into `codes`; below 0: skip the environment
+    const i32* codes;         // [actions] of the 18 joystick actions
+    StepOutputs out;
+    u32 oldest;  // `age` saturates here
+};
+
+HD i32 last_line_of(const Game& game) { return game.pal ? PAL_LAST_LINE : NTSC_LAST_LINE; }
+
+HD u32 observation_bytes(ObservationKind kind) { return u32(observation_height(kind) * observation_width(kind)); }
+
+// Writes the outcome of environment i, and moves its counters.
+HD void write_outcome(const StepArguments& a, Env& env, u32 i, double reward) {
+    const Outcome o = end_step(env.episode, a.rules, env.play.progress, reward);
+    env.age = env.age < a.oldest ? env.age + 1 : a.oldest;
+    a.out.age[i] = u8(env.age);
+    a.out.reward[i] = o.reward;
+    a.out.terminated[i] = o.terminated, a.out.truncated[i] = o.truncated, a.out.ended[i] = o.ended;
+    a.out.valid[i] = 1;
+}
+
+HD void write_skipped(const StepArguments& a, Env& env, u32 i) {
+    env.age = 0;
+    a.out.age[i] = 0;
+    a.out.reward[i] = 0;
+    a.out.terminated[i] = a.out.truncated[i] = a.out.ended[i] = a.out.valid[i] = 0;
+}
+
+}  // namespace accel

@@ -1,0 +1,95 @@
+// The finish kernel: agent steps that the step kernel gave up, by the plain core. Such frames are partial, short where they are
+// drawn, very long, or write very often; in the 57 games they come only before the start of an episode, or never.
+#pragma once
+#include "../../core/philox.h"
+#include "draw.h"
+
+namespace accel {
+
+// Memory of one thread.
+struct FinishScratch {
+    u8 pictures[2 * MOST_ROWS * WIDTH];  // colours
+    u8 gray[2][MOST_ROWS * WIDTH];
+    u16 source[MOST_ROWS];
+    TiaLog log;
+};
+
+class FinishedStep {
+  public:
+    HD FinishedStep(const StepArguments& a, FinishScratch& scratch, u32 i)
+        : a_(a), game_(*a.tables.game), scratch_(scratch), i_(i),
+          console_{env_.play.state,
+                   rom_of(a.tables.rom, a.tables.kind),
+                   Picture{nullptr, game_.first_line, game_.height, game_.hmove_blanks != 0},
+                   last_line_of(game_),
+                   scratch.log,
+                   false} {}
+
+    HD void run() {
+        load_words(env_, a_.envs.envs, a_.envs.n, i_);
+        scratch_.log.count = 0;
+        for (i32 at = 0; at < 2 * MOST_ROWS * WIDTH; at++) scratch_.pictures[at] = 0;
+        for (i32 y = 0; y < MOST_ROWS; y++) scratch_.source[y] = u16(y);
+        const u32 skip = a_.rules.frame_skip, action = u32(a_.codes[a_.action[i_]]);
+        double reward = 0;
+        u32 frames = 0;
+        while (frames < skip && !env_.play.progress.over) {
+            reward += run_frame(action, frames++);
+            if (frames + 1 == skip) copy_gray(0);
+        }
+        copy_gray(1);
+        const bool both = frames == skip && skip > 1;
+        write_outcome(a_, env_, i_, reward);
+        store_words(env_, a_.envs.envs, a_.envs.n, i_);
+        a_.envs.code[i_] = unknown_ ? UNKNOWN_PICTURE : PLAIN;
+        u8* const out =
+            (a_.out.ended[i_] ? a_.out.final_frame : a_.out.frame) + u64(i_) * observation_bytes(a_.rules.observation);
+        observe(a_, GrayRows{scratch_.gray[both ? 0 : 1], scratch_.source}, GrayRows{scratch_.gray[1], scratch_.source}, out, 0,
+                1);
+    }
+
+  private:
+    HD i32 run_frame(u32 action, u32 frame) {
+        State& s = env_.play.state;
+        const double drawn = a_.rules.repeat_probability > 0
+                                 ? sticky_draw(env_.seed, env_.number, env_.episode.steps, frame, a_.rules.frame_skip)
+                                 : 1;
+        if (drawn >= a_.rules.repeat_probability) env_.episode.held = action;
+        env_.play.last_action = u8(env_.episode.held);
+        set_inputs(s, game_, played_action(game_, env_.episode.held), NO_SWITCH, env_.play.difficulty);
+        const bool goes_on = s.partial && s.cycle <= MOST_CYCLES;
+        console_.run_frame(scratch_.pictures, true);
+        const i32 stop = s.tia.frame_clock + (game_.first_line + game_.height) * LINE_CLOCKS;
+        const bool whole = !goes_on && !s.partial && 3 * s.cycle >= stop;
+        known_[s.odd_frame] = known_[s.odd_frame] || whole;
+        return accel::end_frame(env_.play, game_);
+    }
+
+    // Keeps the current picture in gray.
+    HD void copy_gray(u32 which) {
+        const u32 shown = env_.play.state.odd_frame;
+        unknown_ |= !known_[shown];
+        const u8* const from = scratch_.pictures + shown * u32(game_.height * WIDTH);
+        for (i32 at = 0; at < game_.height * WIDTH; at++) scratch_.gray[which][at] = a_.tables.luminance[from[at]];
+    }
+
+    const StepArguments& a_;
+    const Game& game_;
+    FinishScratch& scratch_;
+    const u32 i_;
+    Env env_;
+    Console console_;
+    bool known_[2] = {false, false};  // pictures that were drawn as a whole in this step
+    bool unknown_ = false;
+};
+
+// Thread `thread` of `threads` finishes every step that is its turn. scratch: [threads].
+HD void finish_steps(const StepArguments& a, FinishScratch* scratch, u32 thread, u32 threads) {
+    for (u32 i = thread; i < a.envs.n; i += threads) {
+        if (a.envs.shown[i] != SHOWS_FINISHED) continue;
+        FinishedStep step(a, scratch[thread], i);
+        step.run();
+    }
+}
+
+}  // namespace accel

@@ -1,0 +1,71 @@
+// The kernels of the emulator on a GPU. Everything that they do is in the headers, which also make the host build (host.cpp).
+//
+//     kernel    grid        block   shared memory
+//     step      n / 32      32      the stages, the ROM and its code
+//     draw      n           64      two pictures
+//     finish    any         1       -
+//     begin     n           64      -
+#include "begin.h"
+#include "finish.h"
+#include "step.h"
+
+namespace accel {
+
+struct DeviceWarp {
+    Lane& lane;
+
+    template <class Function>
+    __device__ void each(Function function) {
+        function(lane);
+    }
+    template <class Function>
+    __device__ bool any(Function function) {
+        return __any_sync(0xFFFFFFFFu, function(lane));
+    }
+};
+
+struct DeviceBlock {
+    u8* shared;
+
+    __device__ u32 thread() const { return threadIdx.x; }
+    __device__ u32 threads() const { return blockDim.x; }
+    __device__ bool draws(u32 slot) const { return threadIdx.x / 32 == slot; }
+    __device__ u8* memory() const { return shared; }
+    __device__ void meet() { __syncthreads(); }
+};
+
+}  // namespace accel
+
+using namespace accel;
+
+extern "C" __global__ void __launch_bounds__(32) step(const __grid_constant__ StepArguments a) {
+    extern __shared__ u32 shared[];
+    Stages* const stages = reinterpret_cast<Stages*>(shared);
+    u32* const rom = shared + 256;
+    const u32 words = (a.tables.rom_bytes + 2 + 3) / 4;
+    for (u32 at = threadIdx.x; at < 256; at += 32) stages[at] = a.tables.stages[at];
+    for (u32 at = threadIdx.x; at < words; at += 32) {
+        rom[at] = reinterpret_cast<const u32*>(a.tables.rom)[at];
+        rom[words + at] = reinterpret_cast<const u32*>(a.tables.code)[at];
+    }
+    __syncthreads();
+    const Program program{reinterpret_cast<const u8*>(rom), reinterpret_cast<const u8*>(rom + words), stages};
+    Lane lane(a, program, blockIdx.x * 32 + threadIdx.x);
+    DeviceWarp warp{lane};
+    step_warp(warp, a.rules.frame_skip);
+}
+
+extern "C" __global__ void __launch_bounds__(64) draw(const __grid_constant__ StepArguments a) {
+    extern __shared__ u32 shared[];
+    DeviceBlock block{reinterpret_cast<u8*>(shared)};
+    draw_block(a, blockIdx.x, block);
+}
+
+extern "C" __global__ void __launch_bounds__(1) finish(const __grid_constant__ StepArguments a, FinishScratch* scratch) {
+    finish_steps(a, scratch, blockIdx.x, gridDim.x);
+}
+
+extern "C" __global__ void __launch_bounds__(64) begin(const __grid_constant__ StepArguments a, u32 all) {
+    DeviceBlock block{nullptr};
+    begin_block(a, blockIdx.x, all != 0, block);
+}

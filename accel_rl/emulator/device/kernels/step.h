@@ -1,0 +1,130 @@
+// The step kernel: an agent step of 32 environments, one on each lane of a warp.
+//
+//     for each frame     begin_frame on all lanes
+//                        run_line on all lanes, until no lane's frame goes on
+//                        end_frame on all lanes
+//
+// A lane whose frame the fast core cannot run leaves its environment as it was: `finish` repeats the step.
+#pragma once
+#include "../../core/philox.h"
+#include "envs.h"
+
+namespace accel {
+
+// One environment during a step.
+class Lane {
+  public:
+    HD Lane(const StepArguments& arguments, const Program& program, u32 index)
+        : a_(arguments), program_(program), i_(index),
+          bus_{env_.play.state,
+               Rom{},
+               0,
+               0,
+               last_line_of(*arguments.tables.game),
+               FastTia{env_.play.state.tia, arguments.tables.game->first_line, arguments.tables.game->height,
+                       arguments.tables.game->hmove_blanks != 0, ALL_PAIRS, nullptr}} {
+        bus_.insert(rom_of(program.rom, arguments.tables.kind));
+    }
+
+    HD void load() {
+        cpu_.iterations = 0;
+        plays_ = false;
+        if (i_ >= a_.envs.n) return;
+        load_words(env_, a_.envs.envs, a_.envs.n, i_);
+        const long long chosen = a_.action[i_];
+        plays_ = chosen >= 0;
+        skipped_ = !plays_;
+        action_ = plays_ ? u32(a_.codes[chosen]) : 0;
+        gives_up_ = false;
+        if (env_.play.progress.over) give_up();
+        reward_ = 0;
+        shown_ = SHOWS_ZEROS;
+    }
+
+    HD void begin_frame(u32 frame) {
+        cpu_.end = ABANDONED;
+        cpu_.line_end = 0;
+        if (!plays_) return;
+        State& s = env_.play.state;
+        if (s.partial || s.cycle > MOST_CYCLES) return give_up();
+        if (draw(frame) >= a_.rules.repeat_probability) env_.episode.held = action_;
+        env_.play.last_action = u8(env_.episode.held);
+        const Game& game = *a_.tables.game;
+        set_inputs(s, game, played_action(game, env_.episode.held), NO_SWITCH, env_.play.difficulty);
+        begin_clocks(s, bus_.last_line);
+        slot_ = frame & 1;
+        shot_.tia = s.tia;
+        bus_.log.writes = a_.envs.logs + (u64(i_) * 2 + slot_) * MOST_LOGGED;
+        bus_.begin_frame();
+        bus_.tia.begin_frame(FastCanvas{});
+        cpu_.begin_frame(s);
+    }
+
+    HD bool run_line() { return cpu_.run_line(bus_, program_); }
+
+    HD void end_frame(u32 frame) {
+        if (!plays_) return;
+        if (cpu_.end != OVER) return give_up();
+        State& s = env_.play.state;
+        cpu_.store(s);
+        const i32 until = 3 * s.cycle;
+        bus_.settle_log(until);
+        reward_ += accel::end_frame(env_.play, *a_.tables.game);
+        const bool over = env_.play.progress.over, draws = over || frame + 2 >= a_.rules.frame_skip;
+        if (!draws) return;
+        if (until < bus_.tia.stop) return give_up();  // the picture's last lines are those of an older one
+        shot_.writes = bus_.log.count, shot_.until = until;
+        store_words(shot_, a_.envs.shots + u64(slot_) * SHOT_WORDS * a_.envs.n, a_.envs.n, i_);
+        const bool is_last = frame + 1 == a_.rules.frame_skip;
+        shown_ = is_last ? u8(shown_ | 1 << slot_) : u8(1 << slot_);
+        if (over) plays_ = false;
+    }
+
+    HD void store() {
+        if (i_ >= a_.envs.n) return;
+        a_.envs.code[i_] = gives_up_ ? PLAIN : ALL_FAST;
+        a_.envs.shown[i_] = gives_up_ ? SHOWS_FINISHED : shown_;
+        if (gives_up_) return;
+        if (skipped_) write_skipped(a_, env_, i_);
+        else write_outcome(a_, env_, i_, reward_);
+        store_words(env_, a_.envs.envs, a_.envs.n, i_);
+    }
+
+    HD u32 iterations() const { return cpu_.iterations; }
+
+  private:
+    HD double draw(u32 frame) const {
+        if (a_.rules.repeat_probability <= 0) return 1;
+        return sticky_draw(env_.seed, env_.number, env_.episode.steps, frame, a_.rules.frame_skip);
+    }
+    HD void give_up() {
+        gives_up_ = true;
+        plays_ = false;
+    }
+
+    const StepArguments& a_;
+    const Program& program_;
+    const u32 i_;
+    Env env_;
+    FastBus bus_;
+    LaneCpu cpu_;
+    Shot shot_;
+    u32 action_, slot_;
+    double reward_;
+    u8 shown_;
+    bool plays_, skipped_, gives_up_;  // in the next frame; the step; to the plain core
+};
+
+// warp: calls a function on each lane (`each`), and asks whether it returns true on any lane (`any`).
+template <class Warp>
+HD void step_warp(Warp& warp, u32 frame_skip) {
+    warp.each([](Lane& lane) { lane.load(); });
+    for (u32 frame = 0; frame < frame_skip; frame++) {
+        warp.each([frame](Lane& lane) { lane.begin_frame(frame); });
+        while (warp.any([](Lane& lane) { return lane.run_line(); })) {}
+        warp.each([frame](Lane& lane) { lane.end_frame(frame); });
+    }
+    warp.each([](Lane& lane) { lane.store(); });
+}
+
+}  // namespace accel
