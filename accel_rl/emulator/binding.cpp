@@ -227,6 +227,7 @@ PYBIND11_MODULE(_core, m) {
              py::arg("fast") = true)
         .def("act", &Emulator::act, free_gil)
         .def("reset", &Emulator::reset, free_gil)
+        .def("restart", &Emulator::restart, free_gil)
         .def("load", &Emulator::load, free_gil)
         .def("set_difficulty", &Emulator::set_difficulty)
         .def("set_steps",

@@ -1,5 +1,6 @@
 // One emulator on the host: a console, its game, two pictures and two random streams; saved and restored as bytes.
 #pragma once
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -51,18 +52,25 @@ class Emulator {
         draw();
         power_cycle();
         for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
+        loaded_ = snap_.state;
         draw();
         reset();
     }
 
     void reset() {
-        snap_.last_action = 0;
-        snap_.episode_frame = 0;
         power_cycle();
-        for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
-        for (u32 i = 0; i < game_.steps; i++) run_step(game_.step[i]);
-        start_progress(game_, snap_.progress, snap_.state.ram);
-        snap_.last_action = 0;
+        start_game();
+    }
+
+    // A reset that depends on the timer's value alone (25 to 99): of the console as it was after load(), with black pictures.
+    void restart(u8 timer) {
+        snap_.state = loaded_;
+        snap_.frame = 0;
+        std::fill(pixels_.begin(), pixels_.end(), u8(0));
+        late_[0] = late_[1] = false;
+        centre_controllers(snap_.state, game_.controllers);
+        console_.reset(timer);
+        start_game();
     }
 
     i32 act(u32 action) { return act_drawn(action, nullptr, nullptr); }
@@ -253,6 +261,16 @@ class Emulator {
         }
     }
 
+    // After the power cycle.
+    void start_game() {
+        snap_.last_action = 0;
+        snap_.episode_frame = 0;
+        for (int i = 0; i < 60; i++) frame(0, NO_SWITCH);
+        for (u32 i = 0; i < game_.steps; i++) run_step(game_.step[i]);
+        start_progress(game_, snap_.progress, snap_.state.ram);
+        snap_.last_action = 0;
+    }
+
     // A reset randomizes a cartridge's own RAM, but not the console's.
     void fill_cartridge() {
         if (console_.rom.kind != CART_F8SC && console_.rom.kind != CART_F6SC) return;
@@ -274,6 +292,7 @@ class Emulator {
     std::shared_ptr<const std::vector<u32>> ops_;
     FastConsole fast_console_;
     State before_[2]{};
+    State loaded_{};  // at the end of load()'s first 60 frames
     bool late_[2] = {false, false};
     Random console_random_{};
     u32 checksum_ = 0;

@@ -109,12 +109,31 @@ HD Mask playfield_mask(const Tia& t) {
     return Mask{{low, high | right_low << 16, right_low >> 48 | right_high << 16, 0}};
 }
 
+// A line's pixels are written by all lanes of a warp on a GPU, eight by eight, and by one lane on a CPU.
+#ifdef __CUDA_ARCH__
+HD u32 lane() { return threadIdx.x & 31; }
+constexpr u32 LANES = 32;
+#else
+HD u32 lane() { return 0; }
+constexpr u32 LANES = 1;
+#endif
+
+// Writes the pixels first ... last - 1. Each pixel is always written by the same lane.
+HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
+#ifdef __CUDA_ARCH__
+    for (i32 at = 8 * i32(lane()); at < last; at += 8 * i32(LANES))
+        for (i32 x = at < first ? first : at; x < at + 8 && x < last; x++) line[x] = value;
+#else
+    __builtin_memset(line + first, value, u32(last - first));
+#endif
+}
+
 // Writes the pixels of `span`: three disjoint masks have the first three colours, all other pixels the fourth.
 HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
     const BitTables& bits = bit_tables();
     const u64 ones = 0x0101010101010101ull, back = colour[3] * ones;
     const u64 change0 = colour[0] * ones ^ back, change1 = colour[1] * ones ^ back, change2 = colour[2] * ones ^ back;
-    for (u32 at = 0; at < u32(WIDTH); at += 8) {
+    for (u32 at = 8 * lane(); at < u32(WIDTH); at += 8 * LANES) {
         const u32 word = at >> 6, shift = at & 63, wanted = span[word] >> shift & 255;
         if (!wanted) continue;
         u64 eight = back ^ (bits.eight[zero[word] >> shift & 255] & change0) ^ (bits.eight[one[word] >> shift & 255] & change1) ^

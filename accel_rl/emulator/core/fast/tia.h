@@ -245,7 +245,7 @@ struct FastTia {
 
     // Repeats the line above `count` times: nothing has changed since it was drawn.
     HD void repeat(i32 count) {
-        for (i32 i = row; canvas.source && i < row + count; i++) canvas.source[i] = u16(row - 1);
+        for (i32 i = row + i32(lane()); canvas.source && i < row + count; i += i32(LANES)) canvas.source[i] = u16(row - 1);
         for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
             __builtin_memcpy(canvas.pixels + i * WIDTH, canvas.pixels + (row - 1) * WIDTH, WIDTH);
         row += count;
@@ -254,7 +254,7 @@ struct FastTia {
 
     HD void draw(i32 first, i32 last) {
         u8* const line = canvas.pixels && shown(row) ? canvas.pixels + row * WIDTH : nullptr;
-        if (canvas.source) canvas.source[row] = u16(row);
+        if (canvas.source && lane() == 0) canvas.source[row] = u16(row);
         if (t.vblank & 2) {
             if (line) blank(line, first, last);
             return;
@@ -265,7 +265,7 @@ struct FastTia {
         if (line && t.hmove_blank && hmove_blanks && first < 8) blank(line, first, last < 8 ? last : 8);
     }
 
-    HD void blank(u8* line, i32 first, i32 last) { __builtin_memset(line + first, canvas.palette[0], u32(last - first)); }
+    HD void blank(u8* line, i32 first, i32 last) { fill_pixels(line, canvas.palette[0], first, last); }
 
     HD_CALL void stretch(u8* line, u32 pairs, i32 first, i32 last) {
         const PairTable& table = pair_table();

@@ -38,7 +38,7 @@ struct DeviceBlock {
 
 using namespace accel;
 
-extern "C" __global__ void __launch_bounds__(32) step(const __grid_constant__ StepArguments a) {
+extern "C" __global__ void __launch_bounds__(32, 1) step(const __grid_constant__ StepArguments a) {
     extern __shared__ u32 shared[];
     Stages* const stages = reinterpret_cast<Stages*>(shared);
     u32* const rom = shared + 256;
@@ -55,13 +55,13 @@ extern "C" __global__ void __launch_bounds__(32) step(const __grid_constant__ St
     step_warp(warp, a.rules.frame_skip);
 }
 
-extern "C" __global__ void __launch_bounds__(64) draw(const __grid_constant__ StepArguments a) {
+extern "C" __global__ void __launch_bounds__(64, 4) draw(const __grid_constant__ StepArguments a) {
     extern __shared__ u32 shared[];
     DeviceBlock block{reinterpret_cast<u8*>(shared)};
     draw_block(a, blockIdx.x, block);
 }
 
-extern "C" __global__ void __launch_bounds__(1) finish(const __grid_constant__ StepArguments a, FinishScratch* scratch) {
+extern "C" __global__ void __launch_bounds__(1, 1) finish(const __grid_constant__ StepArguments a, FinishScratch* scratch) {
     finish_steps(a, scratch, blockIdx.x, gridDim.x);
 }
 
