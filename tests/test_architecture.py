@@ -70,7 +70,7 @@ INCLUDES = {
     "accel_rl/kernels/src/nn": ("accel_rl/kernels/src",),
     "accel_rl/emulator": ("accel_rl/kernels/src",),
     "accel_rl/emulator/core/fast": ("accel_rl/emulator/core",),
-    "accel_rl/emulator/device": ("accel_rl/emulator",),
+    "accel_rl/emulator/device": ("accel_rl/emulator", "accel_rl/emulator/core"),
     "accel_rl/emulator/device/kernels": ("accel_rl/emulator/core", "accel_rl/emulator/core/fast"),
 }
 FILES = sorted(p for d in ("accel_rl", "experiments", "launch", "benchmarks") for p in (ROOT / d).rglob("*.py"))

@@ -3,14 +3,22 @@
     start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
     sticky    (seed, episode, step)       -> a number for each frame of the agent step
 
-The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; emulator/core/philox.h).
+The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; core/philox.h).
 GPUs and CPUs draw the same numbers.
 """
 
 from accel_rl.emulator.atari import core
+from accel_rl.system.errors import ConfigError
 
+MOST_NOOPS = 100  # on a device: each number of no-ops has 75 start states in a table, of 9 KB each
 CACHED_STARTS = 30  # Dalton & Frosio 2020, section 3: "a cache of random initial states (30 by default)"
 CACHE_SEED = 2020  # the cache is the same in every run
+
+
+def check_noops(noop_max: int) -> None:
+    """Raise ConfigError if a device's table of start states would be too large."""
+    if noop_max > MOST_NOOPS:
+        raise ConfigError(f"noop_max={noop_max}: at most {MOST_NOOPS} with --sampler.engine device")
 
 
 class Counter:

@@ -108,7 +108,7 @@ class EmulatorEnv:
         if self.counter is not None:
             self.start_at(*self.counter.start(self.seed, episode))
         else:
-            noops = self._rng.integers(self.rules.noop_max + 1)
+            noops = int(self._rng.integers(self.rules.noop_max + 1))
             self.origin.begin(self.ram())
             self._begin()
             self._wait(noops, self._begin)

@@ -59,6 +59,7 @@ class DeviceSampler:
         self.device = game.device
         self._on_gpu = is_gpu(self.device)
         self._decorrelation_steps, self._first_index = decorrelation_steps, first_index
+        self.buffers = buffers
         self.rollout_buffers = [self._new_rollout() for _ in range(buffers)]
         self.server = ActionServer(
             self.rollout_buffers, grouping, str(self.device), act_threads, (), precision, cache_activations, capture,

@@ -7,10 +7,6 @@ from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.make import EnvConfig, make_env
 from accel_rl.envs.palette import luminance
 from accel_rl.system.devices import Device
-from accel_rl.system.errors import ConfigError
-
-MOST_NOOPS = 100
-"""Each number of no-ops has 75 start states in the table, of 9 KB each."""
 
 
 def make_device_game(config: EnvConfig, training: bool, cached: bool, device: Device) -> DeviceGame:
@@ -18,7 +14,6 @@ def make_device_game(config: EnvConfig, training: bool, cached: bool, device: De
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
     rules = env.rules
-    check_noops(rules.noop_max)
     steps = AgentStepRules(
         frame_skip=rules.frame_skip,
         max_steps=rules.max_episode_steps,
@@ -29,12 +24,6 @@ def make_device_game(config: EnvConfig, training: bool, cached: bool, device: De
     )
     rows = env.core.screen().shape[0]
     return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), start_table(env), device)
-
-
-def check_noops(noop_max: int) -> None:
-    """Raise ConfigError if the table of start states would be too large."""
-    if noop_max > MOST_NOOPS:
-        raise ConfigError(f"noop_max={noop_max}: at most {MOST_NOOPS} with --sampler.engine device")
 
 
 def start_table(env: EmulatorEnv) -> Starts:

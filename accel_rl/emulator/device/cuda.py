@@ -36,23 +36,12 @@ class CudaKernels:
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
                 for name in ("step", "draw", "finish", "begin")
             }
-        most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self._checked(
-            driver.cuFuncSetAttribute(
-                self._kernels["draw"], most, 2 * core().device.picture_bytes(core().device.sizes["rows"])
-            )
-        )
-        self._largest_rom = PLAIN_SHARED
+        self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)  # bytes that a block may have
 
     def step(self, a: StepArguments) -> None:
         """A thread an environment, one warp a block; the ROM lies in shared memory twice, and the opcodes' table."""
         words = (a.tables.rom_bytes + 5) // 4
-        shared = 4 * (256 + 2 * words)
-        if shared > self._largest_rom:
-            most = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._checked(self._driver.cuFuncSetAttribute(self._kernels["step"], most, shared))
-            self._largest_rom = shared
-        self._launch("step", -(-a.envs.n // WARP), WARP, shared, a)
+        self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
 
     def draw(self, a: StepArguments, rows: int) -> None:
         """A block an environment, a warp a picture; both pictures lie in shared memory."""
@@ -67,6 +56,10 @@ class CudaKernels:
         self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
 
     def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:
+        if shared > self._shared[name]:
+            most = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._checked(self._driver.cuFuncSetAttribute(self._kernels[name], most, shared), name)
+            self._shared[name] = shared
         addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
         stream = torch.cuda.current_stream(self._device).cuda_stream
         shape = (blocks, 1, 1, threads, 1, 1, shared, stream)

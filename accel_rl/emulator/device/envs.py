@@ -31,12 +31,12 @@ class DeviceStep(NamedTuple):
             return torch.zeros(n, *shape, dtype=dtype, device=game.device)
 
         flags = (zeros(dtype=torch.bool) for _ in range(4))
-        frames = (zeros(*game.shape, dtype=torch.uint8) for _ in range(2))
-        return cls(*frames, zeros(dtype=torch.uint8), zeros(dtype=torch.float32), *flags)
+        frame, final_frame = (zeros(*game.shape, dtype=torch.uint8) for _ in range(2))
+        return cls(frame, final_frame, zeros(dtype=torch.uint8), zeros(dtype=torch.float32), *flags)
 
 
 class DeviceEnvs:
-    """n environments of one game. Everything random in an episode follows from its environment's seed and its number."""
+    """n environments of one game. All randomness of an episode follows from the environment's seed and its number."""
 
     def __init__(self, game: DeviceGame, seeds: list[int]) -> None:
         """seeds: whole numbers below 2^32, one for each environment."""

@@ -1,4 +1,4 @@
-"""An agent step of environments on a device, as one operator for torch: on a GPU by kernels, on a CPU by their host build.
+"""An agent step on a device as one operator for torch: on a GPU by kernels, on a CPU by their host build.
 
     step -> draw -> finish -> begin        (kernels/kernels.cu)
 

@@ -24,7 +24,7 @@ class CapturedRollouts:
         self._played: dict[int, int] = {}  # by buffer: rollouts since the key changed
 
     def play(self, agent: Agent, buffer: int, settings: Hashable, play: Callable[[], Any]) -> None:
-        """Do the GPU work of `play`, which plays the buffer's rollout with the agent. settings: what else it depends on."""
+        """Do the GPU work of `play`, a rollout of the buffer. settings: what it depends on besides the agent."""
         if self._eligibility.use(agent, settings):
             self._replays.clear()
             self._played.clear()

@@ -30,7 +30,7 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
 
 
 class ResidentRollouts:
-    """The surface of `DeviceRollouts` for rollouts that environments write on the GPU. The host waits once a rollout."""
+    """As `DeviceRollouts`, for rollouts that environments write on the GPU. The host waits once a rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts, self._groups, self._device = rollouts, groups, device

@@ -48,8 +48,9 @@ class ActionServer:
         note: Callable[[str], None] = lambda line: None,
         resident: bool = False,
     ):
-        """host: the buffers' rollouts. resident: environments write them on the device itself. threads: of one torch operation. cache_activations: keep the outputs of layers
-        for the update. capture: replay captured inference where possible. note: gets a line where it is not."""
+        """host: the buffers' rollouts. threads: of one torch operation. cache_activations: keep the outputs of layers
+        for the update. capture: replay captured inference where possible. note: gets a line where it is not.
+        resident: environments write the rollouts on the device itself."""
         self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
         self.host, self.device = host, torch.device(device)
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
