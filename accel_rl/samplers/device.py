@@ -7,7 +7,7 @@ On a CPU the host build of the same kernels runs, for tests and for machines wit
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import DeviceGame
 from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
+from accel_rl.envs.state import pack, unpack
 from accel_rl.models.precision import Precision
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.grouping import Grouping, env_seed
@@ -56,7 +57,7 @@ class DeviceSampler:
         """seed: of the numbers that select actions. env_seed: of the environments. first_index: of the first one among
         those of all ranks. note: writes to events.log."""
         self.spec, self.T, self.B, self.grouping = spec, T, grouping.B, grouping
-        self.device = game.device
+        self.device, self._kind = game.device, {"kind": "device", "game": game.game}
         self._on_gpu = is_gpu(self.device)
         self._decorrelation_steps, self._first_index = decorrelation_steps, first_index
         self.buffers = buffers
@@ -137,10 +138,9 @@ class DeviceSampler:
             self._idle.copy_(torch.from_numpy(self.idle))
         if is_open_loop(agent):
             self.server.draw_all(agent, buffer, uniform)
-            self._play(None, buffer)
         else:
             self.server.begin(agent, buffer, uniform)
-            self._play_with(agent, buffer)
+        self._play(None if is_open_loop(agent) else agent, buffer)
         rollout = self.server.finish(buffer)
         self.finished = self.episodes.add(_arrays(rollout.on_host))
         self._buffer = (buffer + 1) % len(self.rollout_buffers)
@@ -154,38 +154,37 @@ class DeviceSampler:
         while True:
             yield self.collect(agent)
 
-    def _play_with(self, agent: Agent, buffer: int) -> None:
+    def _play(self, agent: Agent | None, buffer: int) -> None:
+        """Play a rollout. agent: None if its actions are drawn."""
         if self._captured is None:
-            self._play(agent, buffer)
+            self._steps(agent, buffer)
             return
         state = self.server.state
         settings = self.idle is not None, None if state is None else state.data_ptr()
-        self._captured.play(agent, buffer, settings, lambda: self._play(agent, buffer))
+        self._captured.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     @torch.no_grad()
-    def _play(self, agent: Agent | None, buffer: int) -> None:
-        """Play a rollout step by step. agent: None if all actions are drawn."""
-        self._fork()
+    def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
+        """Play a rollout step by step. side_by_side: a stream for each group."""
+        streams = self._streams if side_by_side else []
+        self._fork(streams)
         for t in range(self.T):
             for g, b in enumerate(self._groups):
-                with self._on_stream(g):
+                with runtime(self.device).stream(streams[g]) if streams else nullcontext():
                     if agent is not None:
                         self.server.serve(agent, buffer, t, g)
                     action = self.rollout_buffers[buffer].action[t, b]
                     if self.idle is not None:
                         action.masked_fill_(self._idle[b], SENTINEL_ACTION)
                     self._envs[g].step(action, self._outs[buffer][t][g])
-        self._join()
+        self._join(streams)
 
-    def _on_stream(self, g: int) -> AbstractContextManager[Any]:
-        return runtime(self.device).stream(self._streams[g]) if self._streams else nullcontext()
-
-    def _fork(self) -> None:
-        for stream in self._streams:
+    def _fork(self, streams: list[Any]) -> None:
+        for stream in streams:
             stream.wait_stream(runtime(self.device).current_stream(self.device))
 
-    def _join(self) -> None:
-        for stream in self._streams:
+    def _join(self, streams: list[Any]) -> None:
+        for stream in streams:
             runtime(self.device).current_stream(self.device).wait_stream(stream)
 
     def check(self) -> None:
@@ -198,7 +197,7 @@ class DeviceSampler:
         self.start()
         rollout, S = self.rollout_buffers[self._buffer], self.spec.stack
         return {
-            "envs": [state for envs in self._envs for state in envs.get_state()],
+            "envs": [pack(self._kind, state) for envs in self._envs for state in envs.get_state()],
             "frames": rollout.frames[:S].cpu().numpy().copy(),
             "age": rollout.age[0].cpu().numpy().copy(),
             "uniform": self._uniform.get_state(),
@@ -207,9 +206,12 @@ class DeviceSampler:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state, bit for bit."""
+        """Continue from a state, bit for bit. ValueError for the state of another game or engine."""
+        states = [unpack(one, **self._kind)[1] for one in state["envs"]]
+        if len(states) != self.B:
+            raise ValueError(f"states of {len(states)} environments; this sampler has {self.B}")
         for envs, b in zip(self._envs, self._groups, strict=True):
-            envs.set_state(state["envs"][b])
+            envs.set_state(states[b])
         self._is_started = True
         rollout, S = self.rollout_buffers[self._buffer], self.spec.stack
         rollout.frames[:S].copy_(torch.from_numpy(np.array(state["frames"])))

@@ -12,6 +12,8 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.samplers.device import DeviceSampler
+from accel_rl.samplers.inference.resident import KNOWN
 from tests import simulated_device
 from tests.golden.runs import POLE, SMALL, config
 
@@ -77,7 +79,11 @@ def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
     run.check()
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
     rollouts = trainer.sampler.server.rollouts
-    simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))  # each group's part has its own order
+    # each group's part has its own order
+    simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))
+    if isinstance(trainer.sampler, DeviceSampler):
+        names = (*KNOWN, "final_frames")
+        simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))
     return trainer
 
 
