@@ -2,8 +2,8 @@
 
     kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
 
-The name of the file is a hash of all that the result depends on: sources, flags, NVRTC's version, architecture. The cache
-folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
+The file's name contains a hash of all that the result depends on: sources, flags, NVRTC's version, architecture. The
+cache folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ def compiled(capability: tuple[int, int] | int) -> Compiled:
 
 
 def sources() -> dict[str, str]:
-    """Return all headers and kernels.cu, by their path in the emulator's folder. Their #includes are such paths, too."""
+    """Return all headers and kernels.cu by their path in the emulator's folder; #includes are such paths, too."""
     paths = [*EMULATOR.glob("core/**/*.h"), *EMULATOR.glob("device/kernels/*")]
     return {
         path.relative_to(EMULATOR).as_posix(): with_rooted_includes(path)
@@ -88,7 +88,7 @@ def with_rooted_includes(path: Path) -> str:
 
 
 def compile_sources(texts: dict[str, str], main: str, architecture: str) -> Compiled:
-    """Compile the text named `main`, which includes the others. RunError with the first line of the compiler's errors."""
+    """Compile the text named `main`, which includes the others. RunError with the compiler's first error."""
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
     program = _checked(
@@ -165,7 +165,7 @@ def _nvrtc() -> Any:
 
 
 def _version(nvrtc: Any) -> tuple[int, int]:
-    status, major, minor = nvrtc.nvrtcVersion()
+    _, major, minor = nvrtc.nvrtcVersion()
     return major, minor
 
 
