@@ -21,6 +21,7 @@ from accel_rl.system.errors import ConfigError, RunError
 EMULATOR = Path(__file__).parents[1]
 MAIN = "device/kernels/kernels.cu"
 FLAGS = ("--std=c++17", "--fmad=false", "--ptxas-options=-v")
+STRICT = "--warning-as-error=all-warnings"  # in tests: a later NVRTC may have warnings that this one has not
 INSTALL = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
 
 _DIGEST_BYTES, _LENGTH_BYTES = 32, 8
@@ -87,8 +88,11 @@ def with_rooted_includes(path: Path) -> str:
     return re.sub(r'#include "([^"]+)"', rooted, path.read_text())
 
 
-def compile_sources(texts: dict[str, str], main: str, architecture: str) -> Compiled:
-    """Compile the text named `main`, which includes the others. RunError with the compiler's first error."""
+def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
+    """Compile the text named `main`, which includes the others. RunError with the compiler's first error.
+
+    architecture: sm_90, or compute_90 for PTX alone; more: flags beside FLAGS.
+    """
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
     program = _checked(
@@ -101,7 +105,7 @@ def compile_sources(texts: dict[str, str], main: str, architecture: str) -> Comp
         )
     )
     try:
-        flags = [flag.encode() for flag in (*FLAGS, f"--gpu-architecture={architecture}")]
+        flags = [flag.encode() for flag in (*FLAGS, f"--gpu-architecture={architecture}", *more)]
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
         log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
         _checked(nvrtc.nvrtcGetProgramLog(program, log))

@@ -8,7 +8,6 @@ outputs (frame, final_frame, age, reward, terminated, truncated, ended, valid).
 """
 
 import argparse
-import ctypes
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ POLICIES = ("random", "held", "all")
 CARTRIDGE_BYTES = (2048, 4096, 8192, 16384, 8192, 16384, 8192, 8192, 10240)  # by kind
 SHAPES = {"104x80": (104, 80), "104x80-mean": (104, 80), "84x84": (84, 84)}
 FRAME_SKIP, OLDEST = 4, 3
+N_BYTE, Z_BYTE = 134, 135  # of a Play
 ALL_FAST, PLAIN, UNKNOWN_PICTURE = range(3)  # the kernels' codes
 
 
@@ -55,11 +55,10 @@ class HostEnvs:
         self.action = np.zeros(self.n, np.int64)
         shape = (self.n, *SHAPES[observation])
         flags = {name: np.zeros(self.n, bool) for name in ("terminated", "truncated", "ended", "valid")}
-        self.out = Step(
-            np.zeros(shape, np.uint8), np.zeros(shape, np.uint8), np.zeros(self.n, np.uint8), np.zeros(self.n, np.float32), **flags
-        )
+        frames = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
+        self.out = Step(*frames, np.zeros(self.n, np.uint8), np.zeros(self.n, np.float32), **flags)
         self.words = np.zeros((self.sizes["env"] // 4, self.n), np.uint32)
-        self.words[self.sizes["play"] // 4 + 3] = seeds
+        self.words[self.sizes["play"] // 4 + 3] = seeds  # after the play and three numbers of the episode
         self.code = np.zeros(self.n, np.uint8)
         self._keeps = self._arrays(game)
         self.arguments = self._arguments(game, sticky, max_steps, life_loss)
@@ -101,9 +100,7 @@ class HostEnvs:
         )
         outputs = [getattr(self.out, name).ctypes.data for name, _ in StepOutputs._fields_]
         return StepArguments(
-            EnvArrays(
-                self.n, self.words.ctypes.data, at["shots"], at["logs"], at["shown"], self.code.ctypes.data
-            ),
+            EnvArrays(self.n, self.words.ctypes.data, at["shots"], at["logs"], at["shown"], self.code.ctypes.data),
             tables,
             Rules(FRAME_SKIP, max_steps, life_loss, sticky, OBSERVATIONS.index(self.observation)),
             Starts(),
@@ -122,17 +119,26 @@ class HostEnvs:
     def begin(self, everywhere: bool) -> None:
         self.kernels.begin(bytes(self.arguments), everywhere)
 
-    def step(self, actions: np.ndarray) -> tuple[int, int]:
+    def step(self, actions: np.ndarray, draws: bool = True) -> tuple[int, int]:
         """Step without the begin kernel. Returns the iterations of all warps, and of all lanes."""
         self.action[:] = actions
         iterations: tuple[int, int] = self.kernels.step(bytes(self.arguments))
-        self.kernels.draw(bytes(self.arguments))
+        if draws:
+            self.kernels.draw(bytes(self.arguments))
         self.kernels.finish(bytes(self.arguments))
         return iterations
 
     def play(self, i: int) -> bytes:
         """The bytes of environment i's Play: the console and the game's progress."""
         return self.words[: self.sizes["play"] // 4, i].tobytes()
+
+
+def comparable(play: bytes) -> bytearray:
+    """The bytes of a Play with the flags N and Z in one form: the cores store any value that has the same meaning."""
+    result = bytearray(play)
+    result[N_BYTE] &= 0x80
+    result[Z_BYTE] = result[Z_BYTE] != 0
+    return result
 
 
 @dataclass
@@ -157,7 +163,6 @@ class Comparison:
     envs: HostEnvs
     cores: list[AtariEnvCore]
     saved: list[bytes]  # the table of starts, for the cores
-    start_frames: np.ndarray
     seeds: np.ndarray
     timers: int
     noops: int
@@ -173,7 +178,8 @@ class Comparison:
         self.held = np.zeros(n, np.int32)
         shape = self.envs.out.frame.shape
         flags = {name: np.zeros(n, bool) for name in ("terminated", "truncated", "ended", "valid")}
-        self.out = Step(np.zeros(shape, np.uint8), np.zeros(shape, np.uint8), np.zeros(n, np.uint8), np.zeros(n, np.float32), **flags)
+        frames = np.zeros(shape, np.uint8), np.zeros(shape, np.uint8)
+        self.out = Step(*frames, np.zeros(n, np.uint8), np.zeros(n, np.float32), **flags)
 
     def actions(self) -> np.ndarray:
         chosen = np.zeros(len(self.seeds), np.int32)
@@ -189,7 +195,9 @@ class Comparison:
 
     def draws(self) -> np.ndarray:
         """[n, frame_skip] in [0, 1): the numbers of core/philox.h."""
-        words = philox(self.seeds.astype(np.uint64), (self.steps.astype(np.uint64), self.number.astype(np.uint64), 1, 0))
+        words = philox(
+            self.seeds.astype(np.uint64), (self.steps.astype(np.uint64), self.number.astype(np.uint64), 1, 0)
+        )
         return np.stack(words, axis=1) / 2.0**32
 
     def begin(self, i: int) -> None:
@@ -207,7 +215,7 @@ class Comparison:
             if (mine != other).any():
                 what = f"{int((mine != other).sum())} pixels" if mine.ndim else f"{mine} instead of {other}"
                 self.report.mismatches.append(f"{when}: {name}: {what}")
-        mine, other = self.envs.play(i), self.cores[i].play()
+        mine, other = comparable(self.envs.play(i)), comparable(self.cores[i].play())
         if mine != other:
             different = [at for at in range(len(mine)) if mine[at] != other[at]]
             self.report.mismatches.append(f"{when}: bytes {different[:8]} of the state")
@@ -246,7 +254,38 @@ class Comparison:
         self.report.episodes += int(ended.sum())
 
 
-def make_starts(core: AtariEnvCore, observation: str, timers: int, noops: int) -> tuple[list[bytes], list[bytes], np.ndarray]:
+@dataclass
+class Divergence:
+    """How well the lanes of a warp share their iterations."""
+
+    iterations_per_frame: float  # of the warp
+    of_a_lane: float  # iterations of the mean lane, per frame
+
+    @property
+    def ratio(self) -> float:
+        """Iterations of the warp per iteration of a lane: 1 without divergence."""
+        return self.iterations_per_frame / self.of_a_lane
+
+
+def divergence(game: str, frames: int = 200, warmup: int = 200) -> Divergence:
+    """Play 32 environments from different starts with random actions of the game, as one warp."""
+    envs = HostEnvs(game, range(32), "104x80", 0.0, max_steps=10**6, life_loss=False)
+    core = make_env_core(game, "104x80", luminance(210), FRAME_SKIP, max_steps=10**6, life_loss=False)
+    timers, noops = 5, 31
+    _, plays, start_frames = make_starts(core, "104x80", timers, noops)
+    envs.set_starts(plays, start_frames, timers, noops)
+    envs.begin(True)
+    rng, played = np.random.default_rng(0), []
+    for _ in range((warmup + frames) // FRAME_SKIP):
+        played.append(envs.step(rng.choice(games()[game]["actions"], 32), draws=False))
+        envs.begin(False)
+    warps, lanes = np.sum(played[warmup // FRAME_SKIP :], axis=0)
+    return Divergence(float(warps) / frames, float(lanes) / frames / 32)
+
+
+def make_starts(
+    core: AtariEnvCore, observation: str, timers: int, noops: int
+) -> tuple[list[bytes], list[bytes], np.ndarray]:
     """The table of starts: as saved states, as bytes of Play, and their frames."""
     saved, plays = [], []
     frames = np.zeros((timers * noops, *SHAPES[observation]), np.uint8)
@@ -286,7 +325,6 @@ def compare(
         envs,
         cores,
         saved,
-        start_frames,
         np.array(list(seeds)),
         timers,
         noops,
@@ -328,8 +366,6 @@ def main() -> None:
             failed += bool(r.mismatches)
     sys.exit(failed > 0)
 
-
-assert ctypes.sizeof(ctypes.c_void_p) == 8
 
 if __name__ == "__main__":
     main()
