@@ -45,7 +45,7 @@ struct AreaAxis {
         float weight[4];
     } part[84];
 };
-constexpr AreaAxis area_axis(i32 size) {
+HD constexpr AreaAxis area_axis(i32 size) {
     AreaAxis axis{};
     const double scale = double(size) / 84;
     for (i32 d = 0; d < 84; d++) {
@@ -76,7 +76,7 @@ struct AreaRow {
         u16 first, weight[3];
     } part[84];
 };
-constexpr AreaRow area_row() {
+HD constexpr AreaRow area_row() {
     AreaRow row{};
     for (u32 d = 0; d < 84; d++) {
         const u32 begin = 40 * d, end = begin + 40;
@@ -106,7 +106,9 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
         down[x] = u16(2 * (brighter(from.whole, x) + brighter(from.other, x)) + brighter(from.half, x));
     for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // padding of weight zero
     for (i32 period = 0; period < 4; period++)
+#ifndef __CUDACC__
 #pragma GCC unroll 21
+#endif
         for (i32 x = 0; x < 21; x++) {
             const AreaRow::Part& p = parts.part[x];
             const u16* const s = down + 40 * period + p.first;
@@ -218,7 +220,7 @@ struct Observer {
             const i32 top = 5 * (y / 2) + 2 * (y & 1);  // two complete rows and half of the third, or of the first
             if (y && !(halfway[0] | halfway[1]) && repeats(first, top - (y & 1 ? 2 : 3), top + 2) &&
                 repeats(second, top - (y & 1 ? 2 : 3), top + 2)) {
-                __builtin_memcpy(out, out - 84, 84);  // all from one row, as the line above
+                copy_bytes(out, out - 84, 84);  // all from one row, as the line above
                 continue;
             }
             const u8 *const a = first.row(top), *const b = second.row(top), *const c = first.row(top + 2),
@@ -229,7 +231,7 @@ struct Observer {
             line ? line(from, out, halfway) : area_line(from, out, halfway);
             for (u32 word = 0; word < 2; word++)
                 for (u64 left = halfway[word]; left; left &= left - 1) {
-                    const u32 x = 64 * word + u32(__builtin_ctzll(left));
+                    const u32 x = 64 * word + lowest_bit64(left);
                     out[x] = area_as_floats(first, second, x, y);
                 }
         }

@@ -30,7 +30,7 @@ HD i32 wrap(i32 x) { return x + (x >> 31 & WIDTH) - (x >= WIDTH ? WIDTH : 0); }
 
 // Pixels that an HMOVE at CPU cycle `cycle` moves an object to the left, by the register's nibble. Measured at cycles 3 and
 // 5-76; 0-2 and 4 follow the pattern.
-constexpr i32 motion_by(i32 cycle, i32 nibble) {
+HD constexpr i32 motion_by(i32 cycle, i32 nibble) {
     const i32 pulses = nibble ^ 8;
     if (cycle <= 20 || cycle >= 75) {
         const i32 missed = cycle <= 3 || cycle >= 75 ? 0 : (3 * cycle - 7) / 4;
@@ -45,7 +45,7 @@ constexpr i32 motion_by(i32 cycle, i32 nibble) {
 struct MotionTable {
     i8 pixels[76][16];
 };
-constexpr MotionTable make_motion_table() {
+HD constexpr MotionTable make_motion_table() {
     MotionTable t{};
     for (i32 cycle = 0; cycle < 76; cycle++)
         for (i32 nibble = 0; nibble < 16; nibble++) t.pixels[cycle][nibble] = i8(motion_by(cycle, nibble));

@@ -36,6 +36,28 @@ using u64 = unsigned long long;
 constexpr i32 LONG_AGO = -(1 << 28);
 HD i32 rebased(i32 moment, i32 start) { return moment - start > LONG_AGO ? moment - start : LONG_AGO; }
 
+// Bytes and bits, by the compiler's own functions on either side.
+#ifdef __CUDA_ARCH__
+HD void copy_bytes(void* to, const void* from, u32 count) { memcpy(to, from, count); }
+HD void fill_bytes(void* to, u8 value, u32 count) { memset(to, value, count); }
+HD u32 lowest_bit(u32 bits) { return u32(__ffs(int(bits)) - 1); }
+HD u32 lowest_bit64(u64 bits) { return u32(__ffsll((long long)(bits)) - 1); }
+#else
+HD void copy_bytes(void* to, const void* from, u32 count) { __builtin_memcpy(to, from, count); }
+HD void fill_bytes(void* to, u8 value, u32 count) { __builtin_memset(to, value, count); }
+HD u32 lowest_bit(u32 bits) { return u32(__builtin_ctz(bits)); }
+HD u32 lowest_bit64(u64 bits) { return u32(__builtin_ctzll(bits)); }
+#endif
+HD bool bytes_differ(const void* a, const void* b, u32 count) {
+#ifdef __CUDA_ARCH__
+    u32 different = 0;
+    for (u32 i = 0; i < count; i++) different |= static_cast<const u8*>(a)[i] ^ static_cast<const u8*>(b)[i];
+    return different != 0;
+#else
+    return __builtin_memcmp(a, b, count) != 0;
+#endif
+}
+
 static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8, "fixed widths");
 
 }  // namespace accel

@@ -19,10 +19,10 @@ struct FastConsole : FastBus {
 
     // Updates `page` after an instruction that may have switched banks.
     HD void map() {
-        if (__builtin_memcmp(mapped, s.cartridge.slice, sizeof mapped)) map_pages();
+        if (bytes_differ(mapped, s.cartridge.slice, sizeof mapped)) map_pages();
     }
     HD_CALL void map_pages() {
-        __builtin_memcpy(mapped, s.cartridge.slice, sizeof mapped);
+        copy_bytes(mapped, s.cartridge.slice, sizeof mapped);
         for (u32 i = 0; i < 16; i++) {
             const u32 address = 0x1000 | i << 8, offset = address & 0xFFF;
             const bool plain = offset >= low && offset + 256 <= high;

@@ -32,7 +32,7 @@ enum FastEnd : u8 { FRAME_OVER, GAVE_UP };
 
 HD u32 pointer_at(const u8* ram) {
     u16 word;
-    __builtin_memcpy(&word, ram, 2);
+    copy_bytes(&word, ram, 2);
     return word;
 }
 

@@ -20,7 +20,7 @@ struct BitTables {
     u32 player[2][3][256];
 };
 
-constexpr BitTables make_bit_tables() {
+HD constexpr BitTables make_bit_tables() {
     BitTables t{};
     for (u32 i = 0; i < 256; i++)
         for (u32 bit = 0; bit < 8; bit++)
@@ -124,7 +124,7 @@ HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
     for (i32 at = 8 * i32(lane()); at < last; at += 8 * i32(LANES))
         for (i32 x = at < first ? first : at; x < at + 8 && x < last; x++) line[x] = value;
 #else
-    __builtin_memset(line + first, value, u32(last - first));
+    fill_bytes(line + first, value, u32(last - first));
 #endif
 }
 
@@ -140,10 +140,10 @@ HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const 
                     (bits.eight[two[word] >> shift & 255] & change2);
         if (wanted != 255) {
             u64 old;
-            __builtin_memcpy(&old, line + at, 8);
+            copy_bytes(&old, line + at, 8);
             eight = old ^ ((old ^ eight) & bits.eight[wanted]);
         }
-        __builtin_memcpy(line + at, &eight, 8);
+        copy_bytes(line + at, &eight, 8);
     }
 }
 

@@ -32,7 +32,7 @@ struct PairTable {
     u16 pairs[64];
     u8 first[15], second[15];
 };
-constexpr PairTable make_pair_table() {
+HD constexpr PairTable make_pair_table() {
     PairTable t{{},
                 {M0, M0, M1, M1, P0, P0, P1, P1, M0, M0, M1, M1, BL, P0, M0},
                 {P1, P0, P0, P1, PF, BL, PF, BL, PF, BL, PF, BL, PF, P1, M1}};
@@ -105,10 +105,10 @@ struct FastTia {
     HD_FOLD void write_register(u32 reg, u8 value, i32 clock) {
         if (!unseen(reg, value)) draw_until(clock + write_delay(reg, line_clock(t, clock)));
         u8 pos[5];
-        __builtin_memcpy(pos, t.pos, sizeof pos);
+        copy_bytes(pos, t.pos, sizeof pos);
         const bool hidden = t.first_hidden[0] | t.first_hidden[1] | t.star_form;
         apply_write(t, *this, reg, value, clock);
-        if (reg == HMOVE && !hidden && !__builtin_memcmp(pos, t.pos, sizeof pos)) return;
+        if (reg == HMOVE && !hidden && !bytes_differ(pos, t.pos, sizeof pos)) return;
         mark(reg);
         if (reg >= COLUP0 && reg <= COLUBK) mix(reg - COLUP0);
     }
@@ -177,7 +177,7 @@ struct FastTia {
     HD u32 to_build() {
         u32 ended = filled & ~active;
         filled = active;
-        for (; ended; ended &= ended - 1) mask[__builtin_ctz(ended)] = Mask{};
+        for (; ended; ended &= ended - 1) mask[lowest_bit(ended)] = Mask{};
         const u32 wanted = unbuilt & active;
         unbuilt &= ~active;
         return wanted;
@@ -247,7 +247,7 @@ struct FastTia {
     HD void repeat(i32 count) {
         for (i32 i = row + i32(lane()); canvas.source && i < row + count; i += i32(LANES)) canvas.source[i] = u16(row - 1);
         for (i32 i = row; canvas.pixels && !canvas.source && i < row + count; i++)
-            __builtin_memcpy(canvas.pixels + i * WIDTH, canvas.pixels + (row - 1) * WIDTH, WIDTH);
+            copy_bytes(canvas.pixels + i * WIDTH, canvas.pixels + (row - 1) * WIDTH, WIDTH);
         row += count;
         row_clock += count * LINE_CLOCKS;
     }
@@ -272,7 +272,7 @@ struct FastTia {
         build();
         const Mask span = span_mask(first, last);
         for (; pairs; pairs &= pairs - 1) {
-            const u32 k = u32(__builtin_ctz(pairs));
+            const u32 k = lowest_bit(pairs);
             const Mask &a = mask[table.first[k]], &b = mask[table.second[k]];
             if ((a.w[0] & b.w[0] & span.w[0]) | (a.w[1] & b.w[1] & span.w[1]) | (a.w[2] & b.w[2] & span.w[2]))
                 t.collisions |= 1u << k;

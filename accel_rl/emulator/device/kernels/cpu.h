@@ -26,6 +26,12 @@ enum FrameEnd : u32 { RUNNING, OVER, ABANDONED };
 
 constexpr u32 MOST_LOGGED = 1536;  // writes of a frame; the 57 games make at most 1,061
 
+// The offsets of a bank that are plain ROM, and whether bit 13 of an address chooses the bank.
+struct PlainRom {
+    u32 low, high;
+    bool far_banks;
+};
+
 struct LaneCpu {
     u32 a, x, y, sp, nz, c, v, d, pc;
     i32 cycle, line_end;
@@ -59,33 +65,37 @@ struct LaneCpu {
     }
 
     // The ROM offset of a page of 256 bytes, or -1 where it is not plain ROM.
-    HD i32 page(const FastBus& bus, u32 address) const {
+    HD i32 page(const PlainRom& plain, u32 address) const {
         const u32 first = address & 0xF00;
-        if (!(address & 0x1000) || first < bus.low || first + 256 > bus.high) return -1;
-        const u32 bank = bus.rom.kind == CART_FE && !(address & 0x2000) ? 0x1000 : 0;
+        if (!(address & 0x1000) || first < plain.low || first + 256 > plain.high) return -1;
+        const u32 bank = plain.far_banks && !(address & 0x2000) ? 0x1000 : 0;
         return i32(u32(slices >> (address >> 6 & 48) & 0xFFFF) + (address & 0x300) + bank);
     }
 
-    // Runs to the end of the scan line; returns whether the frame goes on.
-    HD bool run_line(FastBus& bus, const Program& program) {
-        while (end == RUNNING && cycle < line_end) {
-            iterations++;
-            step(bus, program);
+    // Runs to the end of the scan line; returns whether the frame goes on. s: the state of the bus. The loop works on a copy:
+    // no function that is called sees its address, so that a GPU keeps it in registers.
+    HD bool run_line(State& s, FastBus& bus, const Program& program) {
+        const PlainRom plain{bus.low, bus.high, bus.rom.kind == CART_FE};
+        LaneCpu cpu = *this;
+        while (cpu.end == RUNNING && cpu.cycle < cpu.line_end) {
+            cpu.iterations++;
+            cpu.step(s, bus, plain, program);
         }
-        line_end += LINE_CYCLES;
-        if (end == OVER && cycle > bus.give_up + 100) end = ABANDONED;
-        if (end == RUNNING && (cycle > bus.give_up || bus.log.count + LINE_CYCLES > MOST_LOGGED)) end = ABANDONED;
+        cpu.line_end += LINE_CYCLES;
+        if (cpu.end == OVER && cpu.cycle > bus.give_up + 100) cpu.end = ABANDONED;
+        if (cpu.end == RUNNING && (cpu.cycle > bus.give_up || bus.log.count + LINE_CYCLES > MOST_LOGGED)) cpu.end = ABANDONED;
+        *this = cpu;
         return end == RUNNING;
     }
 
-    HD void step(FastBus& bus, const Program& program) {
-        u8* const ram = bus.s.ram;
+    HD void step(State& s, FastBus& bus, const PlainRom& plain, const Program& program) {
+        u8* const ram = s.ram;
         // the instruction's bytes
-        const i32 here = page(bus, pc);
+        const i32 here = page(plain, pc);
         const u32 at = u32(here) + (pc & 255);
         u32 opcode = 0, b1 = 0, b2 = 0;
         Stages stages{0};
-        if (here >= 0 && ((pc & 255) <= 253 || page(bus, pc + 256) == here + 256)) {
+        if (here >= 0 && ((pc & 255) <= 253 || page(plain, pc + 256) == here + 256)) {
             opcode = program.code[at], b1 = program.rom[at + 1], b2 = program.rom[at + 2];
             stages = program.stages[opcode];
         }
@@ -108,11 +118,11 @@ struct LaneCpu {
 
         // what the stages do not have
         const bool touches = stages.reads() || stages.writes(), in_ram = (address & 0x1280) == 0x80;
-        const i32 there = page(bus, address);
+        const i32 there = page(plain, address);
         slow |= touches && address & 0x1000 && there < 0;  // a bank switch, or a cartridge's registers
         slow |= work >= WORK_JSR && leaves_ram(work);
         slow |= d && stages.extra() == RIGHT_DECIMAL && work == WORK_ADD;
-        if (slow) return step_slow(bus, program, opcode, at);
+        if (slow) return step_slow(s, bus, program, opcode, at);
 
         // read
         cycle += stages.cycles();
@@ -155,17 +165,17 @@ struct LaneCpu {
                 v = m << 1;
                 break;
             case WORK_FLAG: set_flag(stages.extra()); break;
-            case WORK_BRANCH: branch(bus.s, stages.extra(), b1); break;
+            case WORK_BRANCH: branch(s, stages.extra(), b1); break;
             case WORK_JSR:
                 ram[sp & 0x7F] = u8((pc - 1) >> 8);
                 ram[(sp - 1) & 0x7F] = u8(pc - 1);
                 sp -= 2;
-                jump(bus.s, base);
+                jump(s, base);
                 break;
-            case WORK_JMP: jump(bus.s, base); break;
+            case WORK_JMP: jump(s, base); break;
             case WORK_RTS: {
                 const u32 back = ram[(sp + 1) & 0x7F] | u32(ram[(sp + 2) & 0x7F]) << 8;
-                bus.s.bus = u8(back >> 8);
+                s.bus = u8(back >> 8);
                 pc = back + 1;
                 sp += 2;
                 break;
@@ -226,32 +236,32 @@ struct LaneCpu {
         s.bus = u8(target >> 8);
     }
 
-    HD_CALL void step_slow(FastBus& bus, const Program& program, u32 opcode, u32 at) {
-        if (opcode == POLL_CODE) return poll(bus, program.rom + at);
-        store(bus.s);
+    HD void step_slow(State& s, FastBus& bus, const Program& program, u32 opcode, u32 at) {
+        if (opcode == POLL_CODE) return poll(s.riot, bus.give_up, program.rom + at);
+        store(s);
         if (cycle > bus.give_up || bus.writes_twice()) {
             end = ABANDONED;
             return;
         }
         bus.step_slow();
-        load(bus.s);
+        load(s);
         if (bus.frame_over) end = OVER;
     }
 
     // A polling loop in one iteration: reads INTIM until the branch is not taken.
-    HD void poll(FastBus& bus, const u8* loop) {
+    HD void poll(Riot& riot, i32 give_up, const u8* loop) {
         const u8 load = loop[0], jump = loop[3];
         const i32 crossed = ((pc + 5) ^ pc) & 0xFF00 ? 1 : 0, period = 7 + crossed;
         for (;;) {
             cycle += 4;
-            nz = riot_read(bus.s.riot, 4, cycle);
+            nz = riot_read(riot, 4, cycle);
             cycle += 2;
             const bool negative = nz & 0x80;
             if (jump == 0xD0 ? !nz : jump == 0x10 ? negative : !negative) break;
             if (jump == 0xD0 || (jump == 0x10 && !negative))
-                cycle += period * riot_reads_before_zero(bus.s.riot, u8(nz), cycle - 2, period);
+                cycle += period * riot_reads_before_zero(riot, u8(nz), cycle - 2, period);
             cycle += 1 + crossed;
-            if (cycle <= bus.give_up) continue;
+            if (cycle <= give_up) continue;
             end = ABANDONED;
             return;
         }

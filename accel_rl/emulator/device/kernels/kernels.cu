@@ -38,7 +38,7 @@ struct DeviceBlock {
 
 using namespace accel;
 
-extern "C" __global__ void __launch_bounds__(32, 1) step(const __grid_constant__ StepArguments a) {
+extern "C" __global__ void __launch_bounds__(32, 8) step(const __grid_constant__ StepArguments a) {
     extern __shared__ u32 shared[];
     Stages* const stages = reinterpret_cast<Stages*>(shared);
     u32* const rom = shared + 256;
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(32, 1) step(const __grid_constant__
     const Program program{reinterpret_cast<const u8*>(rom), reinterpret_cast<const u8*>(rom + words), stages};
     Lane lane(a, program, blockIdx.x * 32 + threadIdx.x);
     DeviceWarp warp{lane};
-    step_warp(warp, a.rules.frame_skip);
+    step_warp(warp, program, a.rules.frame_skip);
 }
 
 extern "C" __global__ void __launch_bounds__(64, 4) draw(const __grid_constant__ StepArguments a) {

@@ -15,7 +15,7 @@ namespace accel {
 class Lane {
   public:
     HD Lane(const StepArguments& arguments, const Program& program, u32 index)
-        : a_(arguments), program_(program), i_(index),
+        : a_(arguments), i_(index),
           bus_{env_.play.state,
                Rom{},
                0,
@@ -60,7 +60,7 @@ class Lane {
         cpu_.begin_frame(s);
     }
 
-    HD bool run_line() { return cpu_.run_line(bus_, program_); }
+    HD bool run_line(const Program& program) { return cpu_.run_line(env_.play.state, bus_, program); }
 
     HD void end_frame(u32 frame) {
         if (!plays_) return;
@@ -103,7 +103,6 @@ class Lane {
     }
 
     const StepArguments& a_;
-    const Program& program_;
     const u32 i_;
     Env env_;
     FastBus bus_;
@@ -117,11 +116,11 @@ class Lane {
 
 // warp: calls a function on each lane (`each`), and asks whether it returns true on any lane (`any`).
 template <class Warp>
-HD void step_warp(Warp& warp, u32 frame_skip) {
+HD void step_warp(Warp& warp, const Program& program, u32 frame_skip) {
     warp.each([](Lane& lane) { lane.load(); });
     for (u32 frame = 0; frame < frame_skip; frame++) {
         warp.each([frame](Lane& lane) { lane.begin_frame(frame); });
-        while (warp.any([](Lane& lane) { return lane.run_line(); })) {}
+        while (warp.any([&program](Lane& lane) { return lane.run_line(program); })) {}
         warp.each([frame](Lane& lane) { lane.end_frame(frame); });
     }
     warp.each([](Lane& lane) { lane.store(); });

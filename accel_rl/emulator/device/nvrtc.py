@@ -1,0 +1,208 @@
+"""Compile the kernels for a GPU by NVRTC, which needs neither nvcc nor a GPU.
+
+    kernels.cu and all headers  ->  NVRTC  ->  cubin and compile log  ->  a file of the cache folder
+
+The file's name contains a hash of all that the result depends on: sources, flags, NVRTC's version, architecture. The
+cache folder is $XDG_CACHE_HOME/accel_rl or ~/.cache/accel_rl.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from accel_rl.system.errors import ConfigError, RunError
+
+EMULATOR = Path(__file__).parents[1]
+MAIN = "device/kernels/kernels.cu"
+FLAGS = ("--std=c++17", "--fmad=false", "--ptxas-options=-v")
+STRICT = "--warning-as-error=all-warnings"  # in tests: a later NVRTC may have warnings that this one has not
+INSTALL = "pip install 'cuda-bindings>=13,<14' 'nvidia-cuda-nvrtc>=13,<14'"
+
+_DIGEST_BYTES, _LENGTH_BYTES = 32, 8
+
+
+class Compiled(NamedTuple):
+    """The kernels for one architecture."""
+
+    cubin: bytes
+    log: str
+    """The compiler's warnings, and the resources of each function."""
+
+
+class Resources(NamedTuple):
+    """What one kernel needs, per thread; spills are of the kernel and the functions that it calls."""
+
+    registers: int
+    stack_bytes: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    static_shared_bytes: int
+
+
+def cubin(capability: tuple[int, int] | int) -> bytes:
+    """Return the kernels for a compute capability, (9, 0) or 90. ConfigError without NVRTC."""
+    return compiled(capability).cubin
+
+
+def resources(capability: tuple[int, int] | int) -> dict[str, Resources]:
+    """Return what each kernel needs on a compute capability, by name. ConfigError without NVRTC."""
+    return parse_log(compiled(capability).log)
+
+
+def compiled(capability: tuple[int, int] | int) -> Compiled:
+    """Compile the kernels, or read them from the cache folder. ConfigError without NVRTC."""
+    nvrtc = _nvrtc()
+    architecture = _architecture(capability)
+    texts = sources()
+    file = cache_folder() / f"emulator-{architecture}-{_key(texts, architecture, _version(nvrtc))}"
+    if (found := _read(file)) is not None:
+        return found
+    print(f"compiling the emulator for {architecture} (once, about 30 s) ...", file=sys.stderr, flush=True)
+    result = compile_sources(texts, MAIN, architecture)
+    _write(file, result)
+    return result
+
+
+def sources() -> dict[str, str]:
+    """Return all headers and kernels.cu by their path in the emulator's folder; #includes are such paths, too."""
+    paths = [*EMULATOR.glob("core/**/*.h"), *EMULATOR.glob("device/kernels/*")]
+    return {
+        path.relative_to(EMULATOR).as_posix(): with_rooted_includes(path)
+        for path in sorted(paths)
+        if path.suffix in (".h", ".cu")
+    }
+
+
+def with_rooted_includes(path: Path) -> str:
+    """Return a file's text with #includes relative to the emulator's folder: NVRTC knows a header by one name alone."""
+
+    def rooted(include: re.Match[str]) -> str:
+        return f'#include "{(path.parent / include[1]).resolve().relative_to(EMULATOR.resolve()).as_posix()}"'
+
+    return re.sub(r'#include "([^"]+)"', rooted, path.read_text())
+
+
+def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
+    """Compile the text named `main`, which includes the others. RunError with the compiler's first error.
+
+    architecture: sm_90, or compute_90 for PTX alone; more: flags beside FLAGS.
+    """
+    nvrtc = _nvrtc()
+    headers = {name: text for name, text in texts.items() if name != main}
+    program = _checked(
+        nvrtc.nvrtcCreateProgram(
+            texts[main].encode(),
+            main.encode(),
+            len(headers),
+            [text.encode() for text in headers.values()],
+            [name.encode() for name in headers],
+        )
+    )
+    try:
+        flags = [flag.encode() for flag in (*FLAGS, f"--gpu-architecture={architecture}", *more)]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
+        log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
+        _checked(nvrtc.nvrtcGetProgramLog(program, log))
+        text = log.rstrip(b"\0").decode(errors="replace")
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            errors = [line for line in text.splitlines() if "error" in line]
+            raise RunError(f"NVRTC cannot compile the emulator for {architecture}: {(errors or [str(status)])[0]}")
+        cubin = b" " * _checked(nvrtc.nvrtcGetCUBINSize(program))
+        _checked(nvrtc.nvrtcGetCUBIN(program, cubin))
+        return Compiled(cubin, text)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def parse_log(log: str) -> dict[str, Resources]:
+    """Return the resources of each kernel in a compile log with ptxas's -v."""
+    found = {}
+    for kernel, lines in _by_kernel(log):
+        sizes = [int(size) for size in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", lines)]
+        registers = re.search(r"Used (\d+) registers", lines)
+        # the stack with that of all called functions, or that of a kernel that calls none
+        cumulative = re.search(r"(\d+) bytes cumulative stack size", lines)
+        shared = re.search(r"(\d+) bytes smem", lines)
+        found[kernel] = Resources(
+            int(registers[1]) if registers else 0,
+            int(cumulative[1]) if cumulative else max(sizes[0::3], default=0),
+            sum(sizes[1::3]),
+            sum(sizes[2::3]),
+            int(shared[1]) if shared else 0,
+        )
+    return found
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "accel_rl"
+
+
+def _by_kernel(log: str) -> Iterator[tuple[str, str]]:
+    parts = re.split(r"Compiling entry function '(\w+)'", log)
+    yield from zip(parts[1::2], parts[2::2], strict=True)
+
+
+def _architecture(capability: tuple[int, int] | int) -> str:
+    major, minor = divmod(capability, 10) if isinstance(capability, int) else capability
+    return f"sm_{major}{minor}"
+
+
+def _key(texts: dict[str, str], architecture: str, version: tuple[int, int]) -> str:
+    content = repr((sorted(texts.items()), FLAGS, version, architecture))
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+
+        _version(nvrtc)  # loads the library
+    except (ImportError, RuntimeError) as error:  # the loader's errors are RuntimeErrors
+        raise ConfigError(f"the emulator on a GPU needs NVRTC ({type(error).__name__}): {INSTALL}") from None
+    return nvrtc
+
+
+def _version(nvrtc: Any) -> tuple[int, int]:
+    _, major, minor = nvrtc.nvrtcVersion()
+    return major, minor
+
+
+def _checked(result: tuple[Any, ...]) -> Any:
+    """Return the value of an NVRTC call. RunError if it failed."""
+    status, *values = result
+    if int(status):
+        raise RunError(f"NVRTC: {status.name}")
+    return values[0] if values else None
+
+
+def _read(file: Path) -> Compiled | None:
+    """Return a file's content; None if there is no such file, or it is damaged."""
+    try:
+        digest, content = file.read_bytes()[:_DIGEST_BYTES], file.read_bytes()[_DIGEST_BYTES:]
+    except OSError:
+        return None
+    if hashlib.sha256(content).digest() != digest:
+        return None
+    end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
+    return Compiled(content[end:], content[_LENGTH_BYTES:end].decode())
+
+
+def _write(file: Path, result: Compiled) -> None:
+    """Write a file as a whole or not at all. A folder that cannot be written is no error: there is no cache then."""
+    log = result.log.encode()
+    content = len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.cubin
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(hashlib.sha256(content).digest() + content)
+            os.replace(name, file)
+        except OSError:
+            os.unlink(name)

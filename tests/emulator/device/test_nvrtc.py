@@ -1,0 +1,139 @@
+"""The kernels compile by NVRTC and by nvcc, without warnings and spills; the cache of what was compiled."""
+
+import builtins
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accel_rl.emulator.device import nvrtc
+from accel_rl.system.errors import ConfigError, RunError
+
+KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
+CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
+
+# Registers and bytes of stack. With 255 registers eight warps run on a multiprocessor, as step's launch bounds ask for.
+CEILINGS = {"step": (255, 1408), "draw": (168, 576), "finish": (255, 896), "begin": (168, 0)}
+
+SMALL = {
+    "main.cu": '#include "part.h"\nextern "C" __global__ void twice(float* x) { x[threadIdx.x] *= TWO; }\n',
+    "part.h": "#define TWO 2\n",
+}
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """A small program in place of the emulator, and an empty cache folder."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    texts = dict(SMALL)
+    monkeypatch.setattr(nvrtc, "sources", lambda: texts)
+    monkeypatch.setattr(nvrtc, "MAIN", "main.cu")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return texts
+
+
+def check_resources(found: dict[str, nvrtc.Resources]) -> None:
+    assert set(found) == set(CEILINGS)
+    for kernel, (registers, stack) in CEILINGS.items():
+        needs = found[kernel]
+        assert needs.registers <= registers, (kernel, needs)
+        assert needs.stack_bytes <= stack, (kernel, needs)
+        assert needs.spill_store_bytes == needs.spill_load_bytes == 0, (kernel, needs)
+        assert needs.static_shared_bytes == 0, (kernel, needs)
+
+
+@pytest.mark.parametrize("architecture", ["sm_90", pytest.param("sm_80", marks=pytest.mark.slow)])
+def test_kernels_compile_by_nvrtc(architecture: str) -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    result = nvrtc.compile_sources(nvrtc.sources(), nvrtc.MAIN, architecture, nvrtc.STRICT)
+    assert result.cubin[:4] == b"\x7fELF"
+    check_resources(nvrtc.parse_log(result.log))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_kernels_compile_by_nvcc(architecture: str, tmp_path: Path) -> None:
+    flags = ["-std=c++17", f"-arch={architecture}", "-fmad=false", "-Werror", "all-warnings", "-Xptxas", "-v", "-cubin"]
+    command = ["nvcc", *flags, "-o", str(tmp_path / "kernels.cubin"), str(KERNELS)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    check_resources(nvrtc.parse_log(done.stderr))
+
+
+@pytest.mark.parametrize("architecture", ["compute_80", "compute_90"])
+def test_every_core_header_compiles_alone(architecture: str) -> None:
+    """To PTX, as a file of its own: each header includes what it needs, and no host function."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    texts = nvrtc.sources()
+    for name in texts:
+        if name.endswith(".h"):
+            alone = {**texts, "alone.cu": f'#include "{name}"\n'}
+            nvrtc.compile_sources(alone, "alone.cu", architecture, nvrtc.STRICT)
+
+
+def test_host_functions_are_refused() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc")
+    wrong = {"main.cu": 'int host(int);\nextern "C" __global__ void k(int* x) { *x = host(1); }\n'}
+    with pytest.raises(RunError, match="main.cu"):
+        nvrtc.compile_sources(wrong, "main.cu", "sm_90")
+
+
+def test_sources_name_each_header_once() -> None:
+    texts = nvrtc.sources()
+    assert {path.relative_to(nvrtc.EMULATOR).as_posix() for path in CORE} < set(texts)
+    for name, text in texts.items():
+        for included in re.findall(r"#include \"(.+)\"", text):
+            assert included in texts, (name, included)
+
+
+def test_cubins_are_cached(small: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
+    first = nvrtc.compiled((9, 0))
+    assert capfd.readouterr().err.startswith("compiling the emulator for sm_90 (once, about 30 s) ...")
+    assert nvrtc.compiled(90) == first
+    assert nvrtc.cubin(90) == first.cubin
+    assert set(nvrtc.resources(90)) == {"twice"}
+    assert capfd.readouterr().err == ""
+    assert len(list(nvrtc.cache_folder().iterdir())) == 1
+
+
+def test_a_changed_source_is_compiled(small: dict[str, str]) -> None:
+    first = nvrtc.cubin(90)
+    small["part.h"] = "#define TWO 3\n"
+    assert nvrtc.cubin(90) != first
+    assert nvrtc.cubin(80) != first
+    assert len(list(nvrtc.cache_folder().iterdir())) == 3
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 100, b"cut"])
+def test_a_damaged_file_is_compiled_again(small: dict[str, str], damage: bytes) -> None:
+    first = nvrtc.cubin(90)
+    (file,) = nvrtc.cache_folder().iterdir()
+    damaged = file.read_bytes()[:-1] if damage == b"cut" else damage
+    file.write_bytes(damaged)
+    assert nvrtc.cubin(90) == first
+    assert file.read_bytes() != damaged
+
+
+def test_a_cache_folder_that_cannot_be_written_is_no_error(small: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    assert nvrtc.cubin(90) == nvrtc.cubin(90)
+
+
+def test_without_nvrtc_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported = builtins.__import__
+
+    def no_cuda(name: str, *rest: object) -> object:
+        if name.startswith("cuda"):
+            raise ModuleNotFoundError(name)
+        return imported(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", no_cuda)
+    for name in [name for name in sys.modules if name.startswith("cuda.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ConfigError, match=r"needs NVRTC.*pip install 'cuda-bindings") as found:
+        nvrtc.cubin(90)
+    assert "\n" not in str(found.value)
