@@ -112,7 +112,9 @@ def test_two_groups_are_the_same_environments():
 def test_rollouts_are_those_of_worker_processes(game):
     env, agent = env_of(game), policy(env_of(game))
     spec, log = make_spec(env, training=True), []
-    pool = WorkerPool(env, spec, Grouping(B, 1, 2), T, 3, PoolConfig(cores=(None, None), decorrelation_steps=40), log.append)
+    pool = WorkerPool(
+        env, spec, Grouping(B, 1, 2), T, 3, PoolConfig(cores=(None, None), decorrelation_steps=40), log.append
+    )
     first, second = Sampler(pool, spec, 3, partial_starts=True), device_sampler(env)
     try:
         for _ in range(10):

@@ -2,8 +2,8 @@
 
 compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
-Each seed is one environment of a warp. Its policy follows from the seed: random, held or all 18 actions. Random numbers are
-those of core/philox.h, computed here once more. Compared after every step: the console and the game's progress, and all
+Each seed is one environment of a warp. Its policy follows from the seed: random, held or all 18 actions. Random numbers
+are those of core/philox.h, computed here once more. Compared after every step: console, progress of the game, and all
 outputs (frame, final_frame, age, reward, terminated, truncated, ended, valid).
 """
 
@@ -204,7 +204,7 @@ class Comparison:
         """Begin environment i's episode on the core's side."""
         one = self.seeds[i : i + 1].astype(np.uint64)
         timer, noops = (int(word[0]) for word in philox(one, (0, int(self.number[i]), 0, 0))[:2])
-        start = (timer * 75 >> 32) % self.timers * self.noops + (noops * self.noops >> 32)
+        start = (timer * self.timers >> 32) * self.noops + (noops * self.noops >> 32)
         self.cores[i].restore(self.saved[start])
         self.cores[i].begin(self.out.frame[i])
         self.steps[i] = self.age[i] = self.out.age[i] = 0
@@ -357,8 +357,8 @@ def main() -> None:
         for sticky, observation in ((0.0, "104x80"), (0.25, "84x84")):
             r = compare(game, range(wanted.seeds), wanted.frames, sticky=sticky, observation=observation)
             print(
-                f"{game} {sticky} {observation}: {r.frames} frames, {r.episodes} episodes, {r.plain_steps} steps by the plain "
-                f"core, {r.unknown_pictures} unknown pictures, {len(r.mismatches)} mismatches, {r.seconds:.1f} s",
+                f"{game} {sticky} {observation}: {r.frames} frames, {r.episodes} episodes, {r.plain_steps} plain steps, "
+                f"{r.unknown_pictures} unknown pictures, {len(r.mismatches)} mismatches, {r.seconds:.1f} s",
                 *r.mismatches[:5],
                 sep="\n    ",
                 flush=True,
