@@ -41,6 +41,13 @@ class SamplerPlan:
         """Whether environments are stepped in this process or on its device, without workers."""
         return self.engine != "workers"
 
+    def environments(self) -> str:
+        """Describe how many environments there are, and where they are stepped."""
+        B, groups, workers = self.grouping.B, self.grouping.groups, self.grouping.workers
+        where = {"device": f"on {self.device}", "in-process": "in this process"}.get(self.engine)
+        where = where or f"on {workers} worker{'s' * (workers != 1)}"
+        return f"{B} environments in {groups} group{'s' * (groups != 1)} {where}"
+
     @property
     def threaded_inference(self) -> bool:
         """Whether each group, which then has dedicated workers, has an inference thread of its own."""

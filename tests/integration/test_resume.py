@@ -41,6 +41,10 @@ GAMES = {
         *("a2c", "--game", "pong", "--env.max-episode-steps", 90, "--repeat-action-probability", 0.25, "--norms"),
         *("--reset", "cached"),
     ),
+    "device": (
+        *("a2c", "--game", "seaquest", "--env.max-episode-steps", 60, "--repeat-action-probability", 0.25),
+        *("--envs", 8, "--engine", "device", "--device", "cpu"),
+    ),
     "cartpole": ("a2c", "--env", "CartPole-v1", "--groups", 1, "--reset", "swap"),
     "rainbow": (  # the replay wraps twice
         *(
@@ -82,7 +86,7 @@ GAMES = {
         *("--schedule", "concurrent", "--target-interval", 160, "--horizon", 4, "--groups", 1, "--noisy"),
     ),
 }
-DEFAULT = ("cartpole", "rainbow", "concurrent")
+DEFAULT = ("device", "cartpole", "rainbow", "concurrent")
 PARAMS = [n if n in DEFAULT else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
 
 

@@ -357,7 +357,7 @@ def main() -> None:
         for sticky, observation in ((0.0, "104x80"), (0.25, "84x84")):
             r = compare(game, range(wanted.seeds), wanted.frames, sticky=sticky, observation=observation)
             print(
-                f"{game} {sticky} {observation}: {r.frames} frames, {r.episodes} episodes, {r.plain_steps} plain steps, "
+                f"{game} {sticky} {observation}: {r.frames} frames, {r.episodes} episodes, {r.plain_steps} plain, "
                 f"{r.unknown_pictures} unknown pictures, {len(r.mismatches)} mismatches, {r.seconds:.1f} s",
                 *r.mismatches[:5],
                 sep="\n    ",
