@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "device/bindings.h"
 #include "device/host.h"
 #include "vector_binding.h"
 
@@ -285,4 +286,5 @@ PYBIND11_MODULE(_core, m) {
           py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);
     bind_device(m);
+    bind_counter(m);
 }

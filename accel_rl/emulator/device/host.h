@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../decoded_rom.h"
+#include "bindings.h"
 #include "kernels/begin.h"
 #include "kernels/finish.h"
 #include "kernels/step.h"
@@ -128,10 +129,11 @@ inline void bind_device(pybind11::module_& m) {
         static constexpr StageTable table = make_stage_table();
         return py::bytes(reinterpret_cast<const char*>(&table), sizeof table);
     });
+    bind_layouts(device);
     device.attr("sizes") =
         py::dict(py::arg("arguments") = sizeof(StepArguments), py::arg("env") = sizeof(Env), py::arg("play") = sizeof(Play),
                  py::arg("shot") = sizeof(Shot), py::arg("scratch") = sizeof(FinishScratch), py::arg("game") = sizeof(Game),
-                 py::arg("logged") = MOST_LOGGED, py::arg("timers") = TIMERS, py::arg("rows") = MOST_ROWS);
+                 py::arg("logged") = MOST_LOGGED, py::arg("rows") = MOST_ROWS);
 }
 
 }  // namespace accel
