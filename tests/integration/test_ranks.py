@@ -115,7 +115,8 @@ def test_a_killed_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path
         wait_for(lambda: progressed(folder / "ranks/1", 2), 60)
         before = ranks_of(process.pid)
         os.kill(before[victim].pid, signal.SIGKILL)
-        wait_for(lambda: f"rank {victim} (pid {before[victim].pid}) was killed by SIGKILL" in events(folder), 10, "seen")
+        killed = f"rank {victim} (pid {before[victim].pid}) was killed by SIGKILL"
+        wait_for(lambda: killed in events(folder), 10, "seen")
         other = folder if victim else folder / "ranks/1"
         n = len(rows(other))
         wait_for(lambda: progressed(other, n + 2), 60, "the other goes on")
