@@ -12,7 +12,7 @@ from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.distributed.settings import DistributedConfig
-from accel_rl.envs.counter import check_noops
+from accel_rl.emulator.counter import check_noops
 from accel_rl.envs.games import check_game
 from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.models.precision import Precision

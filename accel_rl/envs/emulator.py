@@ -6,7 +6,6 @@
 Frames, rewards, flags and resets are those of `AtariEnv` with the same seed, and each goes on from the other's states.
 """
 
-from collections.abc import Callable
 from importlib.metadata import version
 
 import numpy as np
@@ -15,10 +14,10 @@ from ale_py import Action
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 from accel_rl.emulator import palette
+from accel_rl.emulator.counter import Counter, start_at
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import games, modes
 from accel_rl.envs.base import Env, episode_rng
-from accel_rl.envs.counter import Counter
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
@@ -106,30 +105,18 @@ class EmulatorEnv:
         episode = self.episode if episode is None else episode
         self._rng, self.episode = episode_rng(self.seed, episode), episode + 1
         if self.counter is not None:
-            self.start_at(*self.counter.start(self.seed, episode))
+            self.origin.forget()
+            start_at(self.core, *self.counter.start(self.seed, episode))
         else:
             noops = int(self._rng.integers(self.rules.noop_max + 1))
             self.origin.begin(self.ram())
             self._begin()
-            self._wait(noops, self._begin)
+            for _ in range(noops):
+                self.core.act(0)
+                if self.core.over:
+                    self._begin()
         self.core.begin(self._alone.frame)
         frame[:] = self._alone.frame[0]
-
-    def start_at(self, timer: int, noops: int) -> None:
-        """Reset to a start state that follows from the console's timer and a number of no-op frames alone."""
-        self.origin.forget()
-        self.core.restart(timer)
-        self.wait_at(timer, noops)
-
-    def wait_at(self, timer: int, noops: int) -> None:
-        """Play more no-op frames after `start_at` with the same timer."""
-        self._wait(noops, lambda: self.core.restart(timer))
-
-    def _wait(self, noops: int, begin: Callable[[], None]) -> None:
-        for _ in range(noops):
-            self.core.act(0)
-            if self.core.over:
-                begin()
 
     def _begin(self) -> None:
         if self._start is None:

@@ -1,8 +1,7 @@
 """Makes a game's tables for a device from its settings."""
 
-import numpy as np
-
-from accel_rl.emulator.device.game import AgentStepRules, DeviceGame, Starts
+from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
+from accel_rl.emulator.device.starts import start_table
 from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.make import EnvConfig, make_env
 from accel_rl.envs.palette import luminance
@@ -23,24 +22,5 @@ def make_device_game(config: EnvConfig, training: bool, cached: bool, device: De
         oldest=env.spec.oldest,
     )
     rows = env.core.screen().shape[0]
-    return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), start_table(env), device)
-
-
-def start_table(env: EmulatorEnv) -> Starts:
-    """Play every start that an episode of the environment can have; see envs.counter. A row has one timer."""
-    assert env.counter is not None
-    starts = env.counter.starts
-    plays: list[list[np.ndarray]] = []
-    frames = np.zeros((len(starts), len(starts[0]), *env.spec.frame_shape), np.uint8)
-    frame = np.zeros((1, *env.spec.frame_shape), np.uint8)
-    for r, row in enumerate(starts):
-        plays.append([])
-        for c, (timer, noops) in enumerate(row):
-            if c:
-                env.wait_at(timer, noops - row[c - 1][1])
-            else:
-                env.start_at(timer, noops)
-            env.core.begin(frame)
-            frames[r, c] = frame[0]
-            plays[r].append(np.frombuffer(env.core.play(), np.uint8))
-    return Starts(np.array(plays), frames)
+    starts = start_table(env.core, env.counter.starts, env.spec.frame_shape)
+    return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), starts, device)

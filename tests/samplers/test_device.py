@@ -6,7 +6,7 @@ import torch
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.random import RandomAgent
-from accel_rl.envs.counter import CACHED_STARTS, Counter
+from accel_rl.emulator.counter import CACHED_STARTS, Counter
 from accel_rl.envs.games import ATARI_57
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.models.actor_critic import ActorCritic

@@ -8,21 +8,10 @@ import torch
 from torch import Tensor
 
 from accel_rl.emulator.atari import core, rom_path
+from accel_rl.emulator.device.starts import Starts
 from accel_rl.emulator.env_core import OBSERVATIONS
 from accel_rl.emulator.games import cartridge, settings
 from accel_rl.system.devices import Device
-
-
-@dataclass(frozen=True)
-class Starts:
-    """All states that an episode can begin in. play: of each, in an array [rows, columns, bytes] uint8.
-
-    frames: their first observations [rows, columns, height, width] uint8. An episode's row and column are drawn by
-    counter (`_core.counter.start_draws`).
-    """
-
-    play: np.ndarray
-    frames: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as
 GPUs and CPUs draw the same numbers.
 """
 
-from accel_rl.emulator.atari import core
+from accel_rl.emulator.atari import EmulatorCore, core
 from accel_rl.system.errors import ConfigError
 
 MOST_NOOPS = 100  # on a device: each number of no-ops has 75 start states in a table, of 9 KB each
@@ -43,3 +43,17 @@ class Counter:
         """Return the numbers in [0, 1) of the frames of an agent step."""
         drawn: list[float] = self._counter.sticky_draws(seed, episode, step, self._frame_skip)
         return drawn
+
+
+def start_at(console: EmulatorCore, timer: int, noops: int) -> None:
+    """Reset a console to a start state, which follows from the timer and a number of no-op frames alone."""
+    console.restart(timer)
+    wait_at(console, timer, noops)
+
+
+def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
+    """Play more no-op frames after `start_at` with the same timer."""
+    for _ in range(noops):
+        console.act(0)
+        if console.over:
+            console.restart(timer)
