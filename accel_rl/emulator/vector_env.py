@@ -50,8 +50,18 @@ class VectorEnv(GymnasiumVectorEnv):
     send() after the next recv(); True: each has memory of its own, that holds for good. Neither is copied to become a
     tensor: `torch.from_numpy(obs)` shares its memory.
 
+    device: "cuda" or "cuda:N": games are emulated on that GPU, and all results are torch tensors there
+    (`device.vector_env.DeviceVectorEnv`, which has fewer arguments); "cpu": the same by a slow host build.
+
     Raises ConfigError for what the emulator has not; such an environment is ale-py's AtariVectorEnv.
     """
+
+    def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
+        if device is None:
+            return super().__new__(cls)
+        from accel_rl.emulator.device.vector_env import DeviceVectorEnv  # loads torch
+
+        return DeviceVectorEnv(game, num_envs, device=device, **options)
 
     def __init__(
         self,
@@ -79,8 +89,9 @@ class VectorEnv(GymnasiumVectorEnv):
         reward_clipping: bool = True,
         use_fire_reset: bool = True,
         copy: bool = True,
+        device: None = None,
     ) -> None:
-        _check_game(game)
+        check_game(game)
         for name, value, only in (
             ("img_height", img_height, SIDE),
             ("img_width", img_width, SIDE),
@@ -106,9 +117,7 @@ class VectorEnv(GymnasiumVectorEnv):
         mode = autoreset_mode.value if isinstance(autoreset_mode, AutoresetMode) else autoreset_mode
         if mode not in MODES:
             raise ConfigError(f"autoreset_mode={mode!r}: must be one of {', '.join(MODES)}" + nearest(mode, MODES))
-        codes = games()[game]["actions"]
-        if full_action_space:  # ale-py leaves out FIRE where a game has no use for it (skiing)
-            codes = [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
+        codes = action_codes(game, full_action_space)
         self._codes = np.array(codes, np.int32)
         self.num_envs = num_envs
         self.batch_size = batch_size or num_envs
@@ -232,7 +241,15 @@ class VectorEnv(GymnasiumVectorEnv):
 _WITH_FIRE = (1, *range(10, 18))
 
 
-def _check_game(game: str) -> None:
+def action_codes(game: str, full_action_space: bool) -> list[int]:
+    """Return the joystick actions of a game, or all of the 18 that it has a use for."""
+    if not full_action_space:
+        return list(games()[game]["actions"])
+    # ale-py leaves out FIRE where a game has no use for it (skiing)
+    return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
+
+
+def check_game(game: str) -> None:
     names = list(games())[:BENCHMARK_GAMES]
     if game not in names:
         raise ConfigError(
