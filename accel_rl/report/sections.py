@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from accel_rl.report import daley, figures, learning, norms, secondary, stooke
+from accel_rl.report import cule, daley, figures, learning, norms, secondary, stooke
 from accel_rl.report.aggregates import Matrices, aggregates_table, normalised, profiles_table
 from accel_rl.report.canvas import colours
 from accel_rl.report.claims import claims, shown_figures, title
@@ -78,7 +78,9 @@ def norms_of_layers(runs: Sequence[Run]) -> Shown:
 
 def paper_tables(runs: Sequence[Run], settings: Settings) -> list[Section]:
     """Build the sections of the papers' tables that contain some of the runs."""
-    found = [Section(t.title, tables=[t]) for t in (*stooke.tables(runs), *daley.speed_tables(runs))]
+    found = [
+        Section(t.title, tables=[t]) for t in (*stooke.tables(runs), *daley.speed_tables(runs), *cule.tables(runs))
+    ]
     return found + [Section(t.title, tables=(t, counts)) for t, counts in daley.suite_tables(settings)]
 
 

@@ -21,8 +21,6 @@ from launch.settings import scaled
     + [
         parr.replay_on_the_gpu,
         parr.replay_in_ram,
-        cule.one_batch,
-        cule.five_batches,
         stooke.a2c_scaling,
         stooke.ppo_scaling,
     ],
@@ -40,7 +38,8 @@ def test_ppo_keeps_its_batch(envs):
 
 
 @pytest.mark.parametrize(
-    ("make", "match"), [(lambda: stooke.ppo_scaling(envs=7), "2,048"), (lambda: cule.table_3(batches=3), "Table 3")]
+    ("make", "match"),
+    [(lambda: stooke.ppo_scaling(envs=7), "2,048"), (lambda: cule.table_3(column="gpu-7-3"), "Table 3")],
 )
 def test_other_sizes_are_refused(make, match):
     with pytest.raises(ValueError, match=match):

@@ -1,0 +1,66 @@
+"""Table 3 of Dalton & Frosio 2020 for given runs, in the paper's layout, each cell next to the paper's."""
+
+import math
+import statistics as stats
+from collections.abc import Sequence
+
+import numpy as np
+
+from accel_rl.report.families import Settings, ranks
+from accel_rl.report.papers import papers
+from accel_rl.report.run import Run
+from accel_rl.report.table import Pair, Table, beside, number
+
+FRAMES = 4  # emulated frames of an env step, in the paper's protocol
+
+
+def column(settings: Settings) -> str:
+    """Return the column of table 3 that a run of these settings measures; "" for other runs."""
+    if settings.get("algorithm") != "impala":
+        return ""
+    n = ranks(settings)
+    envs = int(settings.get("sampler.envs") or 0) // n
+    where = "gpu" if settings.get("sampler.engine") == "device" else "cpu"
+    found = f"{where}-{f'{n}x' if n > 1 else ''}{envs}-{settings.get('algo.batches')}"
+    return found if found in papers()["cule2020"]["table_3"]["columns"] else ""
+
+
+def tables(runs: Sequence[Run]) -> list[Table]:
+    """Build a table for each game of which there are runs."""
+    here = [run for run in runs if column(run.settings)]
+    return [_table(game, [r for r in here if r.game == game]) for game in sorted({r.game for r in here})]
+
+
+def measured(run: Run, score: float | None) -> list[float]:
+    """Return thousand frames/s, updates/s, and minutes and million frames to the score (NaN if it was not reached)."""
+    per_update = int(run.settings["sampler.envs"]) * int(run.settings["sampler.horizon"])
+    frames = FRAMES * run.steps_per_s
+    steps, scores = run.evaluations if run.evaluated else run.online
+    reached = steps[scores >= score] if score is not None else steps[:0]
+    first = float(reached[0]) if reached.size else math.nan
+    minutes = float(run.minutes(np.array([first]))[0]) if reached.size else math.nan
+    return [frames / 1e3, run.steps_per_s / per_update, minutes, first * FRAMES / 1e6]
+
+
+def _table(game: str, runs: Sequence[Run]) -> Table:
+    printed = papers()["cule2020"]["table_3"]
+    theirs = printed["games"].get(game, {"score": None, "rows": [[None] * len(printed["columns"])] * 4})
+    own = {
+        name: [measured(r, theirs["score"]) for r in runs if column(r.settings) == name] for name in printed["columns"]
+    }
+    rows: dict[str, list[Pair]] = {}
+    for i, label in enumerate(printed["rows"]):
+        cells = zip(printed["columns"], theirs["rows"][i], strict=True)
+        rows[label] = [(_mean([m[i] for m in own[name]]), "-" if x is None else str(x)) for name, x in cells]
+    target = f"a score of {theirs['score']:,}" if theirs["score"] is not None else "no score, which the paper has not"
+    note = (
+        "Columns: where games are emulated, environments, batches. Own: mean over runs; minutes and Mframes to the "
+        f"first evaluation of {target} or more, evaluations included. The paper: {printed['machine']}."
+    )
+    title = f"Dalton & Frosio 2020, table 3: {game}"
+    return beside(f"cule_table_3_{game}", title, "", printed["columns"], rows, note)
+
+
+def _mean(values: Sequence[float]) -> str:
+    known = [v for v in values if not math.isnan(v)]
+    return number(stats.mean(known), 1) if known else ""

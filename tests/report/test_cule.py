@@ -1,0 +1,45 @@
+"""Table 3 of Dalton & Frosio 2020: each run in its column, next to the paper's cell."""
+
+import math
+
+import numpy as np
+import pytest
+
+from accel_rl.report import cule
+from accel_rl.report.papers import papers
+from accel_rl.report.run import Run
+from accel_rl.report.runs import flat
+from experiments.cule import COLUMNS, table_3
+
+
+def run_of(column: str, game: str = "pong", scores=(-21.0, 17.0, 18.5), minutes=(1.0, 2.0, 3.0)) -> Run:
+    settings = dict(flat(table_3(game, column).to_dict()))
+    steps = np.array([250_000.0, 500_000.0, 1_000_000.0])
+    return Run(
+        name=column, game=game, seed=0, setting=column, online=(steps, np.array(scores)),
+        evaluations=(steps, np.array(scores)), clock=(steps, np.array(minutes)), env_steps=1e6, wall_s=180.0,
+        settings=settings,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_each_run_is_in_its_own_column(column):
+    assert cule.column(run_of(column).settings) == column
+    assert list(COLUMNS) == papers()["cule2020"]["table_3"]["columns"]
+
+
+def test_rates_and_time_to_score():
+    kfps, updates, minutes, mframes = cule.measured(run_of("gpu-1200-5"), 18)
+    assert kfps == pytest.approx(4 * 1e6 / 180 / 1e3) and updates == pytest.approx(1e6 / 180 / 1200)
+    assert (minutes, mframes) == (3.0, 4.0)
+    *_, minutes, mframes = cule.measured(run_of("cpu-120-1"), 19)
+    assert math.isnan(minutes) and math.isnan(mframes)
+
+
+def test_the_table_has_the_papers_cells_beside():
+    (table,) = cule.tables([run_of("gpu-1200-20"), run_of("gpu-1200-20", minutes=(2.0, 4.0, 6.0)), run_of("cpu-120-1")])
+    cells = dict(zip(table.columns, table.rows[2], strict=True))
+    assert table.rows[2][0] == "minutes"
+    assert cells["gpu-1200-20"] == "4.5" and cells["gpu-1200-20 (paper)"] == "3.1"
+    assert cells["gpu-1200-1"] == "" and cells["gpu-1200-1 (paper)"] == "-"
+    assert not cule.tables([])
