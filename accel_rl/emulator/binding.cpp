@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "device/host.h"
+#include "device/binding.h"
 #include "vector_binding.h"
 
 namespace py = pybind11;

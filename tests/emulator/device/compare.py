@@ -2,8 +2,8 @@
 
 compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
-Each seed is one environment of a warp. The policies take turns: random, held, all 18 actions. Random numbers are those of
-core/philox.h, computed here once more. Compared after every step: the console, the game's progress, and all outputs
+Each seed is one environment of a warp. The policies take turns: random, held, all 18 actions. Random numbers are those
+of core/philox.h, computed here once more. Compared after every step: the console, the game's progress, and all outputs
 (frame, final_frame, age, reward, terminated, truncated, ended, valid).
 """
 
@@ -358,7 +358,8 @@ def main() -> None:
             r = compare(game, range(wanted.seeds), wanted.frames, sticky=sticky, observation=observation)
             print(
                 f"{game} {sticky} {observation}: {r.frames} frames, {r.episodes} episodes, "
-                f"{r.plain_steps} steps by the plain core, {r.unknown_pictures} unknown pictures, {len(r.mismatches)} mismatches, {r.seconds:.1f} s",
+                f"{r.plain_steps} steps by the plain core, {r.unknown_pictures} unknown pictures, "
+                f"{len(r.mismatches)} mismatches, {r.seconds:.1f} s",
                 *r.mismatches[:5],
                 sep="\n    ",
                 flush=True,
