@@ -42,8 +42,9 @@ CONFINED = {
     "threading": ("accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "launch/", "benchmarks/"),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
-        "launch/child.py",
+        "launch/child.py", "accel_rl/emulator/device/",
     ),
+    "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),
     "accel_rl.kernels._native": ("accel_rl/kernels/native.py",),
     "triton": ("accel_rl/kernels/",),
@@ -67,10 +68,10 @@ WORKER_SIDE = (
 # C++ sources may include their own folder, the folders inside it, and these.
 INCLUDES = {
     "accel_rl/kernels/src/nn": ("accel_rl/kernels/src",),
-    "accel_rl/kernels/src/replay": ("accel_rl/kernels/src",),
-    "accel_rl/kernels/src/sampler": ("accel_rl/kernels/src",),
-    "accel_rl/emulator": ("accel_rl/kernels/src", "accel_rl/kernels/src/sampler"),
+    "accel_rl/emulator": ("accel_rl/kernels/src",),
     "accel_rl/emulator/core/fast": ("accel_rl/emulator/core",),
+    "accel_rl/emulator/device": ("accel_rl/emulator", "accel_rl/emulator/core"),
+    "accel_rl/emulator/device/kernels": ("accel_rl/emulator/core", "accel_rl/emulator/core/fast"),
 }
 FILES = sorted(p for d in ("accel_rl", "experiments", "launch", "benchmarks") for p in (ROOT / d).rglob("*.py"))
 SOURCES = sorted(p for end in ("*.h", "*.cpp") for p in PACKAGE.rglob(end))

@@ -37,10 +37,9 @@ def start(config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict[str, A
         return reported(config, run, sync_launcher.train(config, plan, run, state["env_steps"] if state else None))
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)
-    grouping = plan.ranks[0].sampler.grouping
     stdout(
         f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
-        f"{grouping.B} environments in {grouping.groups} groups on {grouping.workers} workers -> {run.path}"
+        f"{plan.ranks[0].sampler.environments()} -> {run.path}"
     )
     return reported(config, run, trainer.run())
 

@@ -34,9 +34,10 @@ class SamplerConfig:
     number of emulators). cached: at once, by restoring a stored start state."""
     decorrelation_steps: Count = 300
     """Maximum number of uniform-random actions at the start of each environment (section 5.3, decorrelation)."""
-    engine: Literal["workers", "in-process"] = "workers"
+    engine: Literal["workers", "in-process", "device"] = "workers"
     """workers: worker processes step the environments. in-process: the learner's process steps them, for debugging; the
-    rollouts are the same."""
+    rollouts are the same. device: Atari is emulated on the learner's device, and frames never leave it (Dalton & Frosio
+    2020); on a CPU a slow build of the same kernels runs."""
     capture: bool = True
     """Capture inference once and replay it without Python (CPU) or as a CUDA graph (GPU), if the agent and all its
     modules are unmodified built-ins. events.log says when it is not captured, and why."""
@@ -47,7 +48,20 @@ class SamplerConfig:
         for name in ("envs", "horizon", "groups", "workers"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"--sampler.{name} {value}: must be at least 1")
+        if self.engine == "device":
+            self._check_device()
         if self.decorrelation_steps < 0:
             raise ConfigError(f"--sampler.decorrelation-steps {self.decorrelation_steps}: must be 0 or more")
         if not self.timeout_s > 0:
             raise ConfigError(f"--sampler.timeout-s {self.timeout_s}: must be above 0")
+
+    def _check_device(self) -> None:
+        if self.workers is not None:
+            raise ConfigError(f"--sampler.workers {self.workers}: --sampler.engine device has no workers")
+        if self.inference_per_worker:
+            raise ConfigError("--sampler.inference-per-worker: --sampler.engine device has no workers")
+        if self.reset not in ("immediate", "cached"):
+            raise ConfigError(
+                f"--sampler.reset {self.reset}: must be immediate or cached with --sampler.engine device, which begins "
+                "episodes at once"
+            )

@@ -12,6 +12,8 @@ from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.distributed.settings import DistributedConfig
+from accel_rl.envs.counter import check_noops
+from accel_rl.envs.games import check_game
 from accel_rl.envs.make import UNNAMED, EnvConfig
 from accel_rl.models.precision import Precision
 from accel_rl.optim.factory import is_adam
@@ -78,11 +80,24 @@ class TrainConfig:
         self._check_schedule()
         self._check_group()
         self.algo.of_rank(self.distributed.size).check_sampling(self.T, self.rank_envs)
+        if self.sampler.engine == "device":
+            self._check_device_engine()
         self.env.check()
         if self.sampler.reset == "cached" and not self.env.game:
             raise ConfigError(
                 f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
             )
+
+    def _check_device_engine(self) -> None:
+        env, engine = self.env, "--sampler.engine device"
+        if not env.game:
+            raise ConfigError(f"--env.id {env.id}: {engine} plays Atari games alone; use workers or in-process")
+        check_game(env.game)
+        if env.randomness == "sequence":
+            raise ConfigError(f"--env.randomness sequence: {engine} needs counter")
+        if env.resolved().backend != "emulator":
+            raise ConfigError(f"--env.backend {env.resolved().backend}: {engine} needs emulator, for {env.game}")
+        check_noops(env.rules().noop_max)
 
     def _check_schedule(self) -> None:
         if self.schedule == "lockstep":
@@ -148,7 +163,10 @@ class TrainConfig:
 
     def resolved(self) -> "TrainConfig":
         """Return the settings with the default horizon and backend filled in. ConfigError."""
-        return replace(self, sampler=replace(self.sampler, horizon=self.T), env=self.env.resolved())
+        env = self.env
+        if self.sampler.engine == "device" and env.randomness == "auto":
+            env = replace(env, randomness="counter")
+        return replace(self, sampler=replace(self.sampler, horizon=self.T), env=env.resolved())
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "device/binding.h"
+#include "device/bindings.h"
 #include "vector_binding.h"
 
 namespace py = pybind11;
@@ -285,4 +285,5 @@ PYBIND11_MODULE(_core, m) {
           py::arg("truncated").noconvert(), py::arg("ended").noconvert());
     bind_vector(m);
     bind_device(m);
+    bind_counter(m);
 }

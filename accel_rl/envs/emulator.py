@@ -6,6 +6,7 @@
 Frames, rewards, flags and resets are those of `AtariEnv` with the same seed, and each goes on from the other's states.
 """
 
+from collections.abc import Callable
 from importlib.metadata import version
 
 import numpy as np
@@ -17,6 +18,7 @@ from accel_rl.emulator import palette
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import games, modes
 from accel_rl.envs.base import Env, episode_rng
+from accel_rl.envs.counter import Counter
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
@@ -28,16 +30,26 @@ from accel_rl.system.errors import ConfigError, nearest
 class EmulatorEnv:
     """An `Env` around one game of the emulator; arguments and episodes as `AtariEnv`.
 
+    counter: random numbers follow from the seed, the episode and the step alone (see counter.py), as on a GPU.
     Raises ConfigError where the game is not emulated, or where the emulator is not built.
     """
 
-    def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
+    def __init__(
+        self,
+        game: str,
+        protocol: Protocol,
+        seed: int,
+        training: bool = True,
+        cached: bool = False,
+        counter: bool = False,
+    ) -> None:
         if game not in games():
             raise ConfigError(f"game {game!r} is not emulated: use env.backend=ale" + nearest(game, games()))
         settings = games()[game]
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.seed, self.episode = seed, 0  # the next one's number
+        self.counter = Counter(rules.noop_max, rules.frame_skip, cached) if counter else None
         self._rng = episode_rng(seed, 0)
         for name, value, allowed in (
             ("mode", rules.mode, modes(game)),
@@ -58,7 +70,13 @@ class EmulatorEnv:
             n_actions=len(codes),
             stack=rules.stack,
             action_meanings=tuple(Action(code).name for code in codes),
-            protocol={**rules.to_dict(), "training": training, "ale_py": version("ale-py"), "backend": "emulator"},
+            protocol={
+                **rules.to_dict(),
+                "training": training,
+                "ale_py": version("ale-py"),
+                "backend": "emulator",
+                **({"randomness": "counter"} if counter else {}),
+            },
         )
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
@@ -80,23 +98,38 @@ class EmulatorEnv:
             rules.difficulty,
         )
         self._start: bytes | None = None
-        if self._cached:
+        if self._cached and self.counter is None:
             self.core.reset()
             self._start = self.core.save()
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         episode = self.episode if episode is None else episode
         self._rng, self.episode = episode_rng(self.seed, episode), episode + 1
-        core = self.core
-        noops = self._rng.integers(self.rules.noop_max + 1)
-        self.origin.begin(self.ram())
-        self._begin()
-        for _ in range(noops):
-            core.act(0)
-            if core.over:
-                self._begin()
-        core.begin(self._alone.frame)
+        if self.counter is not None:
+            self.start_at(*self.counter.start(self.seed, episode))
+        else:
+            noops = int(self._rng.integers(self.rules.noop_max + 1))
+            self.origin.begin(self.ram())
+            self._begin()
+            self._wait(noops, self._begin)
+        self.core.begin(self._alone.frame)
         frame[:] = self._alone.frame[0]
+
+    def start_at(self, timer: int, noops: int) -> None:
+        """Reset to a start state that follows from the console's timer and a number of no-op frames alone."""
+        self.origin.forget()
+        self.core.restart(timer)
+        self.wait_at(timer, noops)
+
+    def wait_at(self, timer: int, noops: int) -> None:
+        """Play more no-op frames after `start_at` with the same timer."""
+        self._wait(noops, lambda: self.core.restart(timer))
+
+    def _wait(self, noops: int, begin: Callable[[], None]) -> None:
+        for _ in range(noops):
+            self.core.act(0)
+            if self.core.over:
+                begin()
 
     def _begin(self) -> None:
         if self._start is None:
@@ -123,7 +156,10 @@ class EmulatorEnv:
 
     def draw(self, draws: np.ndarray) -> None:
         """Write the step's random numbers for sticky actions into `draws` [frame_skip] float64."""
-        self._rng.random(out=draws)
+        if self.counter is not None:
+            draws[:] = self.counter.sticky(self.seed, self.episode - 1, self.core.steps)
+        else:
+            self._rng.random(out=draws)
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
         out = self._alone

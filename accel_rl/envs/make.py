@@ -16,7 +16,8 @@ from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.hardware import say_once
 
 BACKENDS = ("auto", "ale", "emulator")
-UNNAMED = {"backend": "ale"}  # what played the runs whose settings do not name a backend
+RANDOMNESS = ("auto", "sequence", "counter")
+UNNAMED = {"backend": "ale", "randomness": "sequence"}  # of runs whose settings do not name them
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class EnvConfig:
     backend: str = "auto"
     """Atari backend. ale: ale-py. emulator: this project's emulator, with the same frames, several times as fast. auto:
     the emulator if it is built and the game is one of the 57 verified against ale-py, else ale."""
+    randomness: str = "auto"
+    """Random numbers of Atari's resets and sticky actions. sequence: from one generator an episode, and ale-py's stream
+    for the console's timer. counter: each is a function of seed, episode and step (Philox, Salmon et al. 2011), on CPUs
+    and GPUs alike; only with the emulator. auto: counter with --sampler.engine device, else sequence."""
 
     def overrides(self) -> dict[str, Any]:
         """Return the fields that override the protocol."""
@@ -64,7 +69,14 @@ class EnvConfig:
         return resolve(self.protocol, self.overrides())
 
     def resolved(self) -> "EnvConfig":
-        """Resolve the backend `auto`. Raises ConfigError."""
+        """Resolve `auto`. Raises ConfigError."""
+        if self.randomness not in RANDOMNESS:
+            raise ConfigError(
+                f"randomness={self.randomness!r} is unknown: must be one of {', '.join(RANDOMNESS)}"
+                + nearest(self.randomness, RANDOMNESS)
+            )
+        if self.randomness == "auto":
+            return replace(self, randomness="sequence").resolved()
         if self.backend not in BACKENDS:
             raise ConfigError(
                 f"backend={self.backend!r} is unknown: must be one of {', '.join(BACKENDS)}"
@@ -110,15 +122,20 @@ def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False)
     if config.game:
         check_game(config.game)
         rules = config.rules()
+        is_counter = config.resolved().randomness == "counter"
         if config.resolved().backend == "emulator":
             from accel_rl.envs.emulator import EmulatorEnv
 
-            return EmulatorEnv(config.game, rules, seed, training, cached)
+            return EmulatorEnv(config.game, rules, seed, training, cached, is_counter)
+        if is_counter:
+            raise ConfigError("randomness=counter: only with backend=emulator")
         from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, in Atari's processes alone
 
         return AtariEnv(config.game, rules, seed, training, cached)
     if config.resolved().backend != "auto":
         raise ConfigError(f"backend={config.backend!r} is for Atari games: id={config.id!r} is none")
+    if config.resolved().randomness == "counter":
+        raise ConfigError(f"randomness=counter is for Atari games: id={config.id!r} is none")
     if cached:
         raise ConfigError(f"reset='cached' is for Atari games: id={config.id!r} is none; use immediate, wait or swap")
     overrides = config.overrides()
@@ -154,12 +171,22 @@ def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None
 
 
 def make_spec(config: EnvConfig, training: bool, reset: str = "immediate") -> EnvSpec:
-    """Return the spec of an environment. Its protocol names a mode of reset that can change episodes. ConfigError."""
-    spec = _inspected(config.resolved(), training, reset == "cached")
-    if reset not in ("swap", "cached"):
+    """Return the spec of an environment. Its protocol says whether the resets can change episodes. ConfigError."""
+    config = config.resolved()
+    spec, is_counter = _inspected(config, training, reset == "cached"), config.randomness == "counter"
+    if reset not in ("swap", "cached") and not is_counter:
         return spec
-    label = {"reset": reset, "reset_exact": unclean_reset(config.game, reset) is None}
+    label = {"reset": reset, "reset_exact": inexact_reset(config, reset) is None}
     return replace(spec, protocol=spec.protocol | label)
+
+
+def inexact_reset(config: EnvConfig, reset: str) -> str | None:
+    """Return why episodes are not exactly those of ale-py with resets at once; None if they are."""
+    if config.randomness != "counter":
+        return unclean_reset(config.game, reset)
+    if reset == "cached":
+        return "episodes begin in a few stored start states"
+    return unclean_reset(config.game, "swap")
 
 
 @lru_cache(maxsize=256)  # settings are checked, planned and built from in one process: it makes one environment for all

@@ -35,6 +35,10 @@ class Origin:
     def begin(self, ram: bytes) -> None:
         self.before, self.ram = self.resets, ram
 
+    def forget(self) -> None:
+        """The console continues from a state that resets do not lead to."""
+        self.resets = self.before = None
+
     def count(self) -> None:
         """A reset of the console."""
         if self.resets is not None:

@@ -15,6 +15,16 @@ RESETS = ("immediate", "wait", "swap", "cached")
 _SKIPPED = (0.0, False, False, False)
 
 
+def decorrelation_rng(seed: int) -> np.random.Generator:
+    """Another stream than the environment's own, which starts from the plain seed."""
+    return np.random.default_rng([seed, 1])
+
+
+def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -> np.ndarray:
+    """Draw 0..most uniform-random actions [n] of an environment's start (Stooke & Abbeel 2018, section 5.3)."""
+    return rng.integers(n_actions, size=rng.integers(most + 1))
+
+
 class SequentialEnv:
     """A `BatchEnv` over `envs`, which share one spec.
 
@@ -46,8 +56,7 @@ class SequentialEnv:
         assert len(self._reserved) == (self.n if reset == "swap" else 0)
         self._waits = reset == "wait"
         self._decorrelation_steps = decorrelation_steps
-        # another stream than the environment's own, which starts from the plain seed
-        self._rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
+        self._rngs = [decorrelation_rng(seed) for seed in seeds]
         self._oldest = np.uint8(self.spec.oldest)
         self._age = np.zeros(self.n, np.uint8)
         self._waiting = np.zeros(self.n, bool)
@@ -63,7 +72,7 @@ class SequentialEnv:
         for env, rng, frame in zip(self.envs, self._rngs, out.frame, strict=True):
             env.reset(frame)
             if self._decorrelation_steps:
-                for action in rng.integers(self.spec.n_actions, size=rng.integers(self._decorrelation_steps + 1)):
+                for action in decorrelation_actions(rng, self.spec.n_actions, self._decorrelation_steps):
                     if env.step(int(action), frame)[3]:
                         env.reset(frame)
         for reserved in self._reserved:

@@ -2,15 +2,18 @@
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.games import unclean_reset
-from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.make import EnvConfig, inexact_reset
 from accel_rl.runners.plan import SamplerPlan
+from accel_rl.samplers.base import RolloutSampler
+from accel_rl.samplers.device import DeviceSampler
+from accel_rl.samplers.device_game import make_device_game
 from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.inference.threads import InferenceThreads
@@ -40,7 +43,7 @@ def build_sampler(
     keep: bool = True,
     log: Callable[[str], None] = stderr_log,
     note: Callable[[str], None] = lambda line: None,
-) -> Sampler:
+) -> RolloutSampler:
     """Build a sampler as planned, for training or evaluation.
 
     first_index: of its environments among those of all ranks. keep: store the activations of acting, if the algorithm's
@@ -48,12 +51,28 @@ def build_sampler(
     """
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
-    if (why := unclean_reset(env.game, reset)) is not None:
-        hardware.say_once(f"--sampler.reset {reset}: {why}, so its episodes are not exactly those of immediate")
+    if (why := inexact_reset(env, reset)) is not None:
+        hardware.say_once(f"--sampler.reset {reset}: {why}, so its episodes are not exactly those of ale-py")
     decorrelation = s.decorrelation_steps if training else 0
+    action_seed = seed
+    if first_index:
+        action_seed = int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0])
+    inference: dict[str, Any] = {
+        "act_threads": plan.act_threads,
+        "precision": config.precision if training else "float32",
+        "cache_activations": keep and training and find_algorithm(config.algorithm).on_policy,
+        "capture": s.capture,
+        "window": config.log.window,
+        "note": note,
+    }
+    if plan.engine == "device":
+        return DeviceSampler(
+            make_device_game(env, training, reset == "cached", plan.device), spec, grouping, plan.T, action_seed, seed,
+            decorrelation_steps=decorrelation, first_index=first_index, buffers=plan.buffers, **inference,
+        )  # fmt: skip
     engine: Engine
     threads = None
-    if plan.in_process:
+    if plan.engine == "in-process":
         engine = InProcessEngine(
             env, spec, grouping, plan.T, seed, training=training, reset=reset, decorrelation_steps=decorrelation,
             first_index=first_index, buffers=plan.buffers,
@@ -75,18 +94,6 @@ def build_sampler(
         if plan.threaded_inference:
             threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
     return Sampler(
-        engine,
-        spec,
-        seed if not first_index else int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0]),
-        reset=reset,
-        device=plan.device,
-        act_threads=plan.act_threads,
-        act_cores=plan.act_cores,
-        precision=config.precision if training else "float32",
-        cache_activations=keep and training and find_algorithm(config.algorithm).on_policy,
-        window=config.log.window,
-        partial_starts=decorrelation > 0,
-        capture=s.capture,
-        threads=threads,
-        note=note,
-    )
+        engine, spec, action_seed, reset=reset, device=plan.device, act_cores=plan.act_cores,
+        partial_starts=decorrelation > 0, threads=threads, **inference,
+    )  # fmt: skip

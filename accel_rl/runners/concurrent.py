@@ -23,7 +23,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.schedule import with_names
-from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.base import RolloutSampler
 from accel_rl.system.devices import is_gpu, runtime
 from accel_rl.system.hardware import pin
 
@@ -41,7 +41,7 @@ class Concurrent:
 
     def __init__(
         self,
-        sampler: Sampler,
+        sampler: RolloutSampler,
         learner: Learner,
         secondary: Learner | None = None,
         *,
@@ -59,7 +59,7 @@ class Concurrent:
         self.algo = self.algos[0]
         self.each = sampler.T * sampler.B
         assert period % self.each == 0
-        assert len(sampler.engine.buffers) > period // self.each, "the rollouts of a period must stay whole"
+        assert sampler.buffers > period // self.each, "the rollouts of a period must stay whole"
         self.period = period
         self.behaviour = self.algo.behaviour()
         self._rollouts = 0  # of the current period; 0: none has begun

@@ -9,8 +9,8 @@ from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.evaluation import Evaluation, Quota
 from accel_rl.runners.plan import RankPlan
+from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.episodes import Episode
-from accel_rl.samplers.sampler import Sampler
 
 CHUNK = 16  # steps between two checks of which environments are done
 MIN_STEPS_PER_ENV = 500  # a small budget is not spread over more environments than this gives
@@ -29,7 +29,7 @@ class Evaluator:
 
     def __init__(self, config: TrainConfig, plan: RankPlan):
         self.config, self.plan, self.env = config, plan, evaluation_env(config)
-        self._sampler: Sampler | None = None
+        self._sampler: RolloutSampler | None = None
 
     def evaluate(
         self,
@@ -52,7 +52,7 @@ class Evaluator:
             self.close()  # a rollout may be in flight
             raise
 
-    def _fresh_sampler(self, B: int, seed: int) -> Sampler:
+    def _fresh_sampler(self, B: int, seed: int) -> RolloutSampler:
         """Return a sampler in the state of a new one: the last one is restarted if its number of environments fits."""
         if self._sampler is not None and self._sampler.B == B:
             self._sampler.reseed(seed)
@@ -64,7 +64,12 @@ class Evaluator:
         return self._sampler
 
     def _play(
-        self, agent: Agent, sampler: Sampler, quota: Quota, stop: Callable[[], bool], progress: Callable[[int], None]
+        self,
+        agent: Agent,
+        sampler: RolloutSampler,
+        quota: Quota,
+        stop: Callable[[], bool],
+        progress: Callable[[int], None],
     ) -> Evaluation | None:
         counted: list[Episode] = []
         while not quota.idle.all():

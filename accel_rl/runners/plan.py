@@ -29,12 +29,24 @@ class SamplerPlan:
     grouping: Grouping
     device: str
     buffers: int  # rollouts in memory
-    in_process: bool  # environments are stepped in this process, without workers
+    engine: str  # what steps the environments, see SamplerConfig
     worker_cores: tuple[int | None, ...]  # one entry for each worker process; None: not pinned
     shares_cores: bool  # inference runs on the workers' cores
     act_threads: int  # of one operation of inference
     act_cores: tuple[int, ...] = ()  # of the inference thread; empty: it is not moved
     inference_cores: tuple[tuple[int, ...], ...] = ()  # of each group's inference thread; empty: one server for all
+
+    @property
+    def in_process(self) -> bool:
+        """Whether environments are stepped in this process or on its device, without workers."""
+        return self.engine != "workers"
+
+    def environments(self) -> str:
+        """Describe how many environments there are, and where they are stepped."""
+        B, groups, workers = self.grouping.B, self.grouping.groups, self.grouping.workers
+        where = {"device": f"on {self.device}", "in-process": "in this process"}.get(self.engine)
+        where = where or f"on {workers} worker{'s' * (workers != 1)}"
+        return f"{B} environments in {groups} group{'s' * (groups != 1)} {where}"
 
     @property
     def threaded_inference(self) -> bool:
@@ -67,7 +79,9 @@ class RankPlan:
         if _emulator_on_cpu(config.env, device):  # workers wait for actions, so inference takes every core
             placement = replace(placement, act_threads=placement.torch_threads)
         groups = s.groups or (1 if _emulator_on_cpu(config.env, device) else 2)
-        if s.workers is None:
+        if s.engine == "device":
+            placement = replace(placement, worker_cores=placement.worker_cores[:1])
+        elif s.workers is None:
             placement = _fit_workers(config, placement, 1 if s.inference_per_worker else groups)
         return cls(rank, size, placement, groups, _training_sampler(config, placement, groups))
 
@@ -75,13 +89,15 @@ class RankPlan:
         """Plan a sampler of B evaluation environments: every worker steps a part of each group."""
         groups = self.groups if B % self.groups == 0 else 1
         grouping = Grouping(B, groups, most_workers(B, groups, self.placement.workers))
-        return _one_server(self.placement, grouping, T, BUFFERS, self.sampler.in_process)
+        return _one_server(self.placement, grouping, T, BUFFERS, self.sampler.engine)
 
     def lines(self) -> list[str]:
         """Describe the plan, a fact a line."""
         p, s = self.placement, self.sampler
         groups = f"{s.grouping.groups} group{'s' * (s.grouping.groups != 1)}"
-        if s.in_process:
+        if s.engine == "device":
+            workers = f"environments are emulated on {s.device}"
+        elif s.in_process:
             workers = "environments are stepped in the learner's process"
         else:
             workers = f"{p.workers} worker{'s' * (p.workers != 1)} on cores {_listed(s.worker_cores)}"
@@ -170,18 +186,17 @@ def _fit_workers(config: TrainConfig, placement: Placement, groups: int) -> Plac
 def _training_sampler(config: TrainConfig, placement: Placement, groups: int) -> SamplerPlan:
     s, workers = config.sampler, placement.workers
     buffers = _buffers(config)
-    in_process = s.engine == "in-process"
     if s.inference_per_worker:  # groups are inferred for in order of arrival, by one server
         grouping = Grouping(s.envs, workers, workers, dedicated_workers=True)
-        return _one_server(placement, grouping, config.T, buffers, in_process)
+        return _one_server(placement, grouping, config.T, buffers, s.engine)
     # Threads do not run beside a concurrent learner: BLAS has one number of threads for all threads of a process.
     threadable = placement.device == "cpu" and bool(config.env.game) and config.schedule != "concurrent"
     dedicated = threadable and s.envs % workers == 0
     if dedicated and s.groups is None and workers % 2 == 0 and s.envs >= 2 * MIN_ENVS_PER_THREAD:
         groups = 2
     grouping = Grouping(s.envs, groups, workers, dedicated_workers=dedicated and groups > 1 and workers % groups == 0)
-    plan = _one_server(placement, grouping, config.T, buffers, in_process)
-    if not grouping.dedicated_workers or not plan.shares_cores or in_process:
+    plan = _one_server(placement, grouping, config.T, buffers, s.engine)
+    if not grouping.dedicated_workers or not plan.shares_cores or plan.in_process:
         return plan
     of_groups = [[plan.worker_cores[w] for w in grouping.workers_of(g)] for g in range(groups)]
     return replace(
@@ -199,7 +214,7 @@ def _buffers(config: TrainConfig) -> int:
     return config.rank_period // (config.T * config.sampler.envs) + 1
 
 
-def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, in_process: bool) -> SamplerPlan:
+def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, engine: str) -> SamplerPlan:
     """One thread infers for all groups."""
     cores = placement.worker_cores[: grouping.workers]
     shared = bool(set(placement.server_cores) & set(placement.worker_cores))
@@ -209,11 +224,11 @@ def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, 
         buffers=buffers,
         grouping=grouping,
         device=placement.device,
-        in_process=in_process,
+        engine=engine,
         worker_cores=cores,
         shares_cores=shared,
         act_threads=placement.act_threads,
-        act_cores=placement.server_cores if settles and None not in cores and not in_process else (),
+        act_cores=placement.server_cores if settles and None not in cores and engine == "workers" else (),
     )
 
 

@@ -11,18 +11,19 @@ from accel_rl.data.rollout_arrays import rollout_layout
 from accel_rl.envs.make import make_spec
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.samplers.memory_budget import bound
+from accel_rl.samplers.memory_budget import DEVICE_EMULATOR_BYTES, bound
 from accel_rl.system import hardware
 
 
 @dataclass(frozen=True, slots=True)
 class RankMemory:
-    """Bytes of one rank. Rollouts lie in host memory, and again on a GPU."""
+    """Bytes of one rank. Rollouts lie in host memory, and again on a GPU; with the device engine on the GPU alone."""
 
     rollouts: int
-    simulators: int  # of the workers, at most
+    simulators: int  # of the workers, at most, or of the device engine
     replay: int  # 0 without one
     replay_device: str
+    on_device: bool = False  # whether simulators and rollouts are on the rank's device alone
 
     @classmethod
     def of(cls, config: TrainConfig, plan: RankPlan) -> "RankMemory":
@@ -32,15 +33,19 @@ class RankMemory:
         layout = rollout_layout(spec, s.T, B)
         rollout = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
         limit = bound(spec, s.T, config.sampler.reset)
+        emulators = B * (limit.emulator if s.engine != "device" else DEVICE_EMULATOR_BYTES)
         replay, where = 0, ""
         if isinstance(config.algo, ReplayAlgorithmConfig):
             where = config.algo.replay.where(plan.device)
             replay = int(config.algo.replay.size * config.algo.replay.bytes_each(spec))
-        return cls(s.buffers * rollout, B * limit.emulator + workers * limit.worker, replay, where)
+        simulators = emulators + workers * limit.worker
+        return cls(s.buffers * rollout, simulators, replay, where, s.engine == "device")
 
     def on(self, device: str, rank_device: str) -> int:
         """Return the bytes on a device, "cpu" or the rank's."""
         replay = self.replay if self.replay_device == device else 0
+        if self.on_device:
+            return replay + (self.simulators + self.rollouts if device == rank_device else 0)
         host = self.simulators if device == "cpu" else 0
         return replay + host + (self.rollouts if device in ("cpu", rank_device) else 0)
 
@@ -68,11 +73,14 @@ def report(config: TrainConfig, plan: RunPlan) -> tuple[list[str], list[str], li
 def _details(rank: RankPlan, memory: RankMemory) -> list[str]:
     s, g = rank.sampler, rank.sampler.grouping
     on_gpu = rank.device != "cpu"
+    replay = [f"replay: {_size(memory.replay)} on {memory.replay_device}"] if memory.replay else []
     lines = [f"a group has {g.B // g.groups} environments, {g.n} of them on each worker that steps it"]
     locked = f", page-locked, and as many on {rank.device}" if on_gpu else ""
+    if memory.on_device:
+        emulators, on = _size(memory.simulators), rank.device
+        return [f"{s.buffers} rollout buffers: {_size(memory.rollouts)}, emulators: {emulators}, on {on}", *replay]
     lines.append(f"{s.buffers} rollout buffers: {_size(memory.rollouts)} on the host{locked}")
-    if memory.replay:
-        lines.append(f"replay: {_size(memory.replay)} on {memory.replay_device}")
+    lines += replay
     lines.append(f"simulators and workers: at most {_size(memory.simulators)} on the host")
     return lines
 

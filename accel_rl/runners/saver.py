@@ -12,7 +12,7 @@ from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.reporter import Reporter
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Schedule
-from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.base import RolloutSampler
 from accel_rl.system.devices import is_gpu, runtime
 
 
@@ -27,7 +27,7 @@ class Saver:
         at: Counters,
         learner: Learner,
         secondary: Learner | None,
-        sampler: Sampler,
+        sampler: RolloutSampler,
         schedule: Schedule,
         reporter: Reporter,
     ):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
-from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.base import RolloutSampler
 
 
 class Schedule(Protocol):
@@ -45,7 +45,11 @@ class Lockstep:
     pending = False
 
     def __init__(
-        self, sampler: Sampler, learner: Learner, secondary: Learner | None = None, context: RankContext = SINGLE_RANK
+        self,
+        sampler: RolloutSampler,
+        learner: Learner,
+        secondary: Learner | None = None,
+        context: RankContext = SINGLE_RANK,
     ):
         self.sampler, self.learners, self.context = sampler, with_names(learner, secondary), context
 

@@ -82,8 +82,8 @@ def test_who_is_killed_is_named_by_all_others(tmp_path, shared):
         processes[3].kill()
         began = time.monotonic()
         for p in processes[:3]:
-            assert p.communicate(timeout=30)[1].startswith("rank 3 is gone or hangs: ")
-        assert time.monotonic() - began < 10
+            assert p.communicate(timeout=60)[1].startswith("rank 3 is gone or hangs: ")
+        assert time.monotonic() - began < 30
     finally:
         for p in processes:
             p.kill()

@@ -1,10 +1,12 @@
 """Short whole runs, on the CPU and on a simulated GPU."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -12,6 +14,8 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.samplers.device import DeviceSampler
+from accel_rl.samplers.inference.resident import KNOWN
 from tests import simulated_device
 from tests.golden.runs import POLE, SMALL, config
 
@@ -58,7 +62,27 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, replay on the host": q("rainbow", **RETURNS, **HOST),
     "rainbow, second learner": q("rainbow", secondary=8, **RETURNS),
 }
+SLOW: dict[str, TrainConfig] = {
+    "dqn, prioritized, concurrent": q("dqn", schedule="concurrent", replay_prioritized=True),
+    "dqn, prioritized, replay on the host": q("dqn", replay_prioritized=True, **HOST),
+    "dqn, second learner, replay on the host": q("dqn", secondary=8, **HOST),
+    "c51, prioritized": q("c51", replay_prioritized=True, **RETURNS),
+    "c51, replay on the host": q("c51", **RETURNS, **HOST),
+    "c51, second learner": q("c51", secondary=8, **RETURNS),
+    "c51, concurrent, second learner": q("c51", schedule="concurrent", secondary=8, **RETURNS),
+    "c51, concurrent, replay on the host": q("c51", schedule="concurrent", **RETURNS, **HOST),
+    "rainbow, uniform": q("rainbow", replay_prioritized=False, **RETURNS),
+    "rainbow, concurrent, second learner": q("rainbow", schedule="concurrent", secondary=8, **RETURNS),
+    "rainbow, concurrent, replay on the host": q("rainbow", schedule="concurrent", **RETURNS, **HOST),
+}
+"""The other cells of algorithm x schedule x device of the replay x draws x second learner."""
+RUNS |= SLOW
 assert SMALL["batch_size"] == 16
+
+
+def marked(names: Iterable[str], quick: Iterable[str] = tuple(RUNS.keys() - SLOW.keys())) -> list[Any]:
+    """Return parameters of a test; those that are not quick are slow."""
+    return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
 @dataclass
@@ -77,7 +101,11 @@ def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
     run.check()
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
     rollouts = trainer.sampler.server.rollouts
-    simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))  # each group's part has its own order
+    # each group's part has its own order
+    simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))
+    if isinstance(trainer.sampler, DeviceSampler):
+        names = (*KNOWN, "final_frames")
+        simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))
     return trainer
 
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from accel_rl.checkpoints.checkpoint import load
-from tests.gpu.runs import GPU, RUNS, build, cycles
+from tests.gpu.runs import GPU, RUNS, build, cycles, marked
+
+EVALUATED = ("a2c, time limits", "ppo, LSTM", "impala, LSTM", "dqn", "c51, concurrent", "rainbow, noisy")
 
 
 def trainer(name, device, folder):
@@ -30,7 +32,7 @@ def checkpoint(trainer):
     return load(trainer.saver.checkpoints.path(trainer.at.env_steps))
 
 
-@pytest.mark.parametrize("name", ["a2c, LSTM", "ppo, time limits", "c51, concurrent", "rainbow, noisy"])
+@pytest.mark.parametrize("name", marked(RUNS, ("a2c, LSTM", "ppo, time limits", "c51, concurrent", "rainbow, noisy")))
 def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, name):
     first = trainer(name, GPU, tmp_path / "first")
     cycles(first, 6)
@@ -59,7 +61,7 @@ def test_a_gpus_checkpoint_goes_on_on_the_cpu(simulated_gpu, tmp_path):
     second._close()
 
 
-@pytest.mark.parametrize("name", ["ppo, LSTM", "dqn"])
+@pytest.mark.parametrize("name", marked(EVALUATED, ("ppo, LSTM", "dqn")))
 def test_an_evaluation_equals_that_on_the_cpu(simulated_gpu, tmp_path, name):
     scores = []
     for device in ("cpu", GPU):

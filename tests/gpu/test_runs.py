@@ -6,12 +6,19 @@ import pytest
 import torch
 
 from accel_rl.runners.captured_updates import CapturedUpdates
-from tests.gpu.runs import CAPTURE, GPU, RUNS, SERVED, play
+from tests.gpu.runs import CAPTURE, GPU, RUNS, SERVED, marked, play
 
 CYCLES = 12
 FROM_PYTHON = ("impala", "replay on the host")  # updates that are not captured
 # The next draw depends on the last errors: priorities on the host cost a wait an update.
-WAITS_AN_UPDATE = {"rainbow, replay on the host": 1}
+WAITS_AN_UPDATE = {
+    name: 1
+    for name in (
+        "rainbow, replay on the host",
+        "rainbow, concurrent, replay on the host",
+        "dqn, prioritized, replay on the host",
+    )
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +34,7 @@ def on_cpu(tmp_path_factory):
     return played
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", marked(RUNS))
 def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(simulated_gpu, tmp_path, on_cpu, name, capsys):
     expected = on_cpu(name)
     found = play(RUNS[name], GPU, tmp_path / "run", CYCLES)
@@ -51,7 +58,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(simulated_gpu,
     assert sum(others.values()) <= each * updates and captures <= 1 + bool(run.secondary.batch), (others, captures)
 
 
-@pytest.mark.parametrize("name", [n for n in RUNS if not any(x in n for x in FROM_PYTHON)])
+@pytest.mark.parametrize("name", marked(n for n in RUNS if not any(x in n for x in FROM_PYTHON)))
 def test_captured_updates_equal_those_from_python_bit_for_bit(simulated_gpu, tmp_path, monkeypatch, name):
     captured = play(RUNS[name], GPU, tmp_path / "captured")
     monkeypatch.setattr(CapturedUpdates, "make", lambda self, n, begins: self._from_python(n, begins))

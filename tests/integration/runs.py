@@ -22,6 +22,12 @@ def start(*args: object, **kwargs) -> subprocess.Popen:
     return subprocess.Popen(command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
 
 
+def run_until(rows: int, number: signal.Signals, *args: object) -> subprocess.CompletedProcess:
+    """Run the command; its process gets the signal when metrics.csv has that many rows."""
+    signalled = [sys.executable, "-m", "tests.integration.signal_at_row", str(rows), str(int(number)), *map(str, args)]
+    return subprocess.run(signalled, capture_output=True, text=True, timeout=280)
+
+
 def run(*args: object, timeout_s: float = 280, **kwargs) -> subprocess.CompletedProcess:
     return subprocess.run(command(*args), capture_output=True, text=True, timeout=timeout_s, **kwargs)
 

@@ -66,7 +66,7 @@ def test_ranks_stop_at_the_end_of_a_period_and_resume_bit_for_bit(whole, tmp_pat
     process = start(*ARGS, *TWO, *EVALUATED, "--env-steps", ENV_STEPS, "--run-dir", folder)
     wait_for(lambda: progressed(folder, 4))
     kill(process, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     stopped = int(re.search(r"stopped at ([\d,]+) env steps", out)[1].replace(",", ""))
     assert stopped % PERIOD == 0 and stopped < ENV_STEPS
@@ -81,7 +81,7 @@ def test_a_rank_killed_within_a_period_is_named(tmp_path):
     children = [c for c in psutil.Process(process.pid).children() if "accel_rl.runners.ranks.rank" in c.cmdline()]
     victim = next(c.pid for c in children if json.loads(c.cmdline()[-1])["rank"] == 1)
     kill(psutil.Process(victim))
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 1 and f"rank 1 (pid {victim}) was killed by SIGKILL" in err, err
     assert "Traceback" not in err and not psutil.wait_procs(children, timeout=10)[1]
 

@@ -74,8 +74,8 @@ def test_a_killed_rank_stops_a_synchronous_run_and_is_named(tmp_path):
     victim = ranks_of(process.pid)[1].pid
     os.kill(victim, signal.SIGKILL)
     began = time.monotonic()
-    _, err = process.communicate(timeout=30)
-    assert time.monotonic() - began < 10
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - began < 30
     assert process.returncode == 1 and re.search(rf"rank 1 \(pid {victim}\) was killed by SIGKILL", err), err
     assert "Traceback" not in err and gone(children)
 
@@ -115,7 +115,8 @@ def test_a_killed_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path
         wait_for(lambda: progressed(folder / "ranks/1", 2), 60)
         before = ranks_of(process.pid)
         os.kill(before[victim].pid, signal.SIGKILL)
-        wait_for(lambda: f"rank {victim} (pid {before[victim].pid}) was killed by SIGKILL" in events(folder), 5, "seen")
+        killed = f"rank {victim} (pid {before[victim].pid}) was killed by SIGKILL"
+        wait_for(lambda: killed in events(folder), 10, "seen")
         other = folder if victim else folder / "ranks/1"
         n = len(rows(other))
         wait_for(lambda: progressed(other, n + 2), 60, "the other goes on")
@@ -142,7 +143,7 @@ def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     assert len(children) >= 4
     kill(process)
     process.wait()
-    assert gone(children, 5) and set(os.listdir("/dev/shm")) == before
+    assert gone(children, 5) and set(os.listdir("/dev/shm")) <= before
 
 
 @pytest.mark.parametrize("update", ["all-reduce", "async"])
@@ -222,7 +223,7 @@ def test_torchrun_without_restarts_ends_when_something_is_killed(tmp_path, victi
         target = {"agent": agents[1].pid, "store": agents[0].pid}.get(victim)
         os.kill(target or psutil.Process(agents[1].pid).children()[0].pid, signal.SIGKILL)
         ends = [a.communicate(timeout=60) for a in agents]
-        assert all(a.returncode != 0 for a in agents) and gone(children) and set(os.listdir("/dev/shm")) == before
+        assert all(a.returncode != 0 for a in agents) and gone(children) and set(os.listdir("/dev/shm")) <= before
         if update == "async":
             lost, left = {"rank": ("2", 0), "agent": ("2|3|2, 3", 0), "store": ("0|1|0, 1", 1)}[victim]
             assert re.search(rf"rank ({lost}) is gone; stopped at [\d,]+ env steps, and saved", ends[left][1]), ends
@@ -283,7 +284,7 @@ def test_torchrun_ends_all_asynchronous_ranks_where_one_is_killed(tmp_path, vict
         target = process.pid if victim == "agent" else ranks[victim].pid
         os.kill(target, signal.SIGKILL)
         _, err = process.communicate(timeout=60)
-        assert process.returncode != 0 and gone(children) and set(os.listdir("/dev/shm")) == before
+        assert process.returncode != 0 and gone(children) and set(os.listdir("/dev/shm")) <= before
         if victim != "agent":
             assert f"pid: {target}" in err and "SIGKILL" in err, err
             left = folder if victim else folder / "ranks/1"

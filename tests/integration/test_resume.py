@@ -15,9 +15,9 @@ from tests.integration.runs import (
     checkpoint_bytes,
     difference,
     kill,
-    progressed,
     rows,
     run,
+    run_until,
     start,
     wait_for,
 )
@@ -40,6 +40,10 @@ GAMES = {
     "pong": (
         *("a2c", "--game", "pong", "--env.max-episode-steps", 90, "--repeat-action-probability", 0.25, "--norms"),
         *("--reset", "cached"),
+    ),
+    "device": (
+        *("a2c", "--game", "seaquest", "--env.max-episode-steps", 60, "--repeat-action-probability", 0.25),
+        *("--envs", 8, "--engine", "device", "--device", "cpu"),
     ),
     "cartpole": ("a2c", "--env", "CartPole-v1", "--groups", 1, "--reset", "swap"),
     "rainbow": (  # the replay wraps twice
@@ -82,7 +86,7 @@ GAMES = {
         *("--schedule", "concurrent", "--target-interval", 160, "--horizon", 4, "--groups", 1, "--noisy"),
     ),
 }
-DEFAULT = ("cartpole", "rainbow", "concurrent")
+DEFAULT = ("device", "cartpole", "rainbow", "concurrent")
 PARAMS = [n if n in DEFAULT else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
 
 
@@ -109,10 +113,14 @@ def test_a_second_run_is_equal(uninterrupted, tmp_path):
 def test_killed_and_resumed(uninterrupted, tmp_path, after_rows):
     name, first = uninterrupted
     folder = tmp_path / "run"
-    process = start("train", *GAMES[name], *SMALL, "--run-dir", folder)
-    wait_for(lambda: (folder / "config.json").exists() and (not after_rows or progressed(folder, after_rows)))
-    kill(process)
-    process.wait()
+    args = ("train", *GAMES[name], *SMALL, "--run-dir", folder)
+    if after_rows:
+        assert run_until(after_rows, signal.SIGKILL, *args).returncode == -signal.SIGKILL
+    else:
+        process = start(*args)
+        wait_for((folder / "config.json").exists)
+        kill(process)
+        process.wait()
     done = run("resume", folder)
     assert done.returncode == 0, done.stderr
     assert_equal_runs(first, folder)
@@ -148,12 +156,9 @@ def test_killed_twenty_times(tmp_path, name, env_steps):
 def test_stopped_by_ctrl_c_and_resumed(uninterrupted, tmp_path):
     name, first = uninterrupted
     folder = tmp_path / "run"
-    process = start("train", *GAMES[name], *SMALL, "--run-dir", folder)
-    wait_for(lambda: progressed(folder, 2))
-    kill(process, signal.SIGINT)
-    out, err = process.communicate(timeout=15)
-    assert process.returncode == 130, err
-    assert "stopped at" in out and "accel-rl resume" in out
+    stopped = run_until(2, signal.SIGINT, "train", *GAMES[name], *SMALL, "--run-dir", folder)
+    assert stopped.returncode == 130, stopped.stderr
+    assert "stopped at" in stopped.stdout and "accel-rl resume" in stopped.stdout
     assert run("resume", folder).returncode == 0
     assert not (different := difference(first, folder)), "\n".join(different)
     assert checkpoint_bytes(first) == checkpoint_bytes(folder)

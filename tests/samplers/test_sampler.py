@@ -190,7 +190,7 @@ def test_rollouts_of_an_agent_that_begins_to_look(beside, fixed):
 class SlowOnOneCore(gymnasium.Wrapper):
     def step(self, action):
         if os.sched_getaffinity(0) == {int(os.environ["SLOW_CORE"])}:
-            time.sleep(0.03)
+            time.sleep(0.1)
         return super().step(action)
 
 
@@ -215,7 +215,7 @@ def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     finally:
         sampler.close()
     assert sorted(order) == [0] * 8 + [1] * 8
-    assert order[-6:] == [0] * 6, order  # the fast one was done long before
+    assert order[-4:] == [0] * 4, order  # the fast one was done long before
 
 
 @pytest.mark.parametrize("reset", ["immediate", "wait"])

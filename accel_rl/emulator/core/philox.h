@@ -3,7 +3,7 @@
 //     key       the environment's seed
 //     counter   index, episode, purpose         ->   four words
 //
-//     START     index 0: the timer after the power cycle, the number of no-ops
+//     START     index 0: the row and the column of a start state in the table of all of them
 //     STICKY    index: the agent step, in blocks of four frames; a word a frame
 //
 // A number depends on its place alone, not on those drawn before: so that GPUs and CPUs draw the same.
@@ -35,15 +35,16 @@ HD Words philox(u32 key0, u32 key1, Words counter) {
     return counter;
 }
 
-constexpr u32 TIMERS = 75;  // values that the timer may have after a power cycle
+constexpr u32 FIRST_TIMER = 25, TIMERS = 75;  // the values that the timer may have after a power cycle
 
 struct StartDraws {
-    u32 timer, noops;  // 0 to TIMERS - 1, and 0 to noop_max
+    u32 row, column;
 };
 
-HD StartDraws start_draws(u32 seed, u32 episode, u32 noop_max) {
+// A start state of a table of rows x columns. Each has the same probability, to 1 / 2^32 of a row's and a column's.
+HD StartDraws start_draws(u32 seed, u32 episode, u32 rows, u32 columns) {
     const Words drawn = philox(seed, 0, Words{{0, episode, START, 0}});
-    return StartDraws{high_product(drawn.word[0], TIMERS), high_product(drawn.word[1], noop_max + 1)};
+    return StartDraws{high_product(drawn.word[0], rows), high_product(drawn.word[1], columns)};
 }
 
 // In [0, 1), for a frame (0 to frame_skip - 1) of an agent step of the episode.

@@ -49,7 +49,7 @@ class Rules(ctypes.Structure):
 class Starts(ctypes.Structure):
     """The table of start states."""
 
-    _fields_ = [("envs", POINTER), ("frames", POINTER), ("timers", c_uint32), ("noops", c_uint32)]
+    _fields_ = [("envs", POINTER), ("frames", POINTER), ("rows", c_uint32), ("columns", c_uint32)]
 
 
 class StepOutputs(ctypes.Structure):

@@ -17,6 +17,7 @@ from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.inference.captured import CapturedInference
 from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
+from accel_rl.samplers.inference.resident import EagerInference, ResidentRollouts
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.hardware import pin
 
@@ -45,20 +46,25 @@ class ActionServer:
         cache_activations: bool = False,
         capture: bool = True,
         note: Callable[[str], None] = lambda line: None,
+        resident: bool = False,
     ):
         """host: the buffers' rollouts. threads: of one torch operation. cache_activations: keep the outputs of layers
-        for the update. capture: replay captured inference where possible. note: gets a line where it is not."""
+        for the update. capture: replay captured inference where possible. note: gets a line where it is not.
+        resident: environments write the rollouts on the device itself."""
         self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
         self.host, self.device = host, torch.device(device)
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
-        self._gpu = DeviceRollouts(host, self._groups, self.device) if is_gpu(self.device) else None
-        self.rollouts = host if self._gpu is None else self._gpu.rollouts
-        self._cache = ActivationCache() if cache_activations and self._gpu is None else None
-        self._inference: CapturedInference | CudaGraphInference
-        if self._gpu is None:
+        self._gpu: DeviceRollouts | ResidentRollouts | None = None
+        self._cache = ActivationCache() if cache_activations and not is_gpu(self.device) else None
+        self._inference: CapturedInference | CudaGraphInference | EagerInference
+        if not is_gpu(self.device):
             self._inference = CapturedInference(self._groups, self._cache, capture, note)
+        elif resident:
+            self._gpu, self._inference = ResidentRollouts(host, self._groups, self.device), EagerInference()
         else:
+            self._gpu = DeviceRollouts(host, self._groups, self.device)
             self._inference = CudaGraphInference(self._groups, self._gpu, self._act_on, capture, note)
+        self.rollouts = host if self._gpu is None else self._gpu.rollouts
         for rollout in self.rollouts:
             rollout.activation_cache = self._cache
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's

@@ -204,7 +204,7 @@ class Comparison:
         """Begin environment i's episode on the core's side."""
         one = self.seeds[i : i + 1].astype(np.uint64)
         timer, noops = (int(word[0]) for word in philox(one, (0, int(self.number[i]), 0, 0))[:2])
-        start = (timer * 75 >> 32) % self.timers * self.noops + (noops * self.noops >> 32)
+        start = (timer * self.timers >> 32) * self.noops + (noops * self.noops >> 32)
         self.cores[i].restore(self.saved[start])
         self.cores[i].begin(self.out.frame[i])
         self.steps[i] = self.age[i] = self.out.age[i] = 0

@@ -1,7 +1,8 @@
 // The begin kernel: where an episode has ended, the next one begins, from a table of all start states.
 //
 // A start depends on two numbers alone: the timer's value after the power cycle (75), and the number of no-ops. So the table of
-// their product holds every start that a reset can lead to, in games whose reset leaves nothing of the last episode.
+// their product holds every start that a reset can lead to, in games whose reset leaves nothing of the last episode. With
+// cached starts the table holds a few random ones.
 #pragma once
 #include "../../core/philox.h"
 #include "envs.h"
@@ -16,8 +17,8 @@ HD void begin_block(const StepArguments& a, u32 i, bool all, Block& block) {
     load_words(env, a.envs.envs, a.envs.n, i);
     block.meet();  // all threads have read it
     const u32 seed = env.seed, number = all ? 0 : env.number + 1, bytes = observation_bytes(a.rules.observation);
-    const StartDraws drawn = start_draws(seed, number, a.starts.noops - 1);
-    const u64 start = u64(drawn.timer % a.starts.timers) * a.starts.noops + drawn.noops;
+    const StartDraws drawn = start_draws(seed, number, a.starts.rows, a.starts.columns);
+    const u64 start = u64(drawn.row) * a.starts.columns + drawn.column;
     const u8* const frame = a.starts.frames + start * bytes;
     for (u32 at = block.thread(); at < bytes; at += block.threads()) a.out.frame[u64(i) * bytes + at] = frame[at];
     if (block.thread()) return;

@@ -80,9 +80,9 @@ struct StepOutputs {
 };
 
 struct Starts {
-    const u32* envs;    // [count, ENV_WORDS] of which `play` is used
-    const u8* frames;   // [count, height, width]
-    u32 timers, noops;  // count = timers x noops, in this order
+    const u32* envs;    // [rows, columns, ENV_WORDS] of which `play` is used
+    const u8* frames;   // [rows, columns, height, width]
+    u32 rows, columns;  // timers and no-ops; or the number of cached starts and 1
 };
 
 struct StepArguments {

@@ -1,0 +1,75 @@
+"""Launches the kernels of kernels.cu on a GPU, in order with torch's operations on the current stream."""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.emulator.atari import core
+from accel_rl.emulator.device.arguments import StepArguments
+from accel_rl.emulator.device.nvrtc import cubin
+from accel_rl.system.errors import RunError
+
+WARP, DRAWING, BEGINNING = 32, 64, 64  # threads of a block of step, draw and begin
+PLAIN_SHARED = 48 * 1024  # bytes of shared memory that a block has without asking
+
+
+@cache
+def kernels_of(device: torch.device) -> "CudaKernels":
+    """Return the kernels of a GPU, compiled at the first use."""
+    return CudaKernels(device)
+
+
+class CudaKernels:
+    """The kernels, loaded on one GPU. None of the calls waits for the GPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        from cuda.bindings import driver
+
+        self._driver, self._device = driver, device
+        with torch.cuda.device(device):
+            torch.cuda.current_stream().synchronize()  # the context exists
+            module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
+            self._kernels = {
+                name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
+                for name in ("step", "draw", "finish", "begin")
+            }
+        self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)  # bytes that a block may have
+
+    def step(self, a: StepArguments) -> None:
+        """A thread an environment, one warp a block; the ROM lies in shared memory twice, and the opcodes' table."""
+        words = (a.tables.rom_bytes + 5) // 4
+        self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
+
+    def draw(self, a: StepArguments, rows: int) -> None:
+        """A block an environment, a warp a picture; both pictures lie in shared memory."""
+        self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
+
+    def finish(self, a: StepArguments, scratch: Tensor) -> None:
+        """scratch: [threads, bytes] uint8."""
+        self._launch("finish", len(scratch), 1, 0, a, ctypes.c_void_p(scratch.data_ptr()))
+
+    def begin(self, a: StepArguments, all_of_them: bool) -> None:
+        """A block an environment."""
+        self._launch("begin", a.envs.n, BEGINNING, 0, a, ctypes.c_uint32(all_of_them))
+
+    def _launch(self, name: str, blocks: int, threads: int, shared: int, *parameters: Any) -> None:
+        if shared > self._shared[name]:
+            most = self._driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._checked(self._driver.cuFuncSetAttribute(self._kernels[name], most, shared), name)
+            self._shared[name] = shared
+        addresses = (ctypes.c_void_p * len(parameters))(*map(ctypes.addressof, parameters))
+        stream = torch.cuda.current_stream(self._device).cuda_stream
+        shape = (blocks, 1, 1, threads, 1, 1, shared, stream)
+        with torch.cuda.device(self._device):
+            self._checked(
+                self._driver.cuLaunchKernel(self._kernels[name], *shape, ctypes.addressof(addresses), 0), name
+            )
+
+    def _checked(self, result: tuple[Any, ...], what: str = "loading the emulator") -> Any:
+        error, *values = result
+        if error != self._driver.CUresult.CUDA_SUCCESS:
+            raise RunError(f"the emulator on {self._device}: {what}: {error.name}")
+        return values[0] if values else None

@@ -1,0 +1,107 @@
+"""Environments that live on a device: their states, frames, rewards and resets never leave it."""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accel_rl.emulator.atari import core
+from accel_rl.emulator.device.game import DeviceGame
+from accel_rl.emulator.device.step import STATE, TABLES, step_atari
+
+MOST_FINISHING = 256  # threads of the kernel that repeats steps by the plain core
+
+
+class DeviceStep(NamedTuple):
+    """One step's results, tensors [n, ...] on the device; see `data.step.Step`."""
+
+    frame: Tensor
+    final_frame: Tensor
+    age: Tensor
+    reward: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    ended: Tensor
+    valid: Tensor
+
+    @classmethod
+    def empty(cls, n: int, game: DeviceGame) -> "DeviceStep":
+        def zeros(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros(n, *shape, dtype=dtype, device=game.device)
+
+        flags = (zeros(dtype=torch.bool) for _ in range(4))
+        frame, final_frame = (zeros(*game.shape, dtype=torch.uint8) for _ in range(2))
+        return cls(frame, final_frame, zeros(dtype=torch.uint8), zeros(dtype=torch.float32), *flags)
+
+
+class DeviceEnvs:
+    """n environments of one game. All randomness of an episode follows from the environment's seed and its number."""
+
+    def __init__(self, game: DeviceGame, seeds: list[int]) -> None:
+        """seeds: whole numbers below 2^32, one for each environment."""
+        functions = core().device
+        self.game, self.n = game, len(seeds)
+        sizes, self._at = functions.sizes, functions.words
+        logged, finishing = sizes["logged"], min(self.n, MOST_FINISHING)
+        self.state = {
+            "envs": self._zeros(self._at["env"], self.n, dtype=torch.int32),
+            "shots": self._zeros(2, self._at["shot"], self.n, dtype=torch.int32),
+            "logs": self._zeros(self.n, 2, logged, dtype=torch.int32),
+            "shown": self._zeros(self.n, dtype=torch.uint8),
+            "code": self._zeros(self.n, dtype=torch.uint8),
+            "scratch": self._zeros(finishing, -(-sizes["scratch"] // 16) * 16, dtype=torch.uint8),
+        }
+        self.reseed(seeds)
+        self._state, self._tables = [self.state[k] for k in STATE], [game.tables[k] for k in TABLES]
+        rules = game.rules
+        self._rules = [
+            game.rom_bytes, game.kind, game.rows, rules.frame_skip, rules.max_steps, int(rules.life_loss),
+            game.observation, rules.oldest, game.start_rows, game.start_columns,
+        ]  # fmt: skip
+        self._no_action = self._zeros(self.n, dtype=torch.int64)
+
+    def _zeros(self, *shape: int, dtype: torch.dtype) -> Tensor:
+        return torch.zeros(shape, dtype=dtype, device=self.game.device)
+
+    def reseed(self, seeds: list[int]) -> None:
+        """Set other seeds; call `begin` next."""
+        self._seeds = torch.from_numpy(np.array(seeds, np.uint32).view(np.int32)).to(self.game.device)
+
+    def begin(self, out: DeviceStep) -> None:
+        """Begin episode 0 of all environments. Writes frame and age."""
+        self.state["envs"][self._at["seed"]] = self._seeds
+        self._step(self._no_action, out, begins=True)
+
+    def step(self, action: Tensor, out: DeviceStep) -> None:
+        """Play an agent step. action [n] int64; below 0: skip the environment. Ended episodes are followed at once."""
+        self._step(action, out)
+
+    def _step(self, action: Tensor, out: DeviceStep, begins: bool = False) -> None:
+        repeat_probability = self.game.rules.repeat_probability
+        step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
+
+    def hide_history(self) -> None:
+        """Let the next observations begin with the current frames: those before are nowhere to be seen."""
+        self.state["envs"][self._at["age"]] = 0
+
+    @property
+    def code(self) -> Tensor:
+        """Of each environment's last step [n] uint8: 0, or why the plain core played it (see kernels/envs.h)."""
+        return self.state["code"]
+
+    def get_state(self) -> list[bytes]:
+        """Return the state of each environment."""
+        words = self.state["envs"].cpu().numpy()
+        return [words[:, i].tobytes() for i in range(self.n)]
+
+    def set_state(self, states: list[bytes]) -> None:
+        """Restore the states. ValueError for a different number of states or bytes."""
+        size = 4 * self._at["env"]
+        if len(states) != self.n:
+            raise ValueError(f"{len(states)} states for {self.n} environments")
+        for state in states:
+            if len(state) != size:
+                raise ValueError(f"the state of an environment has {len(state)} bytes; expected {size}")
+        words = np.stack([np.frombuffer(state, np.int32) for state in states], 1)
+        self.state["envs"].copy_(torch.from_numpy(words))

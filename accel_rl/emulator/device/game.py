@@ -1,0 +1,82 @@
+"""One game on a device: ROM, rules and start states, shared by all of its environments there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accel_rl.emulator.atari import core, rom_path
+from accel_rl.emulator.env_core import OBSERVATIONS
+from accel_rl.emulator.games import cartridge, settings
+from accel_rl.system.devices import Device
+
+
+@dataclass(frozen=True)
+class Starts:
+    """All states that an episode can begin in. play: of each, in an array [rows, columns, bytes] uint8.
+
+    frames: their first observations [rows, columns, height, width] uint8. An episode's row and column are drawn by
+    counter (`_core.counter.start_draws`).
+    """
+
+    play: np.ndarray
+    frames: np.ndarray
+
+
+@dataclass(frozen=True)
+class AgentStepRules:
+    """Rules of an agent step; see envs.protocols."""
+
+    frame_skip: int
+    max_steps: int
+    life_loss: bool
+    repeat_probability: float
+    frame: str  # see FRAMES of envs.protocols
+    oldest: int  # `age` saturates here
+
+
+class DeviceGame:
+    """Tables of a game in a device's memory."""
+
+    def __init__(
+        self,
+        game: str,
+        rules: AgentStepRules,
+        codes: Sequence[int],
+        luminance: np.ndarray,
+        starts: Starts,
+        device: Device,
+    ) -> None:
+        """codes: the joystick action of each agent action. luminance [256] uint8: the gray of each colour byte."""
+        functions = core().device
+        self.game, self.rules, self.device = game, rules, torch.device(device)
+        self.observation, self.kind = OBSERVATIONS.index(rules.frame), cartridge(game)
+        self.rom_bytes = functions.cartridge_size(self.kind)
+        rom = rom_path(game).read_bytes()
+        while len(rom) < self.rom_bytes:  # a smaller ROM is mirrored
+            rom += rom[: self.rom_bytes - len(rom)]
+        rom = rom[: self.rom_bytes]
+        self.shape = starts.frames.shape[2:]
+        self.start_rows, self.start_columns = starts.frames.shape[:2]
+        self.env_words = functions.words["env"]
+        states = np.zeros((self.start_rows, self.start_columns, 4 * self.env_words), np.uint8)
+        states[..., : starts.play.shape[-1]] = starts.play
+        self.rows = settings(game)["height"]
+        self.tables = {
+            "game": self._bytes(core().game_tables(settings(game))),
+            "rom": self._bytes(rom),
+            "code": self._bytes(functions.program_code(rom, self.kind)),
+            "stages": self._bytes(functions.stages()),
+            "luminance": self._bytes(luminance.tobytes()),
+            "wanted": self._bytes(functions.wanted_rows(self.observation, self.rows)),
+            "codes": self._bytes(np.array(codes, np.int32).tobytes()),
+            "starts": self._bytes(states.tobytes()),
+            "start_frames": self._bytes(starts.frames.tobytes()),
+        }
+
+    def _bytes(self, source: bytes) -> Tensor:
+        """Copy bytes to the device. Kernels read whole words, so that a few bytes follow."""
+        padded = source + bytes(8 - len(source) % 4)
+        return torch.frombuffer(bytearray(padded), dtype=torch.uint8).to(self.device)

@@ -1,0 +1,95 @@
+"""An agent step on a device as one operator for torch: on a GPU by kernels, on a CPU by their host build.
+
+    step -> draw -> finish -> begin        (kernels/kernels.cu)
+
+As an operator it takes part in streams and in the capture of CUDA graphs like torch's own operations.
+"""
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from accel_rl.emulator.atari import core
+from accel_rl.emulator.device import arguments
+
+STATE = ("envs", "shots", "logs", "shown", "code", "scratch")
+TABLES = ("game", "rom", "code", "stages", "luminance", "wanted", "codes", "starts", "start_frames")
+OUT = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
+RULES = (
+    "rom_bytes", "kind", "rows", "frame_skip", "max_steps", "life_loss", "observation", "oldest", "start_rows",
+    "start_columns",
+)  # fmt: skip
+
+
+@torch.library.custom_op("accel_rl::step_atari", mutates_args=("state", "out"))
+def step_atari(
+    action: Tensor,
+    state: Sequence[Tensor],
+    out: Sequence[Tensor],
+    tables: Sequence[Tensor],
+    rules: Sequence[int],
+    repeat_probability: float,
+    begins: bool = False,
+) -> None:
+    """Play one agent step of n environments. The lists are in the order of STATE, OUT, TABLES and RULES.
+
+    action [n] int64: indices of the game's actions; below 0: skip the environment. out: [n, ...], see `data.step.Step`;
+    where an episode ended, the next one begins, and `frame` is its first. begins: begin episode 0 of all environments
+    instead, and write frame and age alone.
+    """
+    a = bytes(step_arguments(action, state, out, tables, rules, repeat_probability))
+    kernels = core().device
+    if not begins:
+        kernels.step(a)
+        kernels.draw(a)
+        kernels.finish(a)
+    kernels.begin(a, begins)
+
+
+@step_atari.register_kernel("cuda")
+def _on_cuda(
+    action: Tensor,
+    state: Sequence[Tensor],
+    out: Sequence[Tensor],
+    tables: Sequence[Tensor],
+    rules: Sequence[int],
+    repeat_probability: float,
+    begins: bool = False,
+) -> None:
+    from accel_rl.emulator.device.cuda import kernels_of  # loads CUDA's libraries
+
+    a = step_arguments(action, state, out, tables, rules, repeat_probability)
+    kernels, scratch = kernels_of(action.device), state[STATE.index("scratch")]
+    if not begins:
+        kernels.step(a)
+        kernels.draw(a, rules[RULES.index("rows")])
+        kernels.finish(a, scratch)
+    kernels.begin(a, begins)
+
+
+def step_arguments(
+    action: Tensor,
+    state: Sequence[Tensor],
+    out: Sequence[Tensor],
+    tables: Sequence[Tensor],
+    rules: Sequence[int],
+    repeat_probability: float,
+) -> arguments.StepArguments:
+    """Return the kernels' argument: addresses in the device's memory, and the rules."""
+    assert all(x.is_contiguous() for x in (action, *state, *out))
+    at = {f"state.{k}": x.data_ptr() for k, x in zip(STATE, state, strict=True)}
+    at |= {f"table.{k}": x.data_ptr() for k, x in zip(TABLES, tables, strict=True)}
+    r = dict(zip(RULES, rules, strict=True))
+    a = arguments.StepArguments()
+    a.envs = arguments.EnvArrays(len(action), *(at[f"state.{k}"] for k in STATE[:-1]))
+    a.tables = arguments.GameTables(*(at[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
+    a.rules = arguments.Rules(
+        r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"]
+    )
+    a.starts = arguments.Starts(at["table.starts"], at["table.start_frames"], r["start_rows"], r["start_columns"])
+    a.action, a.codes, a.oldest = action.data_ptr(), at["table.codes"], r["oldest"]
+    a.out = arguments.StepOutputs(*(x.data_ptr() for x in out))
+    assert ctypes.sizeof(a) == core().device.sizes["arguments"]
+    return a

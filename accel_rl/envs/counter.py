@@ -1,0 +1,45 @@
+"""Random numbers of episodes by counter: each follows from its place alone, not from those drawn before.
+
+    start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
+    sticky    (seed, episode, step)       -> a number for each frame of the agent step
+
+The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; core/philox.h).
+GPUs and CPUs draw the same numbers.
+"""
+
+from accel_rl.emulator.atari import core
+from accel_rl.system.errors import ConfigError
+
+MOST_NOOPS = 100  # on a device: each number of no-ops has 75 start states in a table, of 9 KB each
+CACHED_STARTS = 30  # Dalton & Frosio 2020, section 3: "a cache of random initial states (30 by default)"
+CACHE_SEED = 2020  # the cache is the same in every run
+
+
+def check_noops(noop_max: int) -> None:
+    """Raise ConfigError if a device's table of start states would be too large."""
+    if noop_max > MOST_NOOPS:
+        raise ConfigError(f"noop_max={noop_max}: at most {MOST_NOOPS} with --sampler.engine device")
+
+
+class Counter:
+    """Draws of one set of rules. cached: episodes begin in one of `CACHED_STARTS` random start states."""
+
+    def __init__(self, noop_max: int, frame_skip: int, cached: bool) -> None:
+        self._counter, self._frame_skip = core().counter, frame_skip
+        timers, noops = self._counter.TIMERS, noop_max + 1
+        first = self._counter.FIRST_TIMER
+        self.starts = [[(first + row, column) for column in range(noops)] for row in range(timers)]
+        """[rows, columns] of (timer, no-op frames): all starts, each as likely as the others."""
+        if cached:
+            places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]
+            self.starts = [[self.starts[row][column]] for row, column in places]
+
+    def start(self, seed: int, episode: int) -> tuple[int, int]:
+        """Return (timer, number of no-op frames) of an episode."""
+        row, column = self._counter.start_draws(seed, episode, len(self.starts), len(self.starts[0]))
+        return self.starts[row][column]
+
+    def sticky(self, seed: int, episode: int, step: int) -> list[float]:
+        """Return the numbers in [0, 1) of the frames of an agent step."""
+        drawn: list[float] = self._counter.sticky_draws(seed, episode, step, self._frame_skip)
+        return drawn

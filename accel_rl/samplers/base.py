@@ -1,0 +1,47 @@
+"""The interface of samplers."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from accel_rl.agents.base import Agent
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.samplers.episodes import Episode, EpisodeTracker
+
+
+class RolloutSampler(Protocol):
+    """`Sampler` (over an engine that steps environments on the host) or `DeviceSampler`: T steps of B environments."""
+
+    spec: EnvSpec
+    T: int
+    B: int
+    buffers: int
+    """Rollouts in memory: one stays whole until `buffers` - 1 more have been collected."""
+    episodes: EpisodeTracker
+    finished: list[Episode]
+    """Episodes that ended in the last rollout."""
+    idle: np.ndarray | None
+    """[B] bool: environments that are not stepped, in an evaluation."""
+
+    def start(self) -> None:
+        """Begin the first episodes. `collect` does so if nothing else has."""
+
+    def collect(self, agent: Agent) -> Rollout:
+        """Play T steps in each environment."""
+
+    def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
+        """Yield the rollouts that `collect` would return. fixed: the agent's parameters do not change."""
+
+    def check(self) -> None:
+        """Notice workers that died, between updates."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+    def reseed(self, seed: int) -> None:
+        """Restart from another seed, as a new sampler would."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,70 @@
+"""Whole rollouts on a GPU as CUDA graphs: T steps of inference and environments with one launch."""
+
+from collections.abc import Callable, Hashable
+
+import torch
+
+from accel_rl.agents.base import Agent
+from accel_rl.kernels.cuda_graph import WARM_UP, CudaGraphs, Replay
+from accel_rl.samplers.inference import capturable
+from accel_rl.system.hardware import say_once
+
+Play = Callable[[bool], None]
+"""(whether groups of environments may play side by side) -> None: does the GPU work of one rollout."""
+
+
+class CapturedRollouts:
+    """Plays rollouts: the first ones from Python, later ones by replaying a graph of the same buffer.
+
+    What is not captured is noted once, with the reason (see `CapturedInference`).
+    """
+
+    def __init__(self, device: torch.device, enabled: bool, note: Callable[[str], None]):
+        self._graphs = CudaGraphs(device)
+        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture", note)
+        self._enabled = enabled
+        self._replays: dict[tuple[bool, int], Replay] = {}  # by whether all actions are drawn before, and buffer
+        self._played: dict[tuple[bool, int], int] = {}  # rollouts from Python
+
+    def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
+        """Play a rollout of the buffer. agent: None if its actions are drawn before. settings: what else it depends on.
+
+        Groups play side by side in a graph alone: a first rollout allocates memory that all of them use.
+        """
+        key = agent is None, buffer
+        if not self._may_capture(agent, settings):
+            play(False)
+            return
+        if key not in self._replays and self._played.get(key, 0) >= WARM_UP:
+            self._capture(key, play)
+        elif key not in self._replays:
+            self._played[key] = self._played.get(key, 0) + 1
+            with self._graphs.warming_up():
+                play(False)
+            return
+        if key in self._replays:
+            self._replays[key]()
+        else:
+            play(False)  # a capture that failed had no effect
+
+    def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
+        if agent is None:
+            return self._enabled
+        if getattr(agent, "refresh", None) is not None:
+            self._eligibility.refuse("asynchronous ranks pull parameters within a rollout")
+            return False
+        if self._eligibility.use(agent, settings):
+            for known in (self._replays, self._played):
+                for key in [key for key in known if not key[0]]:
+                    del known[key]
+        return self._eligibility.key is not None
+
+    def _capture(self, key: tuple[bool, int], play: Play) -> None:
+        try:
+            self._replays[key] = self._graphs.capture(lambda: play(True))
+        except RuntimeError as e:
+            why = " ".join(str(e).split())[:300]
+            why = f"rollouts are not captured as CUDA graphs, Python runs at every step: {why}"
+            self._eligibility.fail(why)
+            self._enabled = False
+            say_once(why)

@@ -1,0 +1,84 @@
+"""Rollouts of environments that live on the device themselves: nothing is copied there, and no actions come back."""
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.agents.base import Agent
+from accel_rl.data.page_locked import page_locked_zeros
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout_arrays import rollout_layout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.data.staging import Staging
+from accel_rl.system.devices import runtime
+
+KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")  # to the host, too
+
+
+def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
+    """Allocate a rollout on a GPU. All but its frames has a copy in page-locked host memory, `host`."""
+    layout = {k: (getattr(torch, dtype), shape) for k, (dtype, shape) in rollout_layout(spec, T, B).items()}
+    there: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
+    here: dict[str, Any] = {
+        k: page_locked_zeros(shape, dtype, runtime(device)) if k in KNOWN else there[k]
+        for k, (dtype, shape) in layout.items()
+    }
+    return Rollout(**there, stack=spec.stack, host=Rollout(**here, stack=spec.stack))
+
+
+class ResidentRollouts:
+    """As `DeviceRollouts`, for rollouts that environments write on the GPU. The host waits once a rollout."""
+
+    def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
+        self.rollouts, self._groups, self._device = rollouts, groups, device
+        self.uniform = [torch.zeros(r.T, r.B, device=device) for r in rollouts]
+        self._staging, self._copied = Staging(device), runtime(device).Event()
+
+    def begin(self, buffer: int, uniform: Tensor) -> None:
+        """Start a rollout. uniform [T, B], on the host."""
+        self._staging.copy(self.uniform[buffer], uniform)
+
+    def prefetch(self, buffer: int, t: int, group: int) -> None:
+        """The frames are there."""
+
+    def fetch(self, buffer: int, t: int, group: int) -> None:
+        """The frames are there."""
+
+    def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
+        """Store a group's actions [n] at step t."""
+        self.rollouts[buffer].action[t, self._groups[group]].copy_(action)
+
+    def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
+        """The environments read them on the GPU."""
+
+    def finish(self, buffer: int, is_unseen: bool) -> None:
+        """Copy all but the frames to the host, which needs the ends of episodes."""
+        rollout = self.rollouts[buffer]
+        assert rollout.host is not None
+        for name in KNOWN:
+            getattr(rollout.host, name).copy_(getattr(rollout, name), non_blocking=True)
+        self._copied.record(runtime(self._device).current_stream(self._device))
+        self._copied.synchronize()
+
+    def close(self) -> None:
+        runtime(self._device).synchronize(self._device)
+
+
+class EagerInference:
+    """Calls the agent at every step; the rollout as a whole may be captured (`CapturedRollouts`)."""
+
+    reads_frames = False
+
+    def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None: ...
+
+    def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None: ...
+
+    def replay(self, buffer: int, t: int, group: int) -> bool:
+        return False
+
+    @contextmanager
+    def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
+        yield
