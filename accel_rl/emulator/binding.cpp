@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "device/bindings.h"
-#include "device/host.h"
 #include "vector_binding.h"
 
 namespace py = pybind11;

@@ -157,7 +157,7 @@ class Emulator {
                                         std::to_string(expected));
         Snapshot s;
         std::memcpy(static_cast<void*>(&s), bytes.data() + sizeof head, sizeof s);
-        check_snapshot(s, console_.rom.size);
+        check_snapshot(s, console_.rom);
         snap_ = s;
         std::memcpy(pixels_.data(), bytes.data() + sizeof head + sizeof s, pixels_.size());
         log_.count = 0;

@@ -45,6 +45,41 @@ HD void set_inputs(State& s, const Game& game, u32 action, u8 switches, u8 diffi
 // The action of an agent step; FIRE does nothing in some games, except in the presses of a reset.
 HD u32 played_action(const Game& game, u32 action) { return game.fire_is_noop && action_directions(action) & FIRE ? 0 : action; }
 
+// What is wrong with a state from outside, or null: values that would lead outside an array, make a division overflow, or
+// keep a loop running.
+HD const char* damage_of(const Play& p, const Rom& rom) {
+    const State& c = p.state;
+    const Tia& t = c.tia;
+    const i32 most = -LONG_AGO;
+    const u32 bank = rom.kind == CART_FE ? 0x1000 : 0;
+    for (u16 slice : c.cartridge.slice)
+        if (slice + bank + 1024u > rom.size) return "a cartridge slice lies outside the ROM";
+    for (u8 pos : t.pos)
+        if (pos >= WIDTH) return "an object lies outside the line";
+    if (c.riot.shift > 10) return "the timer's divider";
+    if (!(c.cartridge.dpc.part >= 0 && c.cartridge.dpc.part < 1)) return "the voices' clock";
+    for (u16 counter : c.cartridge.dpc.counter)
+        if (counter >= 2048) return "a data fetcher's counter";
+    if (c.cycle < 0 || c.cycle > MOST_CYCLES + MOST_CYCLES / 2) return "the cycle count";
+    if (t.frame_clock > 0 || t.frame_clock <= -LINE_CLOCKS) return "the frame's first clock";
+    if (t.settled < -LINE_CLOCKS || t.settled > 3 * c.cycle + LINE_CLOCKS) return "the settled clock";
+    if (t.dump_cycle < LONG_AGO || t.dump_cycle > c.cycle) return "the paddles' cycle";
+    if (t.hmove_clock < LONG_AGO || t.hmove_clock > 3 * c.cycle) return "the clock of HMOVE";
+    if (t.vsync_clock != NEVER && (t.vsync_clock < LONG_AGO || t.vsync_clock >= most)) return "the clock of VSYNC";
+    if (t.stars > 4 || t.star_form > 2) return "the stars";
+    for (u8 hm : t.hm)
+        if (hm >= 16) return "a motion";
+    if (t.enam[0] > 1 || t.enam[1] > 1 || c.odd_frame > 1) return "a flag";
+    if (c.cpu.c > 1 || c.cpu.v > 1 || c.cpu.d > 1 || c.cpu.i > 1) return "a processor flag";
+    for (i32 r : c.paddle)
+        if (r < -1 || r > PADDLE_MOST) return "a paddle";
+    if (p.progress.over > 1 || p.progress.lives <= -most || p.progress.lives >= most) return "the lives";
+    const i32 scores[2] = {p.progress.score, p.progress.first_score};
+    for (i32 score : scores)
+        if (score <= 4 * LONG_AGO || score >= 4 * most) return "the score";
+    return p.last_action < ACTIONS ? nullptr : "the last action";
+}
+
 // Counts a frame of an agent step; returns its reward.
 HD i32 end_frame(Play& play, const Game& game) {
     play.frame++;

@@ -2,9 +2,9 @@
 
 compare("pong", seeds=range(5), frames=4000, sticky=0.25, observation="84x84") -> Report
 
-Each seed is one environment of a warp. Its policy follows from the seed: random, held or all 18 actions. Random numbers
-are those of core/philox.h, computed here once more. Compared after every step: console, progress of the game, and all
-outputs (frame, final_frame, age, reward, terminated, truncated, ended, valid).
+Each seed is one environment of a warp. The policies take turns: random, held, all 18 actions. Random numbers are those
+of core/philox.h, computed here once more. Compared after every step: the console, the game's progress, and all outputs
+(frame, final_frame, age, reward, terminated, truncated, ended, valid).
 """
 
 import argparse
@@ -357,8 +357,9 @@ def main() -> None:
         for sticky, observation in ((0.0, "104x80"), (0.25, "84x84")):
             r = compare(game, range(wanted.seeds), wanted.frames, sticky=sticky, observation=observation)
             print(
-                f"{game} {sticky} {observation}: {r.frames} frames, {r.episodes} episodes, {r.plain_steps} plain, "
-                f"{r.unknown_pictures} unknown pictures, {len(r.mismatches)} mismatches, {r.seconds:.1f} s",
+                f"{game} {sticky} {observation}: {r.frames} frames, {r.episodes} episodes, "
+                f"{r.plain_steps} steps by the plain core, {r.unknown_pictures} unknown pictures, "
+                f"{len(r.mismatches)} mismatches, {r.seconds:.1f} s",
                 *r.mismatches[:5],
                 sep="\n    ",
                 flush=True,

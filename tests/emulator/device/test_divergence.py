@@ -1,4 +1,4 @@
-"""How many iterations a warp makes: a change that lets lanes drift apart would slow the step kernel down."""
+"""How many iterations a warp makes: lanes that drift apart would make the step kernel several times as slow."""
 
 from statistics import median
 

@@ -16,7 +16,7 @@ KERNELS = nvrtc.EMULATOR / "device" / "kernels" / "kernels.cu"
 CORE = sorted(nvrtc.EMULATOR.glob("core/**/*.h"))
 
 # Registers and bytes of stack. With 255 registers eight warps run on a multiprocessor, as step's launch bounds ask for.
-CEILINGS = {"step": (255, 1408), "draw": (168, 576), "finish": (255, 896), "begin": (168, 0)}
+CEILINGS = {"step": (255, 1408), "draw": (112, 576), "finish": (255, 896), "begin": (168, 0)}
 
 SMALL = {
     "main.cu": '#include "part.h"\nextern "C" __global__ void twice(float* x) { x[threadIdx.x] *= TWO; }\n',

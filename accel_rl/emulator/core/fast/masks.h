@@ -128,6 +128,24 @@ HD void fill_pixels(u8* line, u8 value, i32 first, i32 last) {
 #endif
 }
 
+// Eight pixels; `at` is a multiple of 8 in a line. Lines in a GPU's shared memory begin at multiples of 8 bytes.
+HD u64 load_eight(const u8* at) {
+#ifdef __CUDA_ARCH__
+    return *reinterpret_cast<const u64*>(at);
+#else
+    u64 eight;
+    copy_bytes(&eight, at, 8);
+    return eight;
+#endif
+}
+HD void store_eight(u8* at, u64 eight) {
+#ifdef __CUDA_ARCH__
+    *reinterpret_cast<u64*>(at) = eight;
+#else
+    copy_bytes(at, &eight, 8);
+#endif
+}
+
 // Writes the pixels of `span`: three disjoint masks have the first three colours, all other pixels the fourth.
 HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const u64* span, const u8* colour) {
     const BitTables& bits = bit_tables();
@@ -139,11 +157,10 @@ HD void spread(u8* line, const u64* zero, const u64* one, const u64* two, const 
         u64 eight = back ^ (bits.eight[zero[word] >> shift & 255] & change0) ^ (bits.eight[one[word] >> shift & 255] & change1) ^
                     (bits.eight[two[word] >> shift & 255] & change2);
         if (wanted != 255) {
-            u64 old;
-            copy_bytes(&old, line + at, 8);
+            const u64 old = load_eight(line + at);
             eight = old ^ ((old ^ eight) & bits.eight[wanted]);
         }
-        copy_bytes(line + at, &eight, 8);
+        store_eight(line + at, eight);
     }
 }
 

@@ -261,7 +261,11 @@ struct FastTia {
         }
         const u32 pairs = possible();
         if (!line && !pairs) return;
+#ifdef __CUDA_ARCH__
+        stretch(line, pairs, first, last);
+#else
         wide ? wide(*this, line, pairs, first, last) : stretch(line, pairs, first, last);
+#endif
         if (line && t.hmove_blank && hmove_blanks && first < 8) blank(line, first, last < 8 ? last : 8);
     }
 

@@ -47,6 +47,7 @@ enum Code : u8 {
     ALL_FAST = 0,
     PLAIN = 1,            // the plain core ran the step, with the same result
     UNKNOWN_PICTURE = 2,  // ... and a short frame shows lines of a picture from before the step, drawn as black
+    DAMAGED = 3,          // the state is impossible (damage_of): the environment was skipped
 };
 
 struct EnvArrays {

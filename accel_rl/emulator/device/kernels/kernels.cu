@@ -39,7 +39,7 @@ struct DeviceBlock {
 using namespace accel;
 
 extern "C" __global__ void __launch_bounds__(32, 8) step(const __grid_constant__ StepArguments a) {
-    extern __shared__ u32 shared[];
+    extern __shared__ __align__(16) u32 shared[];
     Stages* const stages = reinterpret_cast<Stages*>(shared);
     u32* const rom = shared + 256;
     const u32 words = (a.tables.rom_bytes + 2 + 3) / 4;
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(32, 8) step(const __grid_constant__
 }
 
 extern "C" __global__ void __launch_bounds__(64, 4) draw(const __grid_constant__ StepArguments a) {
-    extern __shared__ u32 shared[];
+    extern __shared__ __align__(16) u32 shared[];
     DeviceBlock block{reinterpret_cast<u8*>(shared)};
     draw_block(a, blockIdx.x, block);
 }

@@ -32,13 +32,14 @@ class Lane {
         if (i_ >= a_.envs.n) return;
         load_words(env_, a_.envs.envs, a_.envs.n, i_);
         const long long chosen = a_.action[i_];
-        plays_ = chosen >= 0;
+        damaged_ = damage_of(env_.play, bus_.rom) || env_.episode.held >= ACTIONS;
+        plays_ = chosen >= 0 && !damaged_;
         skipped_ = !plays_;
         action_ = plays_ ? u32(a_.codes[chosen]) : 0;
         gives_up_ = false;
-        if (env_.play.progress.over) give_up();
         reward_ = 0;
         shown_ = SHOWS_ZEROS;
+        if (plays_ && env_.play.progress.over) give_up();
     }
 
     HD void begin_frame(u32 frame) {
@@ -82,7 +83,7 @@ class Lane {
 
     HD void store() {
         if (i_ >= a_.envs.n) return;
-        a_.envs.code[i_] = gives_up_ ? PLAIN : ALL_FAST;
+        a_.envs.code[i_] = damaged_ ? DAMAGED : gives_up_ ? PLAIN : ALL_FAST;
         a_.envs.shown[i_] = gives_up_ ? SHOWS_FINISHED : shown_;
         if (gives_up_) return;
         if (skipped_) write_skipped(a_, env_, i_);
@@ -111,7 +112,7 @@ class Lane {
     u32 action_, slot_;
     double reward_;
     u8 shown_;
-    bool plays_, skipped_, gives_up_;  // in the next frame; the step; to the plain core
+    bool plays_, skipped_, gives_up_, damaged_;  // in the next frame; the step; to the plain core; the state
 };
 
 // warp: calls a function on each lane (`each`), and asks whether it returns true on any lane (`any`).
