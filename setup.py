@@ -22,7 +22,7 @@ class OptionalBuild(build_ext):
 
 INSTEAD = {
     "accel_rl.emulator._core": "ale-py plays",
-    "accel_rl.kernels._native": "torch draws from replays on the host, gathers frames and convolves them",
+    "accel_rl.kernels._native": "torch gathers frames and computes convolutions and small layers",
 }
 emulator = Pybind11Extension(
     "accel_rl.emulator._core",

@@ -105,7 +105,7 @@ class PolicyGradient(Algorithm):
         self._staging = Staging(self.device)
         self._cuts = torch.zeros(0, device=self.device)
         self._cut_values: Tensor | None = None  # V of the last observations at time limits [T, B]
-        self._kept: dict[str, Tensor] = {}
+        self._fixed: dict[str, Tensor] = {}
         self._is_whole = True  # whether all cells of the rollout are valid
 
     def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
@@ -141,16 +141,16 @@ class PolicyGradient(Algorithm):
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))  # V(s_T) [B]
         if valid is not None:  # the cell before an invalid one has a discount of 0, but 0 x NaN is NaN
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
-        self.advantage = self.kept("advantage", self.advantages(rollout, value, bootstrap))
+        self.advantage = self.at_fixed_address("advantage", self.advantages(rollout, value, bootstrap))
         self._valid = None if valid is None else valid.reshape(-1)
 
-    def kept(self, name: str, value: Tensor) -> Tensor:
+    def at_fixed_address(self, name: str, value: Tensor) -> Tensor:
         """Return `value`; on a GPU in memory that stays, since captured parts of later phases read it there."""
         if not is_gpu(self.device) or self.phase_key() is None:
             return value
-        if name not in self._kept:
-            self._kept[name] = torch.empty_like(value)
-        return self._kept[name].copy_(value)
+        if name not in self._fixed:
+            self._fixed[name] = torch.empty_like(value)
+        return self._fixed[name].copy_(value)
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
         """Return the advantages [T, B] by GAE. value [T, B]; bootstrap [B] = V(s_T)."""

@@ -109,9 +109,9 @@ class PPO(PolicyGradient):
             self._valid_cells = self._staging.put(rollout.on_host.valid.reshape(-1).nonzero().squeeze(-1))
             n = len(self._valid_cells)
         samples = int(self.communicator.all_reduce_sum(torch.tensor(n * cells_each)))
-        least = self.communicator.all_reduce_min(n)
-        self._parts = max(1, min(-(-samples // self.config.minibatch), least))
-        self._stop = least == 0
+        fewest = self.communicator.all_reduce_min(n)
+        self._parts = max(1, min(-(-samples // self.config.minibatch), fewest))
+        self._stop = fewest == 0
         self._drawn = n  # cells, or environments, that minibatches are drawn from
         self._is_even = n % self._parts == 0  # whether all minibatches are of the same size
 
@@ -123,9 +123,9 @@ class PPO(PolicyGradient):
         super().prepare()
         if self.config.normalize_advantage == "rollout":
             valid = None if self._is_whole else self.rollout.valid
-            self.advantage = self.kept("advantage", normalized(self.advantage, valid, self.communicator))
+            self.advantage = self.at_fixed_address("advantage", normalized(self.advantage, valid, self.communicator))
         order = torch.stack([torch.randperm(self._drawn, device=self.device) for _ in range(self.config.epochs)])
-        self._order = self.kept("order", order if self._valid_cells is None else self._valid_cells[order])
+        self._order = self.at_fixed_address("order", order if self._valid_cells is None else self._valid_cells[order])
         self._made = 0
         self._cursor.zero_()
 
