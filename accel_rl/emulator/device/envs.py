@@ -8,7 +8,7 @@ from torch import Tensor
 
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.game import DeviceGame
-from accel_rl.emulator.device.step import STATE, TABLES, step_atari
+from accel_rl.emulator.device.step import STATE, TABLES, play_on_host, step_arguments, step_atari
 
 MOST_FINISHING = 256  # threads of the kernel that repeats steps by the plain core
 
@@ -80,6 +80,14 @@ class DeviceEnvs:
     def _step(self, action: Tensor, out: DeviceStep, begins: bool = False) -> None:
         repeat_probability = self.game.rules.repeat_probability
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
+
+    def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
+        """As `step`, on a CPU; returns the iterations of the processor that all warps made, and all lanes."""
+        return play_on_host(
+            step_arguments(
+                action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
+            )
+        )
 
     def hide_history(self) -> None:
         """Let the next observations begin with the current frames: those before are nowhere to be seen."""
