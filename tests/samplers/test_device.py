@@ -9,6 +9,7 @@ from accel_rl.agents.random import RandomAgent
 from accel_rl.emulator.counter import CACHED_STARTS, Counter
 from accel_rl.envs.games import ATARI_57
 from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.state import pack, unpack
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.samplers.device import DeviceSampler
 from accel_rl.samplers.device_game import make_device_game
@@ -163,7 +164,10 @@ def test_foreign_states_are_refused():
     env = env_of("pong")
     sampler = device_sampler(env)
     state = sampler.state_dict()
-    for states in (state["envs"][:-1], [b"x", *state["envs"][1:]]):
+    kind = {"kind": "device", "game": "pong"}
+    damaged = bytearray(unpack(state["envs"][0])[1])
+    damaged[376:] = bytes([255]) * len(damaged[376:])
+    for states in (state["envs"][:-1], [b"x", *state["envs"][1:]], [pack(kind, bytes(damaged)), *state["envs"][1:]]):
         with pytest.raises(ValueError, match="state"):
             device_sampler(env).load_state_dict({**state, "envs": states})
     other = device_sampler(env_of("breakout")).state_dict()

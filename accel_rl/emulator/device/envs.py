@@ -104,12 +104,11 @@ class DeviceEnvs:
         return [words[:, i].tobytes() for i in range(self.n)]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the states. ValueError for a different number of states or bytes."""
-        size = 4 * self._at["env"]
+        """Restore the states. ValueError for a different number of states, or for an impossible one."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for state in states:
-            if len(state) != size:
-                raise ValueError(f"the state of an environment has {len(state)} bytes; expected {size}")
+            if damage := core().device.damage(state, self.game.rom, self.game.kind):
+                raise ValueError(f"the state of an environment is damaged: {damage}")
         words = np.stack([np.frombuffer(state, np.int32) for state in states], 1)
         self.state["envs"].copy_(torch.from_numpy(words))
