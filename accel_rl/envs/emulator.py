@@ -16,7 +16,7 @@ from accel_rl.data.step import Step
 from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, start_at
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
-from accel_rl.emulator.games import games, modes
+from accel_rl.emulator.games import action_codes, games, modes
 from accel_rl.envs.base import Env, episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.palette import luminance
@@ -57,9 +57,7 @@ class EmulatorEnv:
             if value is not None and value not in allowed:
                 text = ", ".join(str(v) for v in sorted(allowed))
                 raise ConfigError(f"{name}={value} is not one of {game}'s: must be one of {text}")
-        codes = settings["actions"]
-        if rules.full_action_set:  # ale-py leaves out FIRE where a game has no use for it (skiing)
-            codes = [a for a in range(18) if not (settings.get("fire_is_noop") and "FIRE" in Action(a).name)]
+        codes = action_codes(game, rules.full_action_set)
         self.codes = np.array(codes, np.int32)
         self.sticky = rules.repeat_action_probability > 0
         self.spec = EnvSpec(
