@@ -72,7 +72,7 @@ class FlatParameters:
 def l2_norm(x: Tensor) -> Tensor:
     """Return the L2 norm [] of a vector [P].
 
-    On a CPU, torch adds all float32 squares to the same few sums, with a relative error of 4e-4 at 7 million values. The
+    On a CPU, torch adds all float32 squares to a few sums, with a relative error of 4e-4 at 7 million values. The
     norm of the norms of rows takes the same time with an error of 1e-7.
     """
     if is_gpu(x.device) or len(x) < 16 * ROW:
