@@ -130,7 +130,7 @@ def sweep(argv: list[str]) -> int:
     if o.machine and not o.dry_run:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
     if resuming:
-        return go_on(o)
+        return resume(o)
     grid = make_grid(words[0], o)
     name = words[0].rpartition(":")[2]
     folder = SweepFolder(
@@ -159,7 +159,7 @@ def sweep(argv: list[str]) -> int:
         return run(folder, layout, shortages(runs.values()), o.retries, lock)
 
 
-def go_on(o: Options) -> int:
+def resume(o: Options) -> int:
     """Resume the sweep in a folder (--resume), with its options of placement unless they are given again."""
     folder = SweepFolder(Path(o.resume).expanduser())
     placed = folder.plan["placing"]

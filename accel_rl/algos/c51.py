@@ -11,7 +11,7 @@ from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
-from accel_rl.ops.q_learning import chosen
+from accel_rl.ops.q_learning import batched_index
 from accel_rl.optim.factory import OptimizerName, is_adam, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
 
@@ -75,8 +75,8 @@ class C51(DQN):
             logits_t = self.target(batch.obs_t)
             selector = model(batch.obs_t) if self.config.double else logits_t
             best = expectation(selector, atoms).argmax(-1)
-            p_t = torch.softmax(chosen(logits_t, best), -1)
+            p_t = torch.softmax(batched_index(logits_t, best), -1)
             target = project(batch.r_t[:, None] + batch.discount_t[:, None] * atoms, p_t, atoms)
-        losses = cross_entropy(target, chosen(logits, batch.a_tm1))
+        losses = cross_entropy(target, batched_index(logits, batch.a_tm1))
         divergence = losses.detach() - entropy(target)  # KL(target || prediction)
         return self.combine_losses(batch, losses, divergence, expectation(logits.detach(), atoms))

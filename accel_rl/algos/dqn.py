@@ -13,7 +13,7 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConf
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
-from accel_rl.ops.q_learning import chosen, double_q_target, huber
+from accel_rl.ops.q_learning import batched_index, double_q_target, huber
 from accel_rl.optim.factory import OptimizerName, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.replays.config import ReplayConfig
@@ -174,7 +174,7 @@ class DQN(ReplayAlgorithm):
             q_t = self.target.q(batch.obs_t)
             selector = self.agent.model.q(batch.obs_t) if self.config.double else q_t
             target = double_q_target(batch.r_t, batch.discount_t, q_t, selector)
-        error = target - chosen(q, batch.a_tm1)
+        error = target - batched_index(q, batch.a_tm1)
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
 
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:

@@ -139,6 +139,12 @@ def _memory(say: Say, wrong: list[str]) -> None:
         wrong.append("less than 256 MiB of disk are free here: checkpoints may not fit")
 
 
+def _closing(wrong: int, warnings: int) -> str:
+    """Return "nothing is wrong", or the numbers of problems and warnings, such as "1 wrong, 2 warnings"."""
+    counts = [f"{wrong} wrong"] * bool(wrong) + [f"{warnings} warning{'s' * (warnings > 1)}"] * bool(warnings)
+    return ", ".join(counts) or "nothing is wrong"
+
+
 def main(argv: list[str]) -> int:
     """Return the exit code: 1 if there is a problem. ConfigError for impossible settings of a run."""
     if argv and argv[0] in ("-h", "--help"):
@@ -147,8 +153,9 @@ def main(argv: list[str]) -> int:
     machine, argv = split(argv)
     if argv and argv[0].startswith("-"):
         raise ConfigError(f"accel-rl doctor: the algorithm is missing before {argv[0]}")
+    warnings = 0
     if machine is not None:
-        lines, wrong = plans(machine, argv)
+        lines, warnings, wrong = plans(machine, argv)
     else:
         config = parse_train(argv or DEFAULT_RUN, "accel-rl doctor", "Plan a run.")
         config.check()
@@ -156,5 +163,5 @@ def main(argv: list[str]) -> int:
     print("\n".join(lines))
     for line in wrong:
         print(f"wrong: {line}", file=sys.stderr)
-    print("nothing is wrong" if not wrong else f"{len(wrong)} wrong")
+    print(_closing(len(wrong), warnings))
     return 1 if wrong else 0

@@ -23,20 +23,26 @@ def split(argv: list[str]) -> tuple[str | None, list[str]]:
     return None, argv
 
 
-def plans(file: str, argv: list[str]) -> tuple[list[str], list[str]]:
-    """Return (lines, problems) of the given run, or of the default A2C, PPO and DQN. ConfigError."""
+def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
+    """Return (lines, number of warnings among them, problems) of the given run, or of the default A2C, PPO and DQN.
+
+    Raises ConfigError.
+    """
     machine = read_machine(file)
-    lines, problems = [f"machine      {machine}"], []
+    lines, warnings, problems = [f"machine      {machine}"], 0, []
     for words in [argv] if argv else [[name, "--game", "pong"] for name in DEFAULT_RUNS]:
-        found, wrong = _plan(machine, words)
-        lines += ["", f"accel-rl train {' '.join(words)}", *found]
+        facts, warned, wrong = _plan(machine, words)
+        lines += ["", f"accel-rl train {' '.join(words)}", *(f"  {line}" for line in facts)]
+        lines += [f"  warning: {line}" for line in warned]
+        warnings += len(warned)
         problems += [f"{words[0]}: {line}" for line in wrong]
-    return lines, problems
+    return lines, warnings, problems
 
 
-def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str]]:
+def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return (facts, warnings, problems) of one run."""
     with hardware.described(machine) as said:
         config: TrainConfig = parse_train(words, "accel-rl doctor", "Plan a run.")
         config.check()
         facts, warnings, problems = report(config, RunPlan.resolve(config))
-    return [f"  {line}" for line in facts] + [f"  warning: {line}" for line in (*said, *warnings)], problems
+    return facts, [*said, *warnings], problems

@@ -14,11 +14,11 @@ def double_q_target(r_t: Tensor, discount_t: Tensor, q_t: Tensor, q_t_selector: 
 
     r_t, discount_t [N]; q_t (of the target network), q_t_selector (of the learner) [N, A] -> [N].
     """
-    return r_t + discount_t * chosen(q_t, q_t_selector.argmax(-1))
+    return r_t + discount_t * batched_index(q_t, q_t_selector.argmax(-1))
 
 
-def chosen(q: Tensor, action: Tensor) -> Tensor:
-    """q(a). q [N, A] or [N, A, Z]; action [N] int64 -> [N] or [N, Z]."""
+def batched_index(q: Tensor, action: Tensor) -> Tensor:
+    """q(a), rlax's `batched_index`. q [N, A] or [N, A, Z]; action [N] int64 -> [N] or [N, Z]."""
     index = action.view(-1, *[1] * (q.dim() - 1)).expand(-1, 1, *q.shape[2:])
     return q.gather(1, index).squeeze(1)
 

@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from accel_rl.system.devices import is_gpu
 
+ROW = 1024  # values that one float32 sum adds up
+
 
 class FlatParameters:
     """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of them.
@@ -67,12 +69,25 @@ class FlatParameters:
         yield from self.slices.items()
 
 
+def l2_norm(x: Tensor) -> Tensor:
+    """Return the L2 norm [] of a vector [P].
+
+    On a CPU, torch adds all float32 squares to a few sums, with a relative error of 4e-4 at 7 million values. The
+    norm of the norms of rows takes the same time with an error of 1e-7.
+    """
+    if is_gpu(x.device) or len(x) < 16 * ROW:
+        return torch.linalg.vector_norm(x)
+    end = len(x) // ROW * ROW
+    rows = torch.linalg.vector_norm(x[:end].view(-1, ROW), dim=1)
+    return torch.linalg.vector_norm(torch.cat((rows, torch.linalg.vector_norm(x[end:]).view(1))))
+
+
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
     """Clip grad [P] in place to an L2 norm of max_norm; returns the norm before. Does not synchronise a GPU.
 
     count []: number of samples that grad is the sum of. grad becomes the mean, and the norm is that of the mean.
     """
-    norm = torch.linalg.vector_norm(grad)
+    norm = l2_norm(grad)
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)

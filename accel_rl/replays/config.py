@@ -51,8 +51,8 @@ class ReplayConfig:
         if self.start > self.size:
             raise ConfigError(f"--replay.start {self.start}: must be at most --replay.size {self.size}")
 
-    def too_small(self, least: int, why: str) -> None:
-        raise ConfigError(f"--replay.size {self.size}: too small for {why}; at least {least}")
+    def too_small(self, minimum: int, why: str) -> None:
+        raise ConfigError(f"--replay.size {self.size}: too small for {why}; at least {minimum}")
 
     def where(self, learner: str) -> str:
         """Resolve the device. Raises ConfigError for a missing device."""

@@ -9,7 +9,7 @@ import numpy as np
 from accel_rl.report.families import Settings, ranks
 from accel_rl.report.papers import papers
 from accel_rl.report.run import Run
-from accel_rl.report.table import Pair, Table, beside, number
+from accel_rl.report.table import Pair, Table, number, paper_table
 
 FRAMES = 4  # emulated frames of an env step, in the paper's protocol
 
@@ -58,7 +58,7 @@ def _table(game: str, runs: Sequence[Run]) -> Table:
         f"first evaluation of {target} or more, evaluations included. The paper: {printed['machine']}."
     )
     title = f"Dalton & Frosio 2020, table 3: {game}"
-    return beside(f"cule_table_3_{game}", title, "", printed["columns"], rows, note)
+    return paper_table(f"cule_table_3_{game}", title, "", printed["columns"], rows, note)
 
 
 def _mean(values: Sequence[float]) -> str:

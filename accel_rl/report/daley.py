@@ -12,7 +12,7 @@ from accel_rl.envs.games import ATARI_49
 from accel_rl.report.curves import Settings
 from accel_rl.report.papers import MNIH, daley_cell, is_daleys_dqn, papers, percent_of
 from accel_rl.report.run import Run
-from accel_rl.report.table import Pair, Table, beside, number
+from accel_rl.report.table import Pair, Table, number, paper_table
 
 TITLE = "Daley & Amato 2021, table {}"
 BASE = ("1", "standard")  # tables 2 and 3 are relative to this cell
@@ -77,7 +77,7 @@ def _speed_table(i: int, hours: Hours, own: Callable[..., Any], theirs: Callable
         ]
         for threads, cells in papers()["daley2021"][f"table_{i}"]["threads"].items()
     }
-    return beside(f"daley_table_{i}", TITLE.format(i), "threads", names, rows, note)
+    return paper_table(f"daley_table_{i}", TITLE.format(i), "threads", names, rows, note)
 
 
 def suite_tables(settings: Settings) -> list[tuple[Table, Table]]:

@@ -98,13 +98,13 @@ def stooke_hours(settings: Settings) -> float | None:
 def daley_cell(settings: Settings) -> tuple[str, str] | None:
     """Return (threads, variant) of a run's cell in tables 1 to 3 of Daley & Amato; None for other runs."""
     printed = papers()["daley2021"]["table_1"]
-    unsynchronized = bool(settings.get("sampler.inference_per_worker"))
+    per_worker = bool(settings.get("sampler.inference_per_worker"))
     threads = str(settings.get("sampler.envs"))
     theirs = is_daleys_dqn(settings) and threads in printed["threads"]
-    if not theirs or not (unsynchronized or settings.get("sampler.groups") == 1):
+    if not theirs or not (per_worker or settings.get("sampler.groups") == 1):
         return None
     alone = None in printed["threads"][threads]  # with one environment there is nothing to synchronize
-    column = (settings.get("schedule") == "concurrent") + 2 * (not unsynchronized and not alone)
+    column = (settings.get("schedule") == "concurrent") + 2 * (not per_worker and not alone)
     return threads, printed["columns"][column]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from accel_rl.report import families
 from accel_rl.report.papers import ASYNCHRONOUS, STOOKE_GPUS, Cell, papers, printed_hours, stooke_cell, stooke_row
 from accel_rl.report.run import Run
-from accel_rl.report.table import Pair, Table, beside, number
+from accel_rl.report.table import Pair, Table, number, paper_table
 
 TITLE = "Stooke & Abbeel 2018, table {}"
 
@@ -54,7 +54,7 @@ def sampling_table(runs: Sequence[Run]) -> Table | None:
         f"{_ranks_of([r for r in runs if families.samples_only(r.settings)])}. The paper: {printed['unit']}; "
         f"{papers()['stooke2018']['machine']}."
     )
-    return beside("stooke_table_1", TITLE.format(1), "simulators", printed["columns"], rows, note)
+    return paper_table("stooke_table_1", TITLE.format(1), "simulators", printed["columns"], rows, note)
 
 
 def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
@@ -79,7 +79,7 @@ def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
     if left_out:
         note += f" Left out, as the paper has other numbers of environments per rank: {', '.join(left_out)}."
     titles = [f"{n} rank" + "s" * (n > 1) for n in columns]
-    return beside(f"stooke_table_{table}", TITLE.format(table), "algorithm", titles, rows, note)
+    return paper_table(f"stooke_table_{table}", TITLE.format(table), "algorithm", titles, rows, note)
 
 
 def _pair(cell: Cell, hours: Mapping[Cell, list[float]]) -> Pair:

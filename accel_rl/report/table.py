@@ -39,7 +39,7 @@ Pair = tuple[str, str]
 """A pair of cells: the run's and the paper's."""
 
 
-def beside(
+def paper_table(
     name: str, title: str, head: str, columns: Sequence[str], rows: Mapping[str, Sequence[Pair]], note: str
 ) -> Table:
     """Build a table in a paper's layout: right of each own cell is the paper's. rows: {label: a pair per column}."""

@@ -14,7 +14,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.kernels.activation_cache import reading
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.precision import autocast_for
-from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.system.devices import is_gpu
@@ -107,11 +107,11 @@ class Learner:
         """L2 norms of each layer's parameters, clipped gradient and step (Stooke & Abbeel 2018, appendix C)."""
         if before is None:
             return {}
-        norm, norms = torch.linalg.vector_norm, {"param_norm": torch.linalg.vector_norm(self.flat.data)}
+        norms = {"param_norm": l2_norm(self.flat.data)}
         for name, part in self.flat.layers():
-            norms[f"param_norm/{name}"] = norm(self.flat.data[part])
-            norms[f"grad_norm/{name}"] = norm(self.flat.grad[part])
-            norms[f"step_norm/{name}"] = norm(self.flat.data[part] - before[part])
+            norms[f"param_norm/{name}"] = l2_norm(self.flat.data[part])
+            norms[f"grad_norm/{name}"] = l2_norm(self.flat.grad[part])
+            norms[f"step_norm/{name}"] = l2_norm(self.flat.data[part] - before[part])
         return norms
 
     def state_dict(self) -> dict[str, Any]:

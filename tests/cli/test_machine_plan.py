@@ -96,6 +96,19 @@ def test_too_little_memory_is_a_problem(doctor):
     assert code == 1 and "needed on the cuda:0" in err
 
 
+def test_the_last_line_counts_problems_and_warnings(doctor):
+    last = [
+        doctor(text, *argv)[1].splitlines()[-1]
+        for text, argv in (
+            (ONE_GPU, pong("a2c", "--envs", "1020")),
+            (ONE_GPU, pong("a2c", "--envs", "1024")),
+            (ONE_GPU, ()),
+            (ONE_GPU.replace("139", "4"), pong("dqn")),
+        )
+    ]
+    assert last == ["nothing is wrong", "1 warning", "3 warnings", "1 wrong, 1 warning"]
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [

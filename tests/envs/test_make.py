@@ -15,7 +15,7 @@ from accel_rl.system.errors import ConfigError
 
 
 def test_every_protocol_field_is_an_override() -> None:
-    assert {f.name for f in fields(EnvConfig)} == {"game", "id", "protocol", "backend", *OVERRIDES}
+    assert {f.name for f in fields(EnvConfig)} == {"game", "id", "protocol", "backend", "randomness", *OVERRIDES}
 
 
 def test_json_round_trip() -> None:

@@ -82,33 +82,35 @@ def _own_threads() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def kept() -> dict[str, Curves]:
+def stored() -> dict[str, Curves]:
     return dict(json.loads(FILE.read_text())) if FILE.exists() else {}
 
 
 def differences(expected: Curves, found: Curves) -> list[str]:
-    """A line for each curve that leaves what is kept: where it does first, and by how much; none if none does."""
+    """Return a line for each curve that differs from the stored one: the first update that differs, and by how much."""
     lines = []
     for name in NAMES:
         a, b = np.array(expected.get(name, []), float), np.array(found[name], float)
         if a.shape != b.shape:
-            lines.append(f"{name}: {len(a)} values are kept, {len(b)} were measured")
+            lines.append(f"{name}: {len(a)} values are stored, {len(b)} were measured")
             continue
         # relative to the size of the curve, too: a loss that crosses zero has no relative error
         size = float(np.abs(a[np.isfinite(a)]).mean()) if np.isfinite(a).any() else 0.0
         near = np.isclose(a, b, rtol=RTOL, atol=ATOL + RTOL * size, equal_nan=True)
         if not near.all():
             i = int(np.argmin(near))
-            lines.append(f"{name}: {a[i]:.6g} is kept for update {i}, {b[i]:.6g} was measured; {(~near).sum()} differ")
+            lines.append(
+                f"{name}: {a[i]:.6g} is stored for update {i}, {b[i]:.6g} was measured; {(~near).sum()} differ"
+            )
     return lines
 
 
 def main(argv: list[str]) -> int:
     """Return exit code 1 if a curve differs and is not stored."""
-    before, measured, differing = kept(), {}, 0
+    before, measured, differing = stored(), {}, 0
     for name in (*RUNS, *RANKS):
         measured[name] = measure(name)
-        lines = differences(before[name], measured[name]) if name in before else ["nothing is kept yet"]
+        lines = differences(before[name], measured[name]) if name in before else ["nothing is stored yet"]
         differing += bool(lines)
         print(f"{name}: {'; '.join(lines) or 'as it was'}", flush=True)
     if argv == ["--update"]:

@@ -1,5 +1,5 @@
-"""Short runs have the curves that are kept; `python -m tests.golden.curves --update` keeps others, after a change that
-was meant."""
+"""Short runs reproduce the stored curves; after an intended change, `python -m tests.golden.curves --update` stores new
+ones."""
 
 import pytest
 import torch
@@ -9,18 +9,18 @@ from accel_rl.algos.dqn import DQN
 from accel_rl.kernels import conv_u8
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.replays.ring import FrameRing
-from tests.golden.curves import NAMES, UPDATES, differences, kept, measure
+from tests.golden.curves import NAMES, UPDATES, differences, measure, stored
 from tests.golden.runs import RANKS, RUNS
 
 
 @pytest.mark.parametrize("name", [*RUNS, *RANKS])
 def test_the_curve_is_as_it_was(name):
-    lines = differences(kept()[name], measure(name))
+    lines = differences(stored()[name], measure(name))
     assert not lines, f"{name}: {'; '.join(lines)}"
 
 
-def test_what_is_kept_are_whole_curves():
-    curves = kept()
+def test_stored_curves_are_complete():
+    curves = stored()
     assert set(curves) == {*RUNS, *RANKS}
     for name, curve in curves.items():
         assert set(curve) == set(NAMES)
@@ -94,4 +94,4 @@ def stacks_off_by_one(monkeypatch):
 )
 def test_a_mistake_is_seen(mistake, name, monkeypatch):
     mistake(monkeypatch)
-    assert differences(kept()[name], measure(name))
+    assert differences(stored()[name], measure(name))

@@ -3,7 +3,7 @@
 import torch
 
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
-from accel_rl.ops.q_learning import chosen
+from accel_rl.ops.q_learning import batched_index
 from tests.ops.test_q_learning import FOUND, GIVEN, near
 
 
@@ -36,9 +36,9 @@ def test_projection_is_the_papers_algorithm():
 def c51_loss(logits_selector: torch.Tensor) -> torch.Tensor:
     g = GIVEN
     best = expectation(logits_selector, g["atoms"]).argmax(-1)
-    p = torch.softmax(chosen(g["logits_t"], best), -1)
+    p = torch.softmax(batched_index(g["logits_t"], best), -1)
     target = project(g["r_t"][:, None] + g["discount_t"][:, None] * g["atoms"], p, g["atoms"])
-    return cross_entropy(target, chosen(g["logits_tm1"], g["a_tm1"]))
+    return cross_entropy(target, batched_index(g["logits_tm1"], g["a_tm1"]))
 
 
 def test_c51s_loss_is_rlaxs():

@@ -8,7 +8,7 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.ops.q_learning import chosen, double_q_target, dueling, huber, q_learning_target
+from accel_rl.ops.q_learning import batched_index, double_q_target, dueling, huber, q_learning_target
 from accel_rl.replays.returns import NStep
 from accel_rl.replays.ring import FrameRing
 
@@ -23,14 +23,14 @@ def near(a: torch.Tensor, b: torch.Tensor) -> None:
 
 def test_q_learning_is_rlaxs():
     g = GIVEN
-    error = q_learning_target(g["r_t"], g["discount_t"], g["q_t"]) - chosen(g["q_tm1"], g["a_tm1"])
+    error = q_learning_target(g["r_t"], g["discount_t"], g["q_t"]) - batched_index(g["q_tm1"], g["a_tm1"])
     near(error, FOUND["q_learning"])
 
 
 def test_double_q_learning_is_rlaxs():
     g = GIVEN
     target = double_q_target(g["r_t"], g["discount_t"], g["q_t"], g["q_selector"])
-    near(target - chosen(g["q_tm1"], g["a_tm1"]), FOUND["double_q_learning"])
+    near(target - batched_index(g["q_tm1"], g["a_tm1"]), FOUND["double_q_learning"])
 
 
 def test_double_q_with_one_network_is_q_learning():

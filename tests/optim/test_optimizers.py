@@ -4,7 +4,7 @@ import torch
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.kernels import native
 from accel_rl.optim.adam import Adam
-from accel_rl.optim.flat import FlatParameters, clip_by_norm_
+from accel_rl.optim.flat import FlatParameters, clip_by_norm_, l2_norm
 from accel_rl.optim.optimizer import ALIGNMENT
 from accel_rl.optim.rmsprop import RMSProp
 
@@ -200,6 +200,21 @@ def test_the_norm_is_the_same_for_any_number_of_threads(n):
     finally:
         torch.set_num_threads(threads)
     assert len(found) == 1 and found.pop() == pytest.approx(grad.double().norm().item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 1024, 16_383, 16_384, 16_385, 601_237, 7_000_001])
+def test_the_norm_is_that_of_float64(n):
+    x = torch.randn(n, generator=torch.Generator().manual_seed(n)) * torch.linspace(1e-3, 1, n)
+    assert l2_norm(x).item() == pytest.approx(x.double().norm().item(), rel=1e-6)
+    assert l2_norm(x[n // 3 :]).item() == pytest.approx(x[n // 3 :].double().norm().item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("at", [0, 20_000, 20_479, 20_480, 20_500])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_the_norm_of_a_vector_that_is_not_finite_is_not_finite(bad, at):
+    x = torch.ones(20_501)
+    x[at] = bad
+    assert not l2_norm(x).isfinite()
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])

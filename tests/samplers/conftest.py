@@ -49,14 +49,17 @@ def make_sampler(
     decorrelation_steps=0,
     log=None,
     dedicated_workers=False,
-    beside=False,
+    threaded_inference=False,
     device="cpu",
     capture=True,
     note=lambda line: None,
     **pool,
 ):
-    """workers 0: the serial engine. beside: each group has workers and a server thread of its own."""
-    spec, grouping = make_spec(env, training=True), Grouping(B, groups, max(workers, 1), dedicated_workers or beside)
+    """workers 0: the serial engine. threaded_inference: each group has workers and a server thread of its own."""
+    spec, grouping = (
+        make_spec(env, training=True),
+        Grouping(B, groups, max(workers, 1), dedicated_workers or threaded_inference),
+    )
     if workers:
         cores = allowed_cores()
         config = PoolConfig(
@@ -69,7 +72,7 @@ def make_sampler(
     else:
         engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)
     cores_of = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
-    threads = InferenceThreads(engine, cores_of, 1) if beside else None
+    threads = InferenceThreads(engine, cores_of, 1) if threaded_inference else None
     return Sampler(engine, spec, seed, reset=reset, threads=threads, device=device, capture=capture, note=note)
 
 

@@ -46,7 +46,7 @@ def test_a_pull_waits_for_every_thread_that_acts():
     agent = Noted(make_agent(ENV).model)
     central = Central(agent)
     pulling = PullingAgent(agent, central, steps=3)
-    sampler = make_sampler(ENV, 8, 2, 2, T=40, beside=True)
+    sampler = make_sampler(ENV, 8, 2, 2, T=40, threaded_inference=True)
     try:
         for _ in range(2):
             pulling.begin()

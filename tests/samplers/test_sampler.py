@@ -82,7 +82,9 @@ def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
 def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made, reset):
     agent, got = made(GAMES[0]), {}
     for workers in (0, 2, 4):
-        sampler = make_sampler(GAMES[0], 16, 2, workers, beside=workers > 0, reset=reset, decorrelation_steps=10)
+        sampler = make_sampler(
+            GAMES[0], 16, 2, workers, threaded_inference=workers > 0, reset=reset, decorrelation_steps=10
+        )
         try:
             got[workers], ended = digest(sampler, agent, 40)
             sampler.idle = np.arange(16) % 3 == 0
@@ -145,7 +147,7 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
 def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
     """Groups with threads of their own do not wait for each other at a rollout's end, and nothing is another for it."""
     agent, random = make_agent(GAMES[0]), RandomAgent(make_spec(GAMES[0], training=True).n_actions)
-    sampler = make_sampler(GAMES[0], 12, 2, 2, reset=reset, beside=True, decorrelation_steps=10)
+    sampler = make_sampler(GAMES[0], 12, 2, 2, reset=reset, threaded_inference=True, decorrelation_steps=10)
     other = make_sampler(GAMES[0], 12, 2, 0, reset=reset, decorrelation_steps=10)
     try:
         for _ in range(2):
@@ -166,11 +168,11 @@ def test_a_fixed_agent_plays_on_as_it_is_collected(reset):
         other.close()
 
 
-@pytest.mark.parametrize(("beside", "fixed"), [(False, False), (True, False), (True, True)])
-def test_rollouts_of_an_agent_that_begins_to_look(beside, fixed):
+@pytest.mark.parametrize(("threaded", "fixed"), [(False, False), (True, False), (True, True)])
+def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
     """What was begun before is played by what was chosen then."""
     agent = EpsilonGreedyAgent(QNetwork(make_spec(GAMES[0], training=True), "a3c"))
-    sampler, other = make_sampler(GAMES[0], 12, 2, 2, beside=beside), make_sampler(GAMES[0], 12, 2, 2)
+    sampler, other = make_sampler(GAMES[0], 12, 2, 2, threaded_inference=threaded), make_sampler(GAMES[0], 12, 2, 2)
     try:
         stream = sampler.rollouts(agent, fixed)
         got = [digest_of([next(stream)])]

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import places, streams
+from tests.simulated_device import source_lines, streams
 from tests.simulated_device.memory import Memory, page_locks, races
 from tests.simulated_device.streams import Stream
 from tests.simulated_device.tensor import DeviceTensor
@@ -21,12 +21,12 @@ def _is_asynchronous(host: Tensor, device: Tensor, non_blocking: bool) -> bool:
 
 def _read(tensor: DeviceTensor, stream: Stream) -> None:
     if races[0]:
-        tensor.memory.note_read(stream, places.here())
+        tensor.memory.note_read(stream, source_lines.here())
 
 
 def _write(tensor: DeviceTensor, stream: Stream) -> None:
     if races[0]:
-        tensor.memory.note_write(stream, places.here())
+        tensor.memory.note_write(stream, source_lines.here())
 
 
 def _to_device(target: DeviceTensor, host: Tensor, non_blocking: bool) -> Tensor:

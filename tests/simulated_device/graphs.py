@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import places, streams
+from tests.simulated_device import source_lines, streams
 from tests.simulated_device.generators import HostGenerator
 from tests.simulated_device.memory import Access, Memory, races
 from tests.simulated_device.streams import Stream
@@ -146,20 +146,20 @@ class CUDAGraph:
                 operation()
 
     def _access(self, stream: Stream) -> None:
-        place = places.here() if races[0] else None
+        line = source_lines.here() if races[0] else None
         for found, write in self._outside:
             memory = found()
             if memory is None:
-                written = f": {places.text(write[2])} wrote it" if write is not None else ""
+                written = f": {source_lines.text(write[2])} wrote it" if write is not None else ""
                 raise RuntimeError(f"a replayed graph uses memory that has been freed since its capture{written}")
             if races[0]:
                 if id(memory) in self._written:
-                    memory.note_write(stream, place)
+                    memory.note_write(stream, line)
                 else:
-                    memory.note_read(stream, place)
+                    memory.note_read(stream, line)
         if races[0]:
             for memory in self._own:
-                memory.note_write(stream, place)
+                memory.note_write(stream, line)
 
     def pool(self) -> Any:
         return self._pool

@@ -7,15 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import places, streams
-from tests.simulated_device.places import Place
+from tests.simulated_device import source_lines, streams
+from tests.simulated_device.source_lines import SourceLine
 from tests.simulated_device.streams import COUNT, Stream
 
 TOTAL = 16 << 30  # bytes of each device
 allocated, peak = [0] * COUNT, [0] * COUNT
 races = [True]  # whether unordered accesses raise an error
 
-Access = tuple[Stream, int, Place | None]
+Access = tuple[Stream, int, SourceLine | None]
 """(stream, its epoch, source line)."""
 
 
@@ -43,34 +43,34 @@ class Memory:
     def __del__(self) -> None:
         allocated[self.device] -= self.nbytes
 
-    def note_read(self, stream: Stream, place: Place | None) -> None:
+    def note_read(self, stream: Stream, line: SourceLine | None) -> None:
         """Raises RuntimeError if the stream is not ordered after the last write."""
         if self.in_parts:
             return
         write = self.write
         if write is not None and write[0] is not stream and stream.clock.get(write[0].stream_id, -1) < write[1]:
-            self._unordered("read", stream, place, "write", write)
-        self.reads[stream.stream_id] = stream, stream.epoch, place
+            self._unordered("read", stream, line, "write", write)
+        self.reads[stream.stream_id] = stream, stream.epoch, line
 
-    def note_write(self, stream: Stream, place: Place | None) -> None:
+    def note_write(self, stream: Stream, line: SourceLine | None) -> None:
         """Raises RuntimeError if the stream is not ordered after the last write and all reads since."""
         if self.in_parts:
             return
         write, clock = self.write, stream.clock
         if write is not None and write[0] is not stream and clock.get(write[0].stream_id, -1) < write[1]:
-            self._unordered("write", stream, place, "write", write)
+            self._unordered("write", stream, line, "write", write)
         if self.reads:
             for read in tuple(self.reads.values()):
                 if read[0] is not stream and clock.get(read[0].stream_id, -1) < read[1]:
-                    self._unordered("write", stream, place, "read", read)
+                    self._unordered("write", stream, line, "read", read)
             self.reads = {}
-        self.write = stream, stream.epoch, place
+        self.write = stream, stream.epoch, line
 
-    def _unordered(self, what: str, stream: Stream, place: Place | None, before: str, access: Access) -> None:
+    def _unordered(self, what: str, stream: Stream, line: SourceLine | None, before: str, access: Access) -> None:
         self.write, self.reads = None, {}  # one error for each race
         raise RuntimeError(
-            f"unordered {what} by {places.text(place)} on stream {stream.stream_id} "
-            f"after {before} by {places.text(access[2])} on stream {access[0].stream_id}"
+            f"unordered {what} by {source_lines.text(line)} on stream {stream.stream_id} "
+            f"after {before} by {source_lines.text(access[2])} on stream {access[0].stream_id}"
         )
 
 

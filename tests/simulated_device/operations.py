@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import collectives, generators, kernels, places, streams
+from tests.simulated_device import collectives, generators, kernels, source_lines, streams
 from tests.simulated_device.copies import SPECIAL
 from tests.simulated_device.generators import HostGenerator
 from tests.simulated_device.memory import Memory, races
@@ -240,14 +240,14 @@ def _follow(tensor: DeviceTensor) -> None:
 
 
 def _note(tensors: Any, written: Any, new: Any, stream: streams.Stream) -> None:
-    place = places.here()
+    line = source_lines.here()
     for t in tensors:
         if not any(t is w for w in written):
-            t.memory.note_read(stream, place)
+            t.memory.note_read(stream, line)
     for t in written:
-        t.memory.note_write(stream, place)
+        t.memory.note_write(stream, line)
     for _, t in new:
-        t.memory.write = stream, stream.epoch, place
+        t.memory.write = stream, stream.epoch, line
 
 
 def _flat(out: Any) -> list[Tensor]:

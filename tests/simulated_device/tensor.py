@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.simulated_device import places, streams
+from tests.simulated_device import source_lines, streams
 from tests.simulated_device.memory import Memory, races
 
 _make = torch.Tensor._make_wrapper_subclass
@@ -85,7 +85,7 @@ class DeviceTensor(Tensor):
     def _wait(self, what: str) -> None:
         stream = streams.current(self.memory.device)
         if races[0]:
-            self.memory.note_read(stream, places.here())
+            self.memory.note_read(stream, source_lines.here())
         streams.wait_for(what, stream)
 
     def record_stream(self, stream: streams.Stream) -> None:

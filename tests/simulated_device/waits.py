@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.simulated_device import places
+from tests.simulated_device import source_lines
 
 waits: Counter[str] = Counter()
 """Number of waits by "file:line what", such as "accel_rl/x.py:12 item", since the last `reset`."""
@@ -15,7 +15,7 @@ _lock = threading.Lock()
 
 
 def count(what: str) -> None:
-    key = f"{places.text(places.here())} {what}"
+    key = f"{source_lines.text(source_lines.here())} {what}"
     with _lock:
         for counter in (waits, *_open):
             counter[key] += 1

@@ -76,7 +76,7 @@ def test_values_with_an_epsilon_that_changes(called, between):
 
 
 def test_in_threads_of_their_own(called):
-    acts = called(lambda: make_agent(ENV), workers=2, beside=True)
+    acts = called(lambda: make_agent(ENV), workers=2, threaded_inference=True)
     assert len(acts._captures) == 2
 
 

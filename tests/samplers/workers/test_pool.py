@@ -63,12 +63,12 @@ def test_a_killed_worker_is_noticed_within_a_second():
     assert min(took) < 1.0, took
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_a_worker_killed_in_the_middle_of_a_rollout(beside):
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_worker_killed_in_the_middle_of_a_rollout(threaded):
     lines = []
-    sampler = make_sampler(ENV, 8, 2, 2, T=100, log=lines.append, beside=beside)
+    sampler = make_sampler(ENV, 8, 2, 2, T=100, log=lines.append, threaded_inference=threaded)
     agent = make_agent(ENV)
-    act, acted, lost = agent.act, 0, [0, 1, 2, 3] if beside else [0, 1, 4, 5]
+    act, acted, lost = agent.act, 0, [0, 1, 2, 3] if threaded else [0, 1, 4, 5]
 
     def act_and_kill(*args):
         nonlocal acted
@@ -92,7 +92,7 @@ def test_a_worker_killed_in_the_middle_of_a_rollout(beside):
 
 @pytest.mark.parametrize("ahead", [False, True])
 def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
-    sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, beside=True), make_agent(ENV)
+    sampler, agent = make_sampler(ENV, 8, 2, 2, T=100, threaded_inference=True), make_agent(ENV)
     act = agent.act
 
     def fail_for_one(obs, uniform, memory, b):
@@ -114,14 +114,14 @@ def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
     assert not [t for t in threading.enumerate() if t.name.startswith("group-")]
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_a_worker_killed_while_the_next_rollout_is_begun(beside):
+@pytest.mark.parametrize("threaded", [False, True])
+def test_a_worker_killed_while_the_next_rollout_is_begun(threaded):
     """Its part is missing in both; the others' are what they would have been."""
     lines: list[str] = []
-    agent = make_agent(ENV) if beside else RandomAgent(make_spec(ENV, training=True).n_actions)
-    sampler, calm = (make_sampler(ENV, 8, 2, 2, log=lines.append, beside=beside) for _ in range(2))
+    agent = make_agent(ENV) if threaded else RandomAgent(make_spec(ENV, training=True).n_actions)
+    sampler, calm = (make_sampler(ENV, 8, 2, 2, log=lines.append, threaded_inference=threaded) for _ in range(2))
     lost, kept, missing = [0, 1, 4, 5], [2, 3, 6, 7], 0
-    if beside:
+    if threaded:
         lost, kept = [0, 1, 2, 3], [4, 5, 6, 7]
     try:
         stream, others = sampler.rollouts(agent, fixed=True), calm.rollouts(agent, fixed=True)

@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 
 import torch
 
-Place = tuple[CodeType, int]
+SourceLine = tuple[CodeType, int]
 """A code object and a line number. It becomes text only when a message needs it."""
 
 _ROOT = str(Path(__file__).parents[2]) + "/"
@@ -24,7 +24,7 @@ def _is_skipped(code: CodeType) -> bool:
     return skip
 
 
-def here() -> Place | None:
+def here() -> SourceLine | None:
     """Return the innermost line outside torch, the standard library and the simulated device."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -38,12 +38,12 @@ def here() -> Place | None:
     return None
 
 
-def text(place: Place | None) -> str:
+def text(line: SourceLine | None) -> str:
     """Return "accel_rl/x.py:12"."""
-    if place is None:
+    if line is None:
         return "?"
-    name = place[0].co_filename.removeprefix(_ROOT)
+    name = line[0].co_filename.removeprefix(_ROOT)
     for folder in ("/accel_rl/", "/tests/"):
         if name.startswith("/") and folder in name:
             name = name[name.rindex(folder) + 1 :]
-    return f"{name}:{place[1]}"
+    return f"{name}:{line[1]}"
