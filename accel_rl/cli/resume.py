@@ -3,6 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from accel_rl.cli.arguments import parse, positionals, stdout
 from accel_rl.cli.start import check, check_memory, start
@@ -22,6 +23,13 @@ class ResumeEnv:
 
 
 @dataclass(frozen=True)
+class ResumeSampler:
+    engine: Literal["", "workers", "in-process", "device"] = ""
+    """Switch what steps the environments. To and from `device` only with --env.randomness counter. Default: the run's
+    engine."""
+
+
+@dataclass(frozen=True)
 class ResumeOptions:
     env_steps: OptionalCount = None
     """New length of the run in env steps, to extend the run."""
@@ -30,6 +38,7 @@ class ResumeOptions:
     cores: tuple[int, ...] | None = None
     """Cores to use this time, divided evenly among the ranks in this order. Default: --sampler.cores of the run."""
     env: ResumeEnv = ResumeEnv()
+    sampler: ResumeSampler = ResumeSampler()
 
 
 def main(argv: list[str]) -> int:
@@ -49,6 +58,9 @@ def main(argv: list[str]) -> int:
         )
     played = config.env.backend
     config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, chosen.env.backend))
+    if chosen.sampler.engine:
+        sampler = dataclasses.replace(config.sampler, engine=chosen.sampler.engine)
+        config = dataclasses.replace(config, sampler=sampler)
     placed = config
     if chosen.cores is not None:
         placed = dataclasses.replace(config, sampler=dataclasses.replace(config.sampler, cores=chosen.cores))
