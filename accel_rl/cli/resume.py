@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from accel_rl.cli.arguments import parse, positionals, stdout
-from accel_rl.cli.start import check, check_memory, start
+from accel_rl.cli.start import check, check_device, start
 from accel_rl.cli.trained_agent import read_state
 from accel_rl.envs.make import UNNAMED, check_switch, played_by
 from accel_rl.runners.plan import RunPlan
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
         placed = dataclasses.replace(config, sampler=dataclasses.replace(config.sampler, cores=chosen.cores))
     check(placed)
     plan = RunPlan.resolve(placed)
-    check_memory(placed, plan.ranks[0])
+    check_device(placed, plan.ranks[0])
     state = read_state(run, chosen.checkpoint)
     if torchrun.rank_info() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
