@@ -108,15 +108,17 @@ def test_the_tests_of_the_walk_throughs_pass(module, example_modules):
 
 
 SMALL = ["--envs", "4", "--env-steps", "128", "--evaluation.interval", "0", "--decorrelation-steps", "0"]
+SMALL += ["--engine", "in-process", "--torch-threads", "1"]
 REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
 
 
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("munchausen:MunchausenDQN", ["--game", "pong", "--tau", "0.05", *REPLAY]),
+        ("munchausen:MunchausenDQN", ["--game", "pong", "--tau", "0.05", "--network", "a3c", *REPLAY]),
         ("my_network:SmallPPO", ["--game", "pong", "--horizon", "16", "--minibatch", "32"]),
         ("my_module:MyPPO", ["--game", "pong", "--logit-penalty", "1e-2", "--horizon", "16", "--minibatch", "32"]),
+        ("lion:LionA2C", ["--game", "pong", "--learning-rate", "1e-4"]),
         ("ppo", ["--env", "my_env:make_env", "--horizon", "16", "--minibatch", "32"]),
     ],
 )

@@ -1,12 +1,17 @@
-"""One of several ranks that learn from their parts of the same fixed data: `python -m tests.distributed.learn_together
-RANK
-SIZE STORE OUT [FD ...]`; FD: files for the gradients of each algorithm. A single rank learns from all of it. Of four,
-the widest layer's gradient goes ahead."""
+"""Ranks that learn from their parts of the same fixed data: `python -m tests.distributed.learn_together FOLDER`.
 
+Each of GROUPS learns with each algorithm in turn, a process a rank; FOLDER/GROUP-RANK.pt are the results. A single rank
+learns from all data. Among four ranks, the gradient of the widest layer is sent ahead.
+"""
+
+import multiprocessing
+import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 from accel_rl.config.train import default_config
 from accel_rl.data.rollout import Rollout
@@ -19,6 +24,8 @@ from tests.algos.made_up import act_over
 from tests.replays.made_up import Simulators, spec
 
 T, B, UPDATES, PARTS = 5, 8, 50, 4
+GROUPS = {"one": (1, False), "two over gloo": (2, False), "four over gloo": (4, False), "two shared": (2, True)}
+"""Number of ranks, and whether they share memory for gradients."""
 ALGORITHMS = ("a2c", "ppo", "dqn", "c51", "rainbow")
 FIELDS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
@@ -108,23 +115,38 @@ def learn(of_algorithm):
     return {**found, "priorities": priorities(learner)}
 
 
-def main() -> None:
-    rank, size, path, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    shared = dict(zip(ALGORITHMS, map(int, sys.argv[5:]), strict=False))
-    torch.set_num_threads(1)
+def learn_as(group, rank, folder, fds):
+    """Write the results of one rank. fds: files for the gradients of each algorithm, if ranks share memory."""
+    size, _ = GROUPS[group]
+    out = folder / f"{group}-{rank}.pt"
     if size == 1:
         torch.save(learn(lambda name: SINGLE_RANK), out)
         return
-    import torch.distributed as dist
-
     if size == 4:
         all_reduce.WIDE = 1
     config = default_config("a2c")
     config = replace(config, distributed=replace(config.distributed, hash_interval=10, timeout_s=60.0))
-    store = dist.FileStore(path, size)
+    store = dist.FileStore(str(folder / f"{group}-store"), size)
     with join_ranks(config, "cpu", store, rank, size, size):
-        torch.save(learn(lambda name: SyncContext(store, 60.0, 10, shared.get(name))), out)
+        torch.save(learn(lambda name: SyncContext(store, 60.0, 10, fds.get(name))), out)
+
+
+def main() -> int:
+    """Fork a process for each rank, which saves importing torch in each; returns the exit code."""
+    folder = Path(sys.argv[1])
+    torch.set_num_threads(1)
+    for group, (size, shared) in GROUPS.items():
+        fds = {name: os.memfd_create(name) for name in ALGORITHMS if shared}
+        context = multiprocessing.get_context("fork")
+        ranks = [context.Process(target=learn_as, args=(group, r, folder, fds), daemon=True) for r in range(size)]
+        for rank in ranks:
+            rank.start()
+        for rank in ranks:
+            rank.join()
+        if any(rank.exitcode for rank in ranks):
+            return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,5 +1,7 @@
-"""One of two ranks that make short runs together: `python -m tests.gpu.rank_runs RANK STORE OUT`. Each run is made on
-the CPU and on a simulated GPU for each rank, and one also on a GPU that both share."""
+"""One of two ranks that make short runs together: `python -m tests.gpu.rank_runs RANK STORE OUT RUN [RUN ...]`.
+
+Each run is made on the CPU and on a simulated GPU for each rank; some also on a GPU that both share, or captured.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, config
-from tests.gpu.runs import q
+from tests.gpu.runs import RETURNS, q
 
 OWN = ("sim:0", "sim:1")
 DEVICES = {"cpu": ("cpu", "cpu"), "own": OWN, "captured": OWN, "shared": ("sim:1", "sim:1")}
@@ -32,10 +34,19 @@ RUNS: dict[str, TrainConfig] = {
     "dqn": q("dqn", replay_prioritized=True, n_step=3),
     "dqn, skipped cells": replace(WAITING, sampler=replace(WAITING.sampler, reset="wait")),
     "dqn, concurrent, second learner": q("dqn", schedule="concurrent", secondary=8, replay_prioritized=True),
+    "c51": q("c51", **RETURNS),
+    "rainbow": q("rainbow", noisy=True, **RETURNS),
+    "impala": config("impala", POLE, window=10, batches=2, horizon=5),
 }
+QUICK = ("a2c", "dqn")
 CYCLES = 6
-MORE = {"shared": ("dqn",), "captured": ("a2c", "dqn", "dqn, skipped cells")}
+MORE = {"shared": ("dqn",), "captured": ("a2c", "dqn", "dqn, skipped cells", "c51", "rainbow")}
 """Runs that are also made on one GPU for both ranks, and with collectives that behave as NCCL's."""
+
+
+def devices(name: str) -> dict[str, tuple[str, str]]:
+    """Return the pairs of devices on which a run is made."""
+    return {where: pair for where, pair in DEVICES.items() if name in MORE.get(where, RUNS)}
 
 
 def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -> list[Tensor]:
@@ -81,14 +92,12 @@ def main() -> None:
     any_run = RUNS["a2c"]
     found = {}
     with join_ranks(any_run, "cpu", store, rank, 2, 2):
-        for name, run in RUNS.items():
-            for where, devices in DEVICES.items():
-                if name not in MORE.get(where, RUNS):
-                    continue
+        for name in sys.argv[4:]:
+            for where, pair in devices(name).items():
                 key = f"{name}/{where}"
                 context = SyncContext(dist.PrefixStore(key, store), 60.0, 5)
                 with as_nccl() if where == "captured" else nullcontext():
-                    found[key] = learned(run, devices[rank], out / key.replace("/", "-"), context)
+                    found[key] = learned(RUNS[name], pair[rank], out / key.replace("/", "-"), context)
     torch.save(found, out / "found.pt")
 
 

@@ -61,8 +61,7 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, concurrent": q("rainbow", schedule="concurrent", **RETURNS),
     "rainbow, replay on the host": q("rainbow", **RETURNS, **HOST),
     "rainbow, second learner": q("rainbow", secondary=8, **RETURNS),
-}
-SLOW: dict[str, TrainConfig] = {
+    # the other cells of algorithm x schedule x device of the replay x draws x second learner
     "dqn, prioritized, concurrent": q("dqn", schedule="concurrent", replay_prioritized=True),
     "dqn, prioritized, replay on the host": q("dqn", replay_prioritized=True, **HOST),
     "dqn, second learner, replay on the host": q("dqn", secondary=8, **HOST),
@@ -75,12 +74,15 @@ SLOW: dict[str, TrainConfig] = {
     "rainbow, concurrent, second learner": q("rainbow", schedule="concurrent", secondary=8, **RETURNS),
     "rainbow, concurrent, replay on the host": q("rainbow", schedule="concurrent", **RETURNS, **HOST),
 }
-"""The other cells of algorithm x schedule x device of the replay x draws x second learner."""
-RUNS |= SLOW
+QUICK = (
+    *("a2c, pong", "a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, concurrent", "dqn, replay on the host"),
+    *("dqn, prioritized, three steps", "dqn, concurrent, second learner", "c51, concurrent", "rainbow, noisy"),
+)
+"""At least one of each algorithm, schedule, replay device, kind of draws and number of learners; others are slow."""
 assert SMALL["batch_size"] == 16
 
 
-def marked(names: Iterable[str], quick: Iterable[str] = tuple(RUNS.keys() - SLOW.keys())) -> list[Any]:
+def marked(names: Iterable[str], quick: Iterable[str] = QUICK) -> list[Any]:
     """Return parameters of a test; those that are not quick are slow."""
     return [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in names]
 

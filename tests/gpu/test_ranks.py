@@ -6,23 +6,22 @@ import sys
 import pytest
 import torch
 
-from tests.gpu.rank_runs import DEVICES, RUNS
+from tests.gpu.rank_runs import QUICK, RUNS, devices
 from tests.integration.runs import rows, run
 
 
-@pytest.fixture
-def found(simulated_gpu, tmp_path):
-    """The parameters that each of two ranks has learned, by run and devices."""
-    outs = [tmp_path / str(r) for r in range(2)]
+def learned_by_two(folder, names):
+    """Return the parameters that each of two ranks has learned, by run and devices."""
+    outs = [folder / str(r) for r in range(2)]
     command = [sys.executable, "-m", "tests.gpu.rank_runs"]
     ranks = []
     for r, out in enumerate(outs):
         out.mkdir()
-        arguments = [str(r), str(tmp_path / "store"), str(out)]
+        arguments = [str(r), str(folder / "store"), str(out), *names]
         ranks.append(subprocess.Popen([*command, *arguments], stderr=subprocess.PIPE, text=True))
     try:
         for rank in ranks:
-            _, err = rank.communicate(timeout=200)
+            _, err = rank.communicate(timeout=280)
             assert rank.returncode == 0, err
     finally:
         for rank in ranks:
@@ -30,10 +29,17 @@ def found(simulated_gpu, tmp_path):
     return [torch.load(out / "found.pt") for out in outs]
 
 
-def test_ranks_on_gpus_learn_what_ranks_on_cpus_do(found):
-    assert {key.split("/")[1] for key in found[0]} == set(DEVICES) and {key.split("/")[0] for key in found[0]} == set(
-        RUNS
-    )
+@pytest.mark.parametrize(
+    "names",
+    [
+        QUICK,
+        *(pytest.param((name,), marks=pytest.mark.slow) for name in RUNS if name not in QUICK),
+    ],
+    ids=", ".join,
+)
+def test_ranks_on_gpus_learn_what_ranks_on_cpus_do(simulated_gpu, tmp_path, names):
+    found = learned_by_two(tmp_path, names)
+    assert {tuple(key.split("/")) for key in found[0]} == {(name, where) for name in names for where in devices(name)}
     for key, parameters in found[0].items():
         name, where = key.split("/")
         for a, b, c in zip(found[0][f"{name}/cpu"], parameters, found[1][key], strict=True):

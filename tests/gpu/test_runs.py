@@ -10,6 +10,7 @@ from tests.gpu.runs import CAPTURE, GPU, RUNS, SERVED, marked, play
 
 CYCLES = 12
 FROM_PYTHON = ("impala", "replay on the host")  # updates that are not captured
+CAPTURED = tuple(n for n in RUNS if not any(x in n for x in FROM_PYTHON))
 # The next draw depends on the last errors: priorities on the host cost a wait an update.
 WAITS_AN_UPDATE = {
     name: 1
@@ -58,7 +59,9 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(simulated_gpu,
     assert sum(others.values()) <= each * updates and captures <= 1 + bool(run.secondary.batch), (others, captures)
 
 
-@pytest.mark.parametrize("name", marked(n for n in RUNS if not any(x in n for x in FROM_PYTHON)))
+@pytest.mark.parametrize(
+    "name", marked(CAPTURED, ("a2c, LSTM", "ppo, time limits", "dqn, concurrent, second learner", "rainbow, noisy"))
+)
 def test_captured_updates_equal_those_from_python_bit_for_bit(simulated_gpu, tmp_path, monkeypatch, name):
     captured = play(RUNS[name], GPU, tmp_path / "captured")
     monkeypatch.setattr(CapturedUpdates, "make", lambda self, n, begins: self._from_python(n, begins))
