@@ -20,6 +20,7 @@ from torch import Tensor
 
 from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, check_noops
+from accel_rl.emulator.device import cuda
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
 from accel_rl.emulator.device.starts import start_table
@@ -147,6 +148,8 @@ def _checked_device(device: str) -> torch.device:
         raise ConfigError(f"device={device!r}: this machine has {torch.cuda.device_count()} GPUs; cpu is allowed")
     if found.type == "cuda" and found.index is None:
         found = torch.device("cuda", torch.cuda.current_device())
+    if found.type == "cuda":
+        cuda.check(str(found))
     return found
 
 
