@@ -22,8 +22,8 @@ def check(device: str) -> None:
     capability = torch.cuda.get_device_capability(device)
     if capability < OLDEST:
         raise ConfigError(
-            f"{device} has compute capability {capability[0]}.{capability[1]}: Atari on a GPU needs 8.0 or newer, whose "
-            "blocks have enough shared memory for two pictures"
+            f"{device} has compute capability {capability[0]}.{capability[1]}: Atari on a GPU needs 8.0 or newer, "
+            "whose blocks have enough shared memory for two pictures"
         )
     version()
 
