@@ -1,5 +1,7 @@
 """Learners on shards in this process: equal to local training where they should be, and safe where they are not."""
 
+import time
+
 import pytest
 import torch
 
@@ -117,7 +119,9 @@ def test_answers_that_have_arrived_are_taken_without_waiting():
 def test_old_answers_do_not_replace_newer_parameters():
     sync = connected(sync_of(in_flight=2, max_delay=2))
     other = connected(sync_of("other", max_delay=2), sync.transport)
-    learn(sync, [0])  # its answer is not taken yet
+    sync._transport = slow = Slow(sync.transport)
+    learn(sync, [0])
+    slow.deliver()  # the answer is there, and not taken yet
     learn(other, [1])
     sync.pull_now()
     newest = other.flat.data.clone()
@@ -199,6 +203,18 @@ def test_a_lost_pull_is_made_up_for_by_the_next():
     transport.loses = lambda shard, method: False
     assert sync.pull_now() and not sync.pull_now()
     assert torch.equal(sync.flat.data, learn(local_of(), [0]))
+
+
+def test_a_shard_that_answers_now_and_then_is_not_silent():
+    sync, calls = sync_of(timeout_s=0.2), []
+    transport = Unreliable(InProcess(sync.build_shards()))
+    connected(sync, transport)
+    transport.loses = lambda shard, method: not calls.append(shard) and len(calls) % 3 != 0
+    began = time.monotonic()
+    while time.monotonic() < began + 0.5:
+        learn(sync, [0])
+        time.sleep(0.02)
+    assert sync.counts.lost > 3
 
 
 def test_a_checkpoint_waits_for_a_shard_that_starts_again():
