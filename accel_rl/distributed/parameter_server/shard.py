@@ -42,6 +42,11 @@ class Shard:
         self.counts = ShardCounts()
         self.version = Version(_new_epoch(), 0)
 
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self._parameters.device
+
     def join(self, learner: str) -> int:
         """Return the last sequence number of a learner; 0 if the shard has not seen it. Its next push must be above."""
         return self._sequences.get(learner, 0)
@@ -55,7 +60,7 @@ class Shard:
             return "duplicate"
         self._sequences[push.learner] = push.sequence
         delay = self.version.updates - push.version.updates
-        if push.version.epoch != self.version.epoch or delay > self.max_delay:
+        if push.version.epoch != self.version.epoch or not 0 <= delay <= self.max_delay:
             self.counts.stale += 1
             return "stale"
         if not (math.isfinite(push.learning_rate) and bool(torch.isfinite(push.gradient).all())):
