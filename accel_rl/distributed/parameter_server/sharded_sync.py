@@ -3,48 +3,29 @@
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from accel_rl.distributed.central import chunks
-from accel_rl.distributed.parameter_server.messages import Answer, Pulled, Push, Snapshot, Version
+from accel_rl.distributed.parameter_server.calls import ShardCalls
+from accel_rl.distributed.parameter_server.counts import PushCounts
+from accel_rl.distributed.parameter_server.messages import Pulled, Push, Snapshot, Version
 from accel_rl.distributed.parameter_server.outliers import OutlierGuard
 from accel_rl.distributed.parameter_server.settings import ParameterServerConfig
 from accel_rl.distributed.parameter_server.shard import Shard
 from accel_rl.distributed.parameter_server.state import from_snapshots, to_snapshots
-from accel_rl.distributed.parameter_server.transport import Future, Method, ShardUnavailable, Transport
+from accel_rl.distributed.parameter_server.transport import Future, Transport
 from accel_rl.distributed.skipped_updates import SkippedUpdates
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.errors import RunError
-
-RETRY_S = 0.05  # pause before a lost call is repeated
 
 
-@dataclass(slots=True)
-class PushCounts:
-    """Numbers of a learner's pushes by the shards' answers; an update is one push to each shard."""
-
-    accepted: int = 0
-    stale: int = 0
-    duplicates: int = 0
-    refused: int = 0
-    """Pushes that a shard found not finite."""
-    lost: int = 0
-    """Pushes without an answer: the shard may have made the update, or not."""
-    outliers: int = 0
-    """Gradients that the learner itself discarded, for the loss of their batch. They are not pushed."""
-
-
-_COUNT: dict[Answer, str] = {
-    "accepted": "accepted",
-    "stale": "stale",
-    "duplicate": "duplicates",
-    "not finite": "refused",
-}
+class _Pull(NamedTuple):
+    number: int  # calls are carried out in their order, so that a later pull brings the newer parameters
+    future: Future
 
 
 class ShardedSync:
@@ -75,9 +56,9 @@ class ShardedSync:
         self._build_optimizer = build_optimizer
         self._versions: list[Version | None] = [None] * len(self.parts)  # of this learner's parameters
         self._sequence = 0  # of the last push
-        self._in_flight: deque[list[tuple[Future, Future]]] = deque()  # (push, pull) of each shard, oldest update first
+        self._pulls, self._taken = 0, [0] * len(self.parts)  # number of pulls; of each shard's last one with parameters
+        self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()  # (push, pull) of each shard, oldest update first
         self._snapshots: list[Snapshot] | None = None  # of a state that was loaded and not yet published
-        self._silent_since: list[float | None] = [None] * len(self.parts)  # time.monotonic(); None: it answers
         self._outliers = OutlierGuard(config.outlier_deviations)
         self._skips = SkippedUpdates(torch.device("cpu"))
         self.counts = PushCounts()
@@ -97,12 +78,12 @@ class ShardedSync:
         parameters. ValueError if the number of shards differs."""
         if transport.shards != len(self.parts):
             raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self.parts)} slices")
-        self._transport = transport
+        self._calls = ShardCalls(transport, self.config.timeout_s)
         if publish and self._snapshots is not None:
             for shard, snapshot in enumerate(self._snapshots):
-                self._ask(shard, "restore", snapshot)
+                self._calls.ask(shard, "restore", snapshot)
         self._snapshots = None
-        joined = [self._ask(shard, "join", self.learner) for shard in range(len(self.parts))]
+        joined = [self._calls.ask(shard, "join", self.learner) for shard in range(len(self.parts))]
         self._sequence = max(self._sequence, *joined)
         self._versions = [None] * len(self.parts)
         self.pull_now()
@@ -149,7 +130,7 @@ class ShardedSync:
             version = self._versions[shard]
             assert version is not None, "ShardedSync.connect was not called"
             push = Push(self.learner, self._sequence, version, learning_rate, gradient[part])
-            sent.append((self._transport.call(shard, "push", push), self._pull(shard)))
+            sent.append((self._calls.call(shard, "push", push), self._pull(shard)))
         self._in_flight.append(sent)
         self._collect(self.config.in_flight)
         self.refreshed += 1
@@ -161,53 +142,24 @@ class ShardedSync:
         while self._in_flight:
             oldest = self._in_flight[0]
             must_wait = most is not None and len(self._in_flight) > most
-            if not must_wait and not all(push.done() and pull.done() for push, pull in oldest):
+            if not must_wait and not all(push.done() and pull.future.done() for push, pull in oldest):
                 return
             self._in_flight.popleft()
             for shard, (push, pull) in enumerate(oldest):
-                self._note(shard, push)
+                self.counts.note(self._calls.answer(shard, push))
                 self._take(shard, pull)
 
-    def _note(self, shard: int, push: Future) -> None:
-        """Count the answer to a push."""
-        answer: Answer | None = self._answer(shard, push)
-        name = "lost" if answer is None else _COUNT[answer]
-        setattr(self.counts, name, getattr(self.counts, name) + 1)
+    def _pull(self, shard: int) -> _Pull:
+        self._pulls += 1
+        return _Pull(self._pulls, self._calls.call(shard, "pull", self._versions[shard]))
 
-    def _take(self, shard: int, pull: Future) -> None:
-        """Copy the parameters of an answer to a pull, unless newer ones are here already."""
-        pulled: Pulled | None = self._answer(shard, pull)
-        if pulled is None or pulled.parameters is None:
+    def _take(self, shard: int, pull: _Pull) -> None:
+        """Copy the parameters of an answer to a pull, unless those of a later pull are here already."""
+        pulled: Pulled | None = self._calls.answer(shard, pull.future)
+        if pulled is None or pulled.parameters is None or pull.number < self._taken[shard]:
             return
-        here = self._versions[shard]
-        if here is None or here.epoch != pulled.version.epoch or here.updates < pulled.version.updates:
-            self.flat.data[self.parts[shard]].copy_(pulled.parameters)
-            self._versions[shard] = pulled.version
-
-    # -- calls -----------------------------------------------------------------
-
-    def _pull(self, shard: int) -> Future:
-        return self._transport.call(shard, "pull", self._versions[shard])
-
-    def _ask(self, shard: int, method: Method, *arguments: Any) -> Any:
-        """Call a shard and wait for its answer; call again if it is lost, which changes nothing for all methods but
-        "push". RunError if the shard has not answered for timeout_s."""
-        while (answer := self._answer(shard, self._transport.call(shard, method, *arguments))) is None:
-            time.sleep(RETRY_S)
-        return answer
-
-    def _answer(self, shard: int, future: Future) -> Any:
-        """Wait for an answer; None if the call was lost. RunError if the shard has not answered for timeout_s."""
-        began = time.monotonic()
-        try:
-            answer = future.result(self.config.timeout_s)
-        except ShardUnavailable as e:
-            since = self._silent_since[shard] = self._silent_since[shard] or began
-            if time.monotonic() - since < self.config.timeout_s:
-                return None
-            raise RunError(f"shard {shard} has not answered for {self.config.timeout_s:g} s: {e}") from e
-        self._silent_since[shard] = None
-        return answer
+        self.flat.data[self.parts[shard]].copy_(pulled.parameters)
+        self._versions[shard], self._taken[shard] = pulled.version, pull.number
 
     # -- skipped updates and checkpoints ---------------------------------------
 
@@ -233,7 +185,7 @@ class ShardedSync:
         """Wait for all answers, and return the state of the shards and of this learner."""
         self._collect(0)
         self.pull_now()
-        snapshots = [self._ask(shard, "snapshot") for shard in range(len(self.parts))]
+        snapshots = [self._calls.ask(shard, "snapshot") for shard in range(len(self.parts))]
         return {
             **from_snapshots(snapshots),
             "sequence": self._sequence,

@@ -5,10 +5,11 @@ import time
 import pytest
 import torch
 
+from accel_rl.distributed.parameter_server.counts import PushCounts
 from accel_rl.distributed.parameter_server.messages import Push
 from accel_rl.distributed.parameter_server.outliers import WARM_UP
 from accel_rl.distributed.parameter_server.settings import ParameterServerConfig
-from accel_rl.distributed.parameter_server.sharded_sync import PushCounts, ShardedSync
+from accel_rl.distributed.parameter_server.sharded_sync import ShardedSync
 from accel_rl.distributed.parameter_server.transport import InProcess
 from accel_rl.optim.factory import make_optimizer
 from accel_rl.optim.flat import FlatParameters
@@ -90,7 +91,7 @@ def test_the_learners_rate_is_the_shards():
 @pytest.mark.parametrize("in_flight", [0, 1, 2])
 def test_at_most_so_many_pushes_are_unanswered(in_flight):
     sync = connected(sync_of(shards=3, in_flight=in_flight, max_delay=2))
-    sync._transport = slow = Slow(sync.transport)
+    sync._calls.transport = slow = Slow(sync.transport)
     for i in range(8):
         sync.flat.grad.fill_(float(i + 1))
         sync.step(0.01, torch.zeros(()))
@@ -104,7 +105,7 @@ def test_at_most_so_many_pushes_are_unanswered(in_flight):
 
 def test_answers_that_have_arrived_are_taken_without_waiting():
     sync = connected(sync_of(shards=2, in_flight=2, max_delay=2))
-    sync._transport = slow = Slow(sync.transport)
+    sync._calls.transport = slow = Slow(sync.transport)
     before = sync.flat.data.clone()
     sync.flat.grad.fill_(1.0)
     sync.step(0.01, torch.zeros(()))
@@ -119,7 +120,7 @@ def test_answers_that_have_arrived_are_taken_without_waiting():
 def test_old_answers_do_not_replace_newer_parameters():
     sync = connected(sync_of(in_flight=2, max_delay=2))
     other = connected(sync_of("other", max_delay=2), sync.transport)
-    sync._transport = slow = Slow(sync.transport)
+    sync._calls.transport = slow = Slow(sync.transport)
     learn(sync, [0])
     slow.deliver()  # the answer is there, and not taken yet
     learn(other, [1])
@@ -130,9 +131,22 @@ def test_old_answers_do_not_replace_newer_parameters():
     assert torch.equal(sync.flat.data, newest)
 
 
+def test_old_answers_of_an_earlier_epoch_do_not_either():
+    sync = connected(sync_of(in_flight=2, max_delay=2))
+    (shard,) = sync.transport._shards
+    snapshot = shard.snapshot()
+    sync._calls.transport = slow = Slow(sync.transport)
+    learn(sync, [0])
+    slow.deliver()
+    shard.restore(snapshot)
+    sync.pull_now()
+    sync.pull()
+    assert sync._versions == [shard.version] and torch.equal(sync.flat.data, snapshot.parameters)
+
+
 def test_a_gradient_in_flight_is_not_overwritten_by_the_next():
     sync, single = connected(sync_of(in_flight=1, max_delay=1)), local_of()
-    sync._transport = Slow(sync.transport)
+    sync._calls.transport = Slow(sync.transport)
     for value in (1.0, -3.0):
         for x in (sync, single):
             x.flat.grad.fill_(value)

@@ -11,8 +11,8 @@ import psutil
 import pytest
 import torch
 
+from accel_rl.distributed.parameter_server.counts import PushCounts
 from accel_rl.distributed.parameter_server.messages import Push, Version
-from accel_rl.distributed.parameter_server.sharded_sync import PushCounts
 from accel_rl.distributed.parameter_server.transport import InProcess, ShardUnavailable
 from accel_rl.runners.cluster.ray_shards import RayShards
 from accel_rl.runners.cluster.ray_transport import RayTransport
