@@ -1,11 +1,13 @@
 """Shards as Ray actors on this machine."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import psutil
 import pytest
@@ -231,9 +233,11 @@ def test_there_is_no_shard_of_another_name(ray):
 @pytest.mark.slow
 def test_no_process_outlives_a_killed_driver_for_long():
     code = "import time\nfrom accel_rl.runners.cluster.session import local_ray\n"
-    code += "with local_ray():\n    print('up', flush=True)\n    time.sleep(99)"
+    code += "with local_ray() as ray:\n    print(ray._private.worker._global_node.get_session_dir_path(), flush=True)\n"
+    code += "    time.sleep(99)"
     driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert driver.stdout.readline() == "up\n"
+    folder = Path(driver.stdout.readline().strip()).parent
+    assert folder.name.startswith("accel_rl_ray_")
     children = psutil.Process(driver.pid).children(recursive=True)
     assert len(children) >= 3
     driver.kill()
@@ -242,6 +246,7 @@ def test_no_process_outlives_a_killed_driver_for_long():
     while any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in children):
         assert time.monotonic() < deadline, children
         time.sleep(0.1)
+    shutil.rmtree(folder)  # its logs stay
 
 
 def test_messages_keep_their_numbers_on_the_way():
