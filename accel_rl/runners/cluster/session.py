@@ -30,7 +30,7 @@ def load_ray() -> Any:
 def _load_confined() -> Any:
     """Import Ray with loopback for the machine's address, and with a token. It reads both when it is imported."""
     if not _CONFINED.items() <= os.environ.items():
-        if "ray" in sys.modules:
+        if sys.modules.get("ray") is not None:
             raise RunError("Ray was imported before its session was confined to this machine; start a new process")
         os.environ.update(_CONFINED)
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray keeps the first one for the process's life
