@@ -46,6 +46,7 @@ CONFINED = {
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),
+    "ray": ("accel_rl/runners/cluster/",),
     "accel_rl.kernels._native": ("accel_rl/kernels/native.py",),
     "triton": ("accel_rl/kernels/",),
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
@@ -139,6 +140,17 @@ def test_samplers_and_algorithms_do_not_know_each_other() -> None:
     for path in FILES:
         if room_at(path) in ("samplers", "algos"):
             assert not {"samplers", "algos"} - {room_at(path)} & set(map(room_of, imports(path))), name_of(path)
+
+
+def test_shards_know_no_engine() -> None:
+    """Shards and learners meet through `Transport` alone: no processes, collectives, algorithms or runs."""
+    for path in sorted((PACKAGE / "distributed" / "parameter_server").rglob("*.py")):
+        found = imports(path)
+        assert {room_of(n) for n in found} <= {"distributed", "optim", "system", ""}, name_of(path)
+        engines = {"ray", "torch.distributed", "socket", "subprocess", "threading"}
+        assert not {n for n in found if n.startswith("accel_rl.distributed.collective")} | (engines & found), name_of(
+            path
+        )
 
 
 def test_every_room_has_a_floor() -> None:

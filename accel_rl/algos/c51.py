@@ -34,7 +34,7 @@ class C51Config(DQNConfig):
     (Stooke & Abbeel, appendix A)."""
     optimizer_eps: float = 0.01
     """Epsilon of the optimizer. For Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01); for
-    RMSProp it is used as given (their figure 9: 1e-6)."""
+    the others it is used as given (their figure 9: 1e-6)."""
     epsilon_final: float = 0.01
     """Final epsilon of epsilon-greedy exploration (Bellemare et al. 2017: 0.01)."""
     epsilon_evaluation: float = 0.001

@@ -74,7 +74,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     epsilon_evaluation: float = 0.05
     """Epsilon in evaluations (Mnih et al. 2015: 0.05)."""
     optimizer: OptimizerName = "rmsprop"
-    """Optimizer. rmsprop: epsilon inside the root. -torch: epsilon outside the root. centered: Mnih et al. 2015."""
+    """Optimizer. rmsprop: epsilon inside the root. -torch: epsilon outside the root. centered: Mnih et al. 2015.
+    adagrad: Nair et al. 2015, section 4.2 (Duchi et al. 2011)."""
     rmsprop_alpha: float = 0.95
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2015: 0.95)."""
     optimizer_eps: float = 1e-6

@@ -29,7 +29,13 @@ Default: a2c, ppo and dqn on pong. cores is a number or a list; quota (of the cg
     memory = "128 GiB"
     gpus = {number = 1, memory = "80 GiB"}"""
 Say = Callable[[str, object], None]
-EXTRAS = {"tensorboard": "tensorboard", "video": "imageio-ffmpeg", "report": "rliable", "slurm": "submitit"}
+EXTRAS = {
+    "tensorboard": "tensorboard",
+    "video": "imageio-ffmpeg",
+    "report": "rliable",
+    "slurm": "submitit",
+    "cluster": "ray",
+}
 
 
 def _roms() -> tuple[int, list[str]]:

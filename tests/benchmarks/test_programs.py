@@ -2,6 +2,7 @@
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from benchmarks import (
     emulator,
     emulator_trace,
     gradient_sync,
+    parameter_server,
     peers,
     replay,
     sampler,
@@ -26,6 +28,7 @@ MAINS = {
     "emulator": emulator.main,
     "emulator_trace": emulator_trace.main,
     "gradient_sync": gradient_sync.main,
+    "parameter_server": parameter_server.main,
     "peers": peers.main,
     "replay": replay.main,
     "sampler": sampler.main,
@@ -67,6 +70,9 @@ MAINS = {
         ("scaling", ["--tables", "1", "--simulators", "3"], ["--simulators 3", "2 ranks"]),
         ("gradient_sync", ["--network", "resnet"], ["resnet", "a3c"]),
         ("gradient_sync", ["--chunks", "0"], ["--chunks 0", "at least 1"]),
+        ("parameter_server", ["--shards", "0"], ["--shards 0", "1 to"]),
+        ("parameter_server", ["--transports", "rays"], ["rays", "in-process"]),
+        ("parameter_server", ["--seconds", "0"], ["--seconds 0", "above 0"]),
         ("cuda_emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("cuda_emulator", ["--loads", "trainin"], ["trainin", "nearest: training"]),
         ("cuda_emulator", ["--engines", "gpu"], ["gpu", "device, workers"]),
@@ -167,6 +173,29 @@ def test_gradient_sync_runs(tmp_path: Path, capsys) -> None:
     assert result["median"]["push_after_another_rank"] > 0 and result["median"]["push"] > 0
     out = capsys.readouterr().out
     assert "several machines; here both ends are this one), 2 ranks" in out and "pushed in between" in out
+
+
+@pytest.mark.parametrize(
+    "transport",
+    [
+        "in-process",
+        pytest.param(
+            "ray",
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)"),
+            ],
+        ),
+    ],
+)
+def test_parameter_server_runs(transport, tmp_path: Path, capsys) -> None:
+    file = tmp_path / "out.json"
+    argv = ["--parameters", "1000", "--shards", "1", "3", "--transports", transport, "--repeats", "2"]
+    assert parameter_server.main([*argv, "--seconds", "0.05", "--json", str(file)]) == 0
+    result = json.loads(file.read_text())
+    assert len(result["median"]) == 10 and min(result["median"].values()) > 0
+    assert {len(x) for x in result["calls_per_s"].values()} == {2} and result["megabytes"] == pytest.approx(0.004)
+    assert f"| {transport} | 3 |" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
+from accel_rl.optim.adagrad import AdaGrad
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
@@ -23,6 +24,7 @@ from accel_rl.system.errors import RunError
 from tests.distributed.push_chunks import central_of, exchange_of
 
 RULES = {
+    "adagrad": lambda n: AdaGrad(n, epsilon=1e-6),
     "adam": lambda n: Adam(n, epsilon=1e-5),
     "rmsprop": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=True),
     "rmsprop-torch": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=False),

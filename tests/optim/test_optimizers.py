@@ -3,6 +3,7 @@ import torch
 
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.kernels import native
+from accel_rl.optim.adagrad import AdaGrad
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_, l2_norm
 from accel_rl.optim.optimizer import ALIGNMENT
@@ -66,7 +67,29 @@ def test_adam_with_epsilon_beside_the_uncorrected_root():
     assert (1 - other).abs().max() > 1.5 * (1 - data).abs().max()
 
 
+def test_adagrad_equals_torch():
+    ours, theirs = trajectories(lambda n: AdaGrad(n, epsilon=1e-6), lambda p: torch.optim.Adagrad(p, 1e-2, eps=1e-6))
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.05, torch.tensor(0.05)], ids=["number", "scalar"])
+def test_adagrad_against_the_equation(rate):
+    """Duchi et al. 2011, figure 1, element by element in float64; also with the step size in a scalar tensor."""
+    g = torch.Generator().manual_seed(0)
+    data, optimizer = torch.ones(8), AdaGrad(8, epsilon=1e-3)
+    want, total = [1.0] * 8, [0.0] * 8
+    for t in range(200):
+        grad = torch.randn(8, generator=g) * 10.0 ** -(t % 5)
+        optimizer.step(data, grad, rate)
+        for i, x in enumerate(grad.double().tolist()):
+            total[i] += x * x
+            want[i] -= 0.05 * x / (total[i] ** 0.5 + 1e-3)
+    torch.testing.assert_close(data.double(), torch.tensor(want).double(), atol=2e-6, rtol=1e-5)
+    torch.testing.assert_close(optimizer.square.double(), torch.tensor(total).double(), atol=0, rtol=1e-5)
+
+
 OPTIMIZERS = {
+    "adagrad": lambda n: AdaGrad(n, epsilon=1e-6),
     "adam": Adam,
     "adam-epsilon-hat": lambda n: Adam(n, epsilon=1e-5, epsilon_hat=True),
     "rmsprop": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=True),

@@ -1,0 +1,102 @@
+"""The shards of a parameter server as Ray actors, which the driver starts, saves and replaces."""
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from accel_rl.distributed.parameter_server.messages import Snapshot
+from accel_rl.distributed.parameter_server.shard import Shard
+from accel_rl.distributed.parameter_server.transport import Method, ShardUnavailable
+from accel_rl.runners.cluster.arrays import with_arrays, with_tensors
+from accel_rl.runners.cluster.ray_transport import RayTransport
+from accel_rl.runners.cluster.session import NAMESPACE
+from accel_rl.system.errors import RunError
+
+
+class ShardActor:
+    """What runs in an actor's process: a shard, one call after the other."""
+
+    def __init__(self, shard: Shard, threads: int):
+        torch.set_num_threads(threads)
+        self._shard = shard
+
+    def call(self, method: Method, *arguments: Any) -> Any:
+        return with_arrays(getattr(self._shard, method)(*map(with_tensors, arguments)))
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+class RayShards:
+    """Starts an actor for each shard. The driver keeps the last snapshot of each, for a shard whose process dies.
+
+    Ray neither repeats a call nor restarts an actor: a repeated push would be a second update, and a restarted actor
+    would have the parameters of its start.
+    """
+
+    def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
+        """shards: with parameters on the host; they are copied to the actors. run: begins the actors' names.
+        threads: torch's threads of each actor.
+        """
+        if any(shard.device.type != "cpu" for shard in shards):
+            raise ValueError("shards in other processes have their parameters on the host")
+        self._ray, self._shards, self._threads = ray, list(shards), threads
+        self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
+        self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(ShardActor)
+        self._snapshots = [shard.snapshot() for shard in shards]
+        self._actors = [self._start(i) for i in range(len(shards))]
+        self._calls = self.transport()
+
+    def _start(self, i: int) -> Any:
+        return self._actor.options(name=self.names[i], namespace=NAMESPACE).remote(self._shards[i], self._threads)
+
+    def _start_again(self, i: int, timeout_s: float) -> Any:
+        """Start an actor with the name of a dead one, which Ray frees within moments. RunError."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self._start(i)
+            except ValueError as e:  # the name is taken
+                if time.monotonic() > deadline:
+                    raise RunError(f"{self.names[i]} cannot start again: {e}") from e
+                time.sleep(0.05)
+
+    def transport(self) -> RayTransport:
+        """Return a transport to the shards, for this process. Others build `RayTransport` from `names`."""
+        return RayTransport(self._ray, self.names)
+
+    def pids(self) -> list[int]:
+        """Return the process of each shard."""
+        return self._ray.get([actor.pid.remote() for actor in self._actors])
+
+    def save(self, timeout_s: float) -> list[Snapshot]:
+        """Take a snapshot of each shard; returns the last one of each. A shard that is gone keeps its last one."""
+        calls = [self._calls.call(i, "snapshot") for i in range(len(self.names))]
+        for i, call in enumerate(calls):
+            try:
+                self._snapshots[i] = call.result(timeout_s)
+            except ShardUnavailable:
+                continue
+        return list(self._snapshots)
+
+    def replace_dead(self, timeout_s: float) -> list[int]:
+        """Start a new actor, from the last snapshot and in a new epoch, for each shard that is gone or has not answered
+        within timeout_s; returns which."""
+        calls, dead = [self._calls.call(i, "join", "") for i in range(len(self.names))], []
+        for i, call in enumerate(calls):
+            try:
+                call.result(timeout_s)
+            except ShardUnavailable:
+                self._ray.kill(self._actors[i])
+                self._shards[i].restore(self._snapshots[i])  # before it starts: no push comes between
+                self._actors[i] = self._start_again(i, timeout_s)
+                dead.append(i)
+        return dead
+
+    def close(self) -> None:
+        """End the actors."""
+        for actor in self._actors:
+            self._ray.kill(actor)

@@ -1,0 +1,64 @@
+import math
+import statistics
+
+import pytest
+
+from accel_rl.distributed.parameter_server.outliers import SHARE, WARM_UP, OutlierGuard
+
+
+def usual(i):
+    return 1.0 + 0.1 * math.sin(i)
+
+
+def after(n, k=4.0):
+    guard = OutlierGuard(k)
+    assert not any(guard.is_outlier(usual(i)) for i in range(n))
+    return guard
+
+
+def test_mean_and_deviation_are_those_of_the_first_losses():
+    guard, losses = after(WARM_UP), [usual(i) for i in range(WARM_UP)]
+    assert guard._mean == pytest.approx(statistics.fmean(losses))
+    assert guard._variance == pytest.approx(statistics.pvariance(losses))
+
+
+def test_later_ones_count_exponentially_less():
+    guard = after(2_000)
+    weights = [SHARE * (1 - SHARE) ** (1_999 - i) for i in range(2_000)]
+    mean = sum(w * usual(i) for i, w in enumerate(weights)) / sum(weights)
+    square = sum(w * usual(i) ** 2 for i, w in enumerate(weights)) / sum(weights)
+    assert guard._mean == pytest.approx(mean, rel=1e-6)
+    assert guard._variance == pytest.approx(square - mean**2, rel=1e-5)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_is_above_the_bound_is_an_outlier(sign):
+    guard = after(500)
+    bound = guard._mean + 4 * guard._variance**0.5
+    state = guard.state_dict()
+    assert guard.is_outlier(sign * (bound + 1e-6))
+    guard.load_state_dict(state)
+    assert not guard.is_outlier(sign * (bound - 1e-6))
+    guard.load_state_dict(state)
+    assert not guard.is_outlier(0.0)  # small losses are welcome
+
+
+def test_none_is_an_outlier_at_first_or_with_no_bound():
+    guard = OutlierGuard(4.0)
+    assert not any(guard.is_outlier(10.0**i) for i in range(WARM_UP - 1))
+    guard = after(500, k=0.0)
+    assert not guard.is_outlier(1e30)
+
+
+def test_a_lasting_change_becomes_the_usual():
+    guard = after(500)
+    found = [guard.is_outlier(100 * usual(i)) for i in range(300)]
+    assert found[0] and not any(found[100:])
+
+
+def test_losses_that_never_change_do_not_block_what_follows():
+    guard = OutlierGuard(4.0)
+    for _ in range(500):
+        assert not guard.is_outlier(0.0)
+    found = [guard.is_outlier(usual(i)) for i in range(100)]
+    assert found[0] and not any(found[10:])
