@@ -90,6 +90,7 @@ def report(config: TrainConfig) -> tuple[list[str], list[str]]:
 
 def _emulator(say: Say, wrong: list[str]) -> None:
     from accel_rl.emulator.atari import core
+    from accel_rl.emulator.device import nvrtc
     from accel_rl.emulator.games import games
 
     try:
@@ -99,6 +100,10 @@ def _emulator(say: Say, wrong: list[str]) -> None:
         wrong.append(str(e))
         return
     say("emulator", f"built: {len(games())} games, those of the 57-game benchmark by default (--env.backend)")
+    try:
+        say("", f"on a GPU (--sampler.engine device): compiled by NVRTC {nvrtc.version()} at the first use")
+    except ConfigError as e:
+        say("", str(e))
 
 
 def _gpu(say: Say, wrong: list[str]) -> None:

@@ -3,9 +3,10 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from accel_rl.cli.arguments import parse, positionals, stdout
-from accel_rl.cli.start import check, check_memory, start
+from accel_rl.cli.start import check, check_device, start
 from accel_rl.cli.trained_agent import read_state
 from accel_rl.envs.make import UNNAMED, check_switch, played_by
 from accel_rl.runners.plan import RunPlan
@@ -22,6 +23,13 @@ class ResumeEnv:
 
 
 @dataclass(frozen=True)
+class ResumeSampler:
+    engine: Literal["", "workers", "in-process", "device"] = ""
+    """Switch what steps the environments. To and from `device` only with --env.randomness counter. Default: the run's
+    engine."""
+
+
+@dataclass(frozen=True)
 class ResumeOptions:
     env_steps: OptionalCount = None
     """New length of the run in env steps, to extend the run."""
@@ -30,6 +38,7 @@ class ResumeOptions:
     cores: tuple[int, ...] | None = None
     """Cores to use this time, divided evenly among the ranks in this order. Default: --sampler.cores of the run."""
     env: ResumeEnv = ResumeEnv()
+    sampler: ResumeSampler = ResumeSampler()
 
 
 def main(argv: list[str]) -> int:
@@ -49,12 +58,15 @@ def main(argv: list[str]) -> int:
         )
     played = config.env.backend
     config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, chosen.env.backend))
+    if chosen.sampler.engine:
+        sampler = dataclasses.replace(config.sampler, engine=chosen.sampler.engine)
+        config = dataclasses.replace(config, sampler=sampler)
     placed = config
     if chosen.cores is not None:
         placed = dataclasses.replace(config, sampler=dataclasses.replace(config.sampler, cores=chosen.cores))
     check(placed)
     plan = RunPlan.resolve(placed)
-    check_memory(placed, plan.ranks[0])
+    check_device(placed, plan.ranks[0])
     state = read_state(run, chosen.checkpoint)
     if torchrun.rank_info() is not None:
         raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")

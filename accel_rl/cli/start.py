@@ -4,6 +4,7 @@ from typing import Any
 
 from accel_rl.cli.arguments import stdout
 from accel_rl.config.train import TrainConfig
+from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.metrics.tensorboard import check_tensorboard
@@ -22,8 +23,10 @@ def check(config: TrainConfig) -> None:
         check_tensorboard()
 
 
-def check_memory(config: TrainConfig, plan: RankPlan) -> None:
-    """Raise ConfigError if the learner's memory does not fit on its device."""
+def check_device(config: TrainConfig, plan: RankPlan) -> None:
+    """Raise ConfigError if the learner's memory does not fit on its device, or if games cannot be emulated there."""
+    if plan.sampler.engine == "device" and plan.device.startswith("cuda"):
+        cuda.check(plan.device)
     config.algo.check_memory(make_spec(config.env, training=True), plan.device)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from accel_rl.cli.arguments import parse, positionals
-from accel_rl.cli.start import check, check_memory, reported, start
+from accel_rl.cli.start import check, check_device, reported, start
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
@@ -43,12 +43,12 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
         config = info.fit(config)
         check(config)
         mine = info.plan(config)
-        check_memory(config, mine)
+        check_device(config, mine)
         return reported(*torchrun.train(info, config, mine, path))
     path = path or RunFolder.default_path(config)
     RunFolder.check_new(path)
     check(config)
     config = dataclasses.replace(config.resolved(), run_dir=str(path))
     plan = RunPlan.resolve(config)
-    check_memory(config, plan.ranks[0])
+    check_device(config, plan.ranks[0])
     return start(config, plan, RunFolder.create(path, config), None)

@@ -250,6 +250,13 @@ PYBIND11_MODULE(_core, m) {
         .def("mapped", &mapped)
         .def("trace", &trace)
         .def("play", [](const Emulator& e) { return py::bytes(reinterpret_cast<const char*>(&e.play()), sizeof(Play)); })
+        .def("set_play",
+             [](Emulator& e, const std::string& bytes) {
+                 Play play;
+                 if (bytes.size() != sizeof play) throw std::invalid_argument("the state has the wrong number of bytes");
+                 std::memcpy(static_cast<void*>(&play), bytes.data(), sizeof play);
+                 e.set_play(play);
+             })
         .def("save", [](Emulator& e) { return py::bytes(e.save()); })
         .def("restore", [](Emulator& e, const py::bytes& b) { e.restore(b); })
         .def_property_readonly("over", &Emulator::over)

@@ -66,8 +66,7 @@ class Emulator {
     void restart(u8 timer) {
         snap_.state = loaded_;
         snap_.frame = 0;
-        std::fill(pixels_.begin(), pixels_.end(), u8(0));
-        late_[0] = late_[1] = false;
+        forget_pictures();
         centre_controllers(snap_.state, game_.controllers);
         console_.reset(timer);
         start_game();
@@ -166,7 +165,21 @@ class Emulator {
         for (u32 i = 0; i < snap_.console_draws; i++) random_draw(console_random_);
     }
 
+    // Goes on from a console and its game, with black pictures.
+    void set_play(const Play& play) {
+        const char* const damage = damage_of(play, console_.rom);
+        require(!damage, damage);
+        static_cast<Play&>(snap_) = play;
+        forget_pictures();
+    }
+
   private:
+    void forget_pictures() {
+        std::fill(pixels_.begin(), pixels_.end(), u8(0));
+        log_.count = 0;
+        late_[0] = late_[1] = false;
+    }
+
     static constexpr u32 MAGIC = 0x454C5241;  // "ARLE"
     static constexpr u32 VERSION = 8;
 

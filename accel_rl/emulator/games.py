@@ -26,6 +26,7 @@ from accel_rl.system.errors import ConfigError, nearest
 CARTRIDGES = ("2K", "4K", "F8", "F6", "F8SC", "F6SC", "E0", "FE", "DPC")
 CONTROLLERS = ("joysticks", "paddles", "paddles_swapped", "joysticks_swapped")
 NO_LIMIT = 2**30
+BENCHMARK_GAMES = 57  # the first of `games()`: verified to the release protocol
 RESET, SELECT = 1, 2  # switches of the console
 RIGHT, LEFT, DOWN = 3, 4, 5  # actions
 
@@ -158,3 +159,23 @@ def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
 
 def cartridge(game: str) -> int:
     return CARTRIDGES.index(games()[game]["cartridge"])
+
+
+_WITH_FIRE = (1, *range(10, 18))
+
+
+def action_codes(game: str, full_action_space: bool) -> list[int]:
+    """Return the joystick actions of a game, or all of the 18 that it has a use for."""
+    if not full_action_space:
+        return list(games()[game]["actions"])
+    # ale-py leaves out FIRE where a game has no use for it (skiing)
+    return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
+
+
+def check_benchmark_game(game: str) -> None:
+    names = list(games())[:BENCHMARK_GAMES]
+    if game not in names:
+        raise ConfigError(
+            f"game={game!r}: must be one of the {BENCHMARK_GAMES} of the benchmark, such as 'ms_pacman'; for others use"
+            " ale_py.vector_env.AtariVectorEnv" + nearest(game, names)
+        )

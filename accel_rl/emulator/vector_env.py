@@ -26,12 +26,11 @@ from gymnasium.vector.utils import batch_space
 from accel_rl.emulator import palette
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.env_core import make_env_core
-from accel_rl.emulator.games import games
+from accel_rl.emulator.games import action_codes, check_benchmark_game
 from accel_rl.system.errors import ConfigError, nearest
 
 SIDE = 84
 INFO = ("env_id", "lives", "frame_number", "episode_frame_number")
-BENCHMARK_GAMES = 57  # the first of `games()`: verified to the release protocol
 FIRE = 1
 NO_LIMIT = 2**31 - 1
 MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED))}
@@ -91,7 +90,7 @@ class VectorEnv(GymnasiumVectorEnv):
         copy: bool = True,
         device: None = None,
     ) -> None:
-        check_game(game)
+        check_benchmark_game(game)
         for name, value, only in (
             ("img_height", img_height, SIDE),
             ("img_width", img_width, SIDE),
@@ -236,26 +235,6 @@ class VectorEnv(GymnasiumVectorEnv):
         if not mask.all() and self._last is None:
             raise error.ResetNeeded("reset_mask before the first reset of all environments")
         return mask
-
-
-_WITH_FIRE = (1, *range(10, 18))
-
-
-def action_codes(game: str, full_action_space: bool) -> list[int]:
-    """Return the joystick actions of a game, or all of the 18 that it has a use for."""
-    if not full_action_space:
-        return list(games()[game]["actions"])
-    # ale-py leaves out FIRE where a game has no use for it (skiing)
-    return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
-
-
-def check_game(game: str) -> None:
-    names = list(games())[:BENCHMARK_GAMES]
-    if game not in names:
-        raise ConfigError(
-            f"game={game!r}: must be one of the {BENCHMARK_GAMES} of the benchmark, such as 'ms_pacman'; for others use"
-            " ale_py.vector_env.AtariVectorEnv" + nearest(game, names)
-        )
 
 
 def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:

@@ -15,14 +15,16 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, start_at
+from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
-from accel_rl.emulator.games import games, modes
+from accel_rl.emulator.games import action_codes, games, modes
 from accel_rl.envs.base import Env, episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
 
 
@@ -57,9 +59,7 @@ class EmulatorEnv:
             if value is not None and value not in allowed:
                 text = ", ".join(str(v) for v in sorted(allowed))
                 raise ConfigError(f"{name}={value} is not one of {game}'s: must be one of {text}")
-        codes = settings["actions"]
-        if rules.full_action_set:  # ale-py leaves out FIRE where a game has no use for it (skiing)
-            codes = [a for a in range(18) if not (settings.get("fire_is_noop") and "FIRE" in Action(a).name)]
+        codes = action_codes(game, rules.full_action_set)
         self.codes = np.array(codes, np.int32)
         self.sticky = rules.repeat_action_probability > 0
         self.spec = EnvSpec(
@@ -158,6 +158,9 @@ class EmulatorEnv:
 
     def get_state(self) -> bytes:
         core = self.core
+        if self.counter is not None:
+            state = CounterState(core.play(), core.steps, core.held, core.lives_before, self.seed, self.episode - 1)
+            return pack({"kind": "counter", "game": self.game}, state.to_bytes())
         header = {
             "kind": "emulator",
             "game": self.game,
@@ -172,6 +175,9 @@ class EmulatorEnv:
 
     def set_state(self, state: bytes) -> None:
         """Restore a state. A state of ale-py is replayed from its episode's start."""
+        if self.counter is not None:
+            self._set_counter_state(CounterState.from_bytes(unpack(state, kind="counter", game=self.game)[1]))
+            return
         if is_foreign(state, "emulator"):
             return replay(self, state)
         header, blob, codes = unpack_origin(state, self, kind="emulator", game=self.game)
@@ -181,6 +187,12 @@ class EmulatorEnv:
         core.actions = codes
         self.seed, self.episode = header["seed"], header["episode"]
         self._rng.bit_generator.state = header["rng"]
+
+    def _set_counter_state(self, state: CounterState) -> None:
+        core = self.core
+        core.set_play(state.play)
+        core.steps, core.held, core.lives_before = state.steps, state.held, state.lives_before
+        self.seed, self.episode = state.seed, (state.number + 1) % 2**32
 
     def screen_rgb(self) -> np.ndarray:
         """The whole current screen [rows, 160, 3] uint8, for a video."""

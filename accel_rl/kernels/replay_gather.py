@@ -7,7 +7,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from accel_rl.kernels.ring_arrays import Gathered, RingArrays, gather
+from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty, gather
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.hardware import say_once
 
@@ -79,12 +79,3 @@ def _shapes(*arguments: Tensor | float) -> Gathered:
     ring = RingArrays(*fields)  # type: ignore[arg-type]
     assert isinstance(cell, Tensor)
     return empty(ring, cell)
-
-
-def empty(ring: RingArrays, cell: Tensor) -> Gathered:
-    """Allocate the results for cells [N]."""
-    N, frame_shape = len(cell), ring.frames.shape[1:]
-    shape = (N, *frame_shape) if ring.stack == 1 else (N, ring.stack, *frame_shape)
-    obs_tm1, obs_t = ring.frames.new_empty(shape), ring.frames.new_empty(shape)
-    r_t, discount_t = ring.reward.new_empty(N), ring.reward.new_empty(N)
-    return obs_tm1, obs_t, r_t, discount_t, cell.new_empty(N)

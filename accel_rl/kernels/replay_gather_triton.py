@@ -10,8 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 from accel_rl.kernels import ring_arrays
-from accel_rl.kernels.replay_gather import empty
-from accel_rl.kernels.ring_arrays import Gathered, RingArrays
+from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)

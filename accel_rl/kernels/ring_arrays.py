@@ -125,3 +125,12 @@ def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
     i = ended.nonzero().squeeze(-1)
     if len(i):
         newest[i] = ring.finals[final[i].long()]
+
+
+def empty(ring: RingArrays, cell: Tensor) -> Gathered:
+    """Allocate the results for cells [N]."""
+    N, frame_shape = len(cell), ring.frames.shape[1:]
+    shape = (N, *frame_shape) if ring.stack == 1 else (N, ring.stack, *frame_shape)
+    obs_tm1, obs_t = ring.frames.new_empty(shape), ring.frames.new_empty(shape)
+    r_t, discount_t = ring.reward.new_empty(N), ring.reward.new_empty(N)
+    return obs_tm1, obs_t, r_t, discount_t, cell.new_empty(N)

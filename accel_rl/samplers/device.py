@@ -18,6 +18,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec
+from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import DeviceGame
 from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
@@ -57,7 +58,7 @@ class DeviceSampler:
         """seed: of the numbers that select actions. env_seed: of the environments. first_index: of the first one among
         those of all ranks. note: writes to events.log."""
         self.spec, self.T, self.B, self.grouping = spec, T, grouping.B, grouping
-        self.device, self._kind = game.device, {"kind": "device", "game": game.game}
+        self.device, self._kind = game.device, {"kind": "counter", "game": game.game}
         self._on_gpu = is_gpu(self.device)
         self._decorrelation_steps, self._first_index = decorrelation_steps, first_index
         self.buffers = buffers
@@ -193,11 +194,11 @@ class DeviceSampler:
     # -- state ------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """As `Sampler.state_dict`; the environments' states are of this engine."""
+        """As `Sampler.state_dict`: every engine can go on from it."""
         self.start()
         rollout, S = self.rollout_buffers[self._buffer], self.spec.stack
         return {
-            "envs": [pack(self._kind, state) for envs in self._envs for state in envs.get_state()],
+            "envs": [self._packed(state) for envs in self._envs for state in envs.get_state()],
             "frames": rollout.frames[:S].cpu().numpy().copy(),
             "age": rollout.age[0].cpu().numpy().copy(),
             "uniform": self._uniform.get_state(),
@@ -206,8 +207,8 @@ class DeviceSampler:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state, bit for bit. ValueError for the state of another game or engine."""
-        states = [unpack(one, **self._kind)[1] for one in state["envs"]]
+        """Continue from a state of any engine with counter randomness, bit for bit. ValueError for another state."""
+        states = [self._unpacked(one) for one in state["envs"]]
         if len(states) != self.B:
             raise ValueError(f"states of {len(states)} environments; this sampler has {self.B}")
         for envs, b in zip(self._envs, self._groups, strict=True):
@@ -220,6 +221,18 @@ class DeviceSampler:
         if state["memory"] is not None:
             self.server.state = state["memory"].to(self.device)
         self.episodes.load_state_dict(state["episodes"])
+
+    def _packed(self, state: bytes) -> bytes:
+        """The state of one environment as `SequentialEnv` has it."""
+        found = CounterState.from_bytes(state)
+        rng = decorrelation_rng(found.seed).bit_generator.state  # not needed after the start
+        header = {"kind": "batch", "waiting": False, "age": found.age, "rng": rng}
+        return pack(header, pack(self._kind, state))
+
+    def _unpacked(self, state: bytes) -> bytes:
+        header, blob = unpack(state, kind="batch")
+        found = CounterState.from_bytes(unpack(blob, **self._kind)[1])
+        return found._replace(age=header["age"]).to_bytes()
 
     def reseed(self, seed: int) -> None:
         """Restart from another seed: later rollouts are bitwise identical to those of a new sampler with that seed."""

@@ -47,8 +47,7 @@ class Sampler:
     ):
         """threads: infer for the groups side by side, if each has dedicated workers. note: writes to events.log."""
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
-        self.T, self.B = engine.buffers[0].action.shape
-        self.buffers = len(engine.buffers)
+        (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
         for arrays in engine.buffers:
             arrays.fill_sentinels()
         self.server = ActionServer(

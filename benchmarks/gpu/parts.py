@@ -4,7 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from benchmarks.gpu import acting, daley, gpu_tests, parr, policy_gradients, pong, profiling, q_learning, replays
+from benchmarks.gpu import (
+    acting,
+    daley,
+    emulation,
+    gpu_tests,
+    parr,
+    policy_gradients,
+    pong,
+    profiling,
+    q_learning,
+    replays,
+)
 from benchmarks.gpu.bench import Bench, Result
 
 
@@ -21,6 +32,7 @@ class Part:
 PARTS: dict[str, Part] = {
     "tests": Part("pytest -m gpu", gpu_tests.measure, 300),
     "acting": Part("sampling with random play, A3C-Net and DQN-Net", acting.measure, 120),
+    "emulation": Part("Atari on the GPU: emulation, inference, training", emulation.measure, 240),
     "a2c": Part("A2C: whole training, sampling alone, learning alone", policy_gradients.a2c, 120),
     "ppo": Part("PPO: the same", policy_gradients.ppo, 120),
     "dqn": Part("DQN with a batch of 512", partial(q_learning.measure, algorithm="dqn"), 120),

@@ -12,6 +12,9 @@ class Sizes:
 
     acting_envs: tuple[int, ...] = (256, 1_024)
     acting_horizon: int = 20
+    emulated_envs: tuple[int, ...] = (512, 8_192, 65_536)  # of the emulator on the GPU
+    trained_envs: int = 8_192  # the most on which A2C trains there
+    emulated_steps: int = 400  # from one start state
     policy_envs: int = 1_024  # of A2C and PPO
     q_envs: int = 256  # of DQN, C51 and Rainbow
     ppo_horizon: int = 16
@@ -46,6 +49,9 @@ class Sizes:
 FULL = Sizes()
 TINY = Sizes(
     acting_envs=(4,),
+    emulated_envs=(4,),
+    trained_envs=4,
+    emulated_steps=8,
     acting_horizon=2,
     policy_envs=4,
     q_envs=4,

@@ -16,7 +16,8 @@ from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
-from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.device import DeviceSampler
+from accel_rl.samplers.inference.resident import KNOWN
 from accel_rl.system.placement import place_processes
 from benchmarks.gpu.bench import Bench
 
@@ -56,12 +57,13 @@ def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None
     )
 
 
-def declare_parts(bench: Bench, sampler: Sampler) -> None:
+def declare_parts(bench: Bench, sampler: Any) -> None:
     """Tell the simulated device that streams use different environments' parts of a rollout's memory."""
     if bench.device.startswith("sim"):
         from tests import simulated_device
 
-        simulated_device.in_parts(*(x for r in sampler.server.rollouts for x in (r.frames, r.age)))
+        names = ("frames", "final_frames", *KNOWN) if isinstance(sampler, DeviceSampler) else ("frames", "age")
+        simulated_device.in_parts(*(getattr(r, name) for r in sampler.server.rollouts for name in names))
 
 
 class Again:

@@ -6,10 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import concurrent, emulator, emulator_trace, gradient_sync, peers, replay, sampler, scaling, soak, train
+from benchmarks import (
+    concurrent,
+    cuda_emulator,
+    emulator,
+    emulator_trace,
+    gradient_sync,
+    peers,
+    replay,
+    sampler,
+    scaling,
+    soak,
+    train,
+)
 
 MAINS = {
     "concurrent": concurrent.main,
+    "cuda_emulator": cuda_emulator.main,
     "emulator": emulator.main,
     "emulator_trace": emulator_trace.main,
     "gradient_sync": gradient_sync.main,
@@ -54,6 +67,11 @@ MAINS = {
         ("scaling", ["--tables", "1", "--simulators", "3"], ["--simulators 3", "2 ranks"]),
         ("gradient_sync", ["--network", "resnet"], ["resnet", "a3c"]),
         ("gradient_sync", ["--chunks", "0"], ["--chunks 0", "at least 1"]),
+        ("cuda_emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
+        ("cuda_emulator", ["--loads", "trainin"], ["trainin", "nearest: training"]),
+        ("cuda_emulator", ["--engines", "gpu"], ["gpu", "device, workers"]),
+        ("cuda_emulator", ["--envs", "0"], ["--envs 0", "at least 1"]),
+        ("cuda_emulator", ["--device", "cuda:9"], ["cuda:9"]),
         ("emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("emulator", ["--machines", "vectr"], ["vectr", "nearest: vector"]),
         ("emulator_trace", ["--games", "pong,breakot"], ["breakot", "nearest: breakout"]),
@@ -104,6 +122,21 @@ def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
     assert "| boxing | 1 |" in (tmp_path / "table.md").read_text()
     assert emulator.main(["--games", "pong", "--machines", "fast", "--rounds", "1", "--steps", "4"]) == 0
     assert "x vector; least: pong" in capsys.readouterr().out
+
+
+def test_cuda_emulator_runs(tmp_path: Path, capsys) -> None:
+    """The host build beside worker processes, in all loads; then by step."""
+    file = tmp_path / "out.json"
+    short = ("--device", "cpu", "--envs", "4", "--seconds", "0.05", "--rounds", "1", "--horizon", "2")
+    loads = ("--loads", "emulation", "inference", "training")
+    assert cuda_emulator.main(["--games", "pong", *short, *loads, "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())["rates"]
+    assert {(r["load"], r["engine"]) for r in rows} == {
+        (load, engine) for load in ("emulation", "inference", "a2c") for engine in ("device", "workers")
+    }
+    assert all(r["frames_per_s"][0] > 0 for r in rows) and "emulation   device" in capsys.readouterr().out
+    assert cuda_emulator.main(["--games", "pong", *short, "--by-step", "40"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].split()[-1] == "1.00"  # all began alike
 
 
 SHORT = ("--envs-per-worker", "2", "--workers", "1", "--horizon", "2")

@@ -23,7 +23,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from tests import simulated_device
 from tests.golden.runs import POLE, config
-from tests.gpu.runs import RETURNS, q
+from tests.gpu.runs import RETURNS, declare_parts, on_device, q
 
 OWN = ("sim:0", "sim:1")
 DEVICES = {"cpu": ("cpu", "cpu"), "own": OWN, "captured": OWN, "shared": ("sim:1", "sim:1")}
@@ -37,6 +37,7 @@ RUNS: dict[str, TrainConfig] = {
     "c51": q("c51", **RETURNS),
     "rainbow": q("rainbow", noisy=True, **RETURNS),
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
+    "a2c, games on the device": on_device(config("a2c")),
 }
 QUICK = ("a2c", "dqn")
 CYCLES = 6
@@ -57,8 +58,7 @@ def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -
     plan = RankPlan.resolve(run, context.rank, context.size)
     trainer = Trainer(run, plan, RunFolder.create(folder, run), None, context)
     captured: CapturedUpdates | None = trainer.learner._captured
-    rollouts = trainer.sampler.server.rollouts
-    simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))
+    declare_parts(trainer.sampler)
     try:
         trainer._open()
         for _ in range(CYCLES):

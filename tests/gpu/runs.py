@@ -98,16 +98,23 @@ class Played:
     events: str
 
 
+def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
+    """The run with games on the learner's device, in two groups."""
+    return replace(run, sampler=replace(run.sampler, engine="device", groups=2, **sampler)).resolved()
+
+
+def declare_parts(sampler: Any) -> None:
+    """Each group's part of a rollout's memory has its own order."""
+    rollouts = sampler.server.rollouts
+    names = ("frames", "final_frames", *KNOWN) if isinstance(sampler, DeviceSampler) else ("frames", "age")
+    simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))
+
+
 def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
     run = replace(run, device=device)
     run.check()
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
-    rollouts = trainer.sampler.server.rollouts
-    # each group's part has its own order
-    simulated_device.in_parts(*(x for r in rollouts for x in (r.frames, r.age)))
-    if isinstance(trainer.sampler, DeviceSampler):
-        names = (*KNOWN, "final_frames")
-        simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))
+    declare_parts(trainer.sampler)
     return trainer
 
 

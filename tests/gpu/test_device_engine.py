@@ -1,13 +1,12 @@
 """Runs on environments that live on a simulated GPU equal those on the CPU, and the host waits once a rollout."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 import torch
 
 from tests.golden.runs import config
-from tests.gpu.runs import GPU, play, q
+from tests.gpu.runs import GPU, on_device, play, q
 
 CYCLES = 10
 WAITED = "accel_rl/samplers/inference/resident.py"  # for the ends of episodes
@@ -26,14 +25,9 @@ RUNS = {
 QUICK = ("a2c", "dqn", "a2c, LSTM")
 
 
-def on_device(name: str, **sampler: object):
-    run = RUNS[name]
-    return replace(run, sampler=replace(run.sampler, engine="device", groups=2, **sampler)).resolved()
-
-
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in RUNS])
 def test_a_run_equals_that_on_the_cpu_and_waits_once_a_rollout(simulated_gpu, tmp_path, name):
-    run = on_device(name)
+    run = on_device(RUNS[name])
     expected, found = play(run, "cpu", tmp_path / "cpu", CYCLES), play(run, GPU, tmp_path / "gpu", CYCLES)
     for a, b in zip(expected.parameters, found.parameters, strict=True):
         torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
@@ -44,7 +38,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_once_a_rollout(simulated_gpu, tm
 
 
 def test_captured_rollouts_equal_those_from_python_bit_for_bit(simulated_gpu, tmp_path):
-    captured = play(on_device("a2c"), GPU, tmp_path / "captured", CYCLES)
-    eager = play(on_device("a2c", capture=False), GPU, tmp_path / "eager", CYCLES)
+    captured = play(on_device(RUNS["a2c"]), GPU, tmp_path / "captured", CYCLES)
+    eager = play(on_device(RUNS["a2c"], capture=False), GPU, tmp_path / "eager", CYCLES)
     assert all(torch.equal(a, b) for a, b in zip(captured.parameters, eager.parameters, strict=True))
     assert "--sampler.no-capture" in eager.events

@@ -1,6 +1,7 @@
 """Training on environments of the learner's device equals training with worker processes, to the last number."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,25 @@ def test_a_run_is_that_of_worker_processes(tmp_path, name):
     protocol = json.loads((tmp_path / "device" / "protocol.json").read_text())
     assert protocol["randomness"] == "counter" and protocol["reset"] == "immediate"
     assert protocol["reset_exact"] == (name != "ppo")  # a reset of seaquest keeps something, ours does not
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "other"), [("device", "workers"), ("workers", "device")])
+def test_a_run_continues_on_another_engine(tmp_path, one, other):
+    short = (*RUNS["a2c"], *SMALL, "--randomness", "counter", "--checkpoint.keep", 9, "--checkpoint.interval", 200)
+    done = run("train", *short, "--engine", one, "--run-dir", tmp_path / "whole")
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(tmp_path / "whole", tmp_path / "run")
+    checkpoint = Checkpoints(tmp_path / "run" / "checkpoints").path(400)
+    done = run("resume", tmp_path / "run", "--checkpoint", checkpoint, "--engine", other)
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "whole") == rows(tmp_path / "run")
+    assert encode(learner(tmp_path / "whole")) == encode(learner(tmp_path / "run"))
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["sampler"]["engine"] == other
+
+
+def test_only_counter_randomness_changes_to_a_device(tmp_path):
+    done = run("train", *RUNS["a2c"], *SMALL, "--env-steps", 80, "--run-dir", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    done = run("resume", tmp_path / "run", "--env-steps", 160, "--engine", "device")
+    assert done.returncode == 2 and "needs counter" in done.stderr and len(done.stderr.splitlines()) == 1

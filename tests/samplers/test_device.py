@@ -9,6 +9,7 @@ from accel_rl.agents.random import RandomAgent
 from accel_rl.emulator.counter import CACHED_STARTS, Counter
 from accel_rl.envs.games import ATARI_57
 from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.state import pack, unpack
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.samplers.device import DeviceSampler
 from accel_rl.samplers.device_game import make_device_game
@@ -152,6 +153,20 @@ def test_a_restored_sampler_continues_bit_for_bit(at):
         assert first.finished == second.finished
 
 
+@pytest.mark.parametrize("game", ["seaquest", "breakout"])
+@pytest.mark.parametrize("to_device", [True, False])
+def test_an_engine_continues_from_the_others_state(game, to_device):
+    env = env_of(game, repeat_action_probability=0.25, life_loss_ends_return=True)
+    agent = policy(env)
+    first, second = (in_process(env), device_sampler(env)) if to_device else (device_sampler(env), in_process(env))
+    for _ in range(3):
+        first.collect(agent)
+    second.load_state_dict(first.state_dict())
+    for _ in range(6):
+        assert_equal(first.collect(agent), second.collect(agent))
+        assert first.finished == second.finished
+
+
 def test_a_reseeded_sampler_is_a_new_one():
     env = env_of("pong")
     agent, first = policy(env), device_sampler(env)
@@ -166,7 +181,10 @@ def test_foreign_states_are_refused():
     env = env_of("pong")
     sampler = device_sampler(env)
     state = sampler.state_dict()
-    for states in (state["envs"][:-1], [b"x", *state["envs"][1:]]):
+    header, inner = unpack(state["envs"][0])
+    kind, env_bytes = unpack(inner)
+    damaged = pack(header, pack(kind, env_bytes[:376] + bytes([255]) * len(env_bytes[376:])))
+    for states in (state["envs"][:-1], [b"x", *state["envs"][1:]], [damaged, *state["envs"][1:]]):
         with pytest.raises(ValueError, match="state"):
             device_sampler(env).load_state_dict({**state, "envs": states})
     other = device_sampler(env_of("breakout")).state_dict()

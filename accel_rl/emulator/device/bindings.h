@@ -45,6 +45,17 @@ inline void bind_layouts(pybind11::module_& device) {
         return py::bytes(wanted);
     });
     device.def("picture_bytes", &picture_bytes);
+    device.def(
+        "damage",
+        [](const std::string& env, const std::string& rom, int kind) -> std::string {
+            if (env.size() != sizeof(Env)) return "the number of its bytes";
+            Env e;
+            std::memcpy(static_cast<void*>(&e), env.data(), sizeof e);
+            if (e.episode.held >= ACTIONS) return "the last action";
+            const char* const found = damage_of(e.play, rom_of(reinterpret_cast<const u8*>(rom.data()), CartridgeKind(kind)));
+            return found ? found : "";
+        },
+        "What is impossible in an environment's state; empty if nothing is.");
     device.attr("words") = py::dict(  // positions in an environment's words
         py::arg("env") = ENV_WORDS, py::arg("shot") = SHOT_WORDS, py::arg("steps") = offsetof(Env, episode) / 4,
         py::arg("seed") = offsetof(Env, seed) / 4, py::arg("number") = offsetof(Env, number) / 4,

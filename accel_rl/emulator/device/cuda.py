@@ -9,11 +9,23 @@ from torch import Tensor
 
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.arguments import StepArguments
-from accel_rl.emulator.device.nvrtc import cubin
-from accel_rl.system.errors import RunError
+from accel_rl.emulator.device.nvrtc import cubin, version
+from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # threads of a block of step, draw and begin
+OLDEST = (8, 0)  # compute capability
 PLAIN_SHARED = 48 * 1024  # bytes of shared memory that a block has without asking
+
+
+def check(device: str) -> None:
+    """Raise ConfigError unless games can be emulated on this GPU."""
+    capability = torch.cuda.get_device_capability(device)
+    if capability < OLDEST:
+        raise ConfigError(
+            f"{device} has compute capability {capability[0]}.{capability[1]}: Atari on a GPU needs 8.0 or newer, "
+            "whose blocks have enough shared memory for two pictures"
+        )
+    version()
 
 
 @cache
@@ -30,7 +42,7 @@ class CudaKernels:
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # the context exists
+            torch.cuda.current_stream().synchronize()  # the driver's context exists from here on
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from accel_rl.emulator.atari import core
 from accel_rl.emulator.device.game import DeviceGame
-from accel_rl.emulator.device.step import STATE, TABLES, step_atari
+from accel_rl.emulator.device.step import STATE, TABLES, play_on_host, step_arguments, step_atari
 
 MOST_FINISHING = 256  # threads of the kernel that repeats steps by the plain core
 
@@ -81,6 +81,14 @@ class DeviceEnvs:
         repeat_probability = self.game.rules.repeat_probability
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
 
+    def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
+        """As `step`, on a CPU; returns the iterations of the processor that all warps made, and all lanes."""
+        return play_on_host(
+            step_arguments(
+                action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
+            )
+        )
+
     def hide_history(self) -> None:
         """Let the next observations begin with the current frames: those before are nowhere to be seen."""
         self.state["envs"][self._at["age"]] = 0
@@ -96,12 +104,11 @@ class DeviceEnvs:
         return [words[:, i].tobytes() for i in range(self.n)]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Restore the states. ValueError for a different number of states or bytes."""
-        size = 4 * self._at["env"]
+        """Restore the states. ValueError for a different number of states, or for an impossible one."""
         if len(states) != self.n:
             raise ValueError(f"{len(states)} states for {self.n} environments")
         for state in states:
-            if len(state) != size:
-                raise ValueError(f"the state of an environment has {len(state)} bytes; expected {size}")
+            if damage := core().device.damage(state, self.game.rom, self.game.kind):
+                raise ValueError(f"the state of an environment is damaged: {damage}")
         words = np.stack([np.frombuffer(state, np.int32) for state in states], 1)
         self.state["envs"].copy_(torch.from_numpy(words))

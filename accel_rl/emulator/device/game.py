@@ -46,7 +46,7 @@ class DeviceGame:
         rom = rom_path(game).read_bytes()
         while len(rom) < self.rom_bytes:  # a smaller ROM is mirrored
             rom += rom[: self.rom_bytes - len(rom)]
-        rom = rom[: self.rom_bytes]
+        self.rom = rom = rom[: self.rom_bytes]
         self.shape = starts.frames.shape[2:]
         self.start_rows, self.start_columns = starts.frames.shape[:2]
         self.env_words = functions.words["env"]

@@ -45,6 +45,11 @@ class Resources(NamedTuple):
     static_shared_bytes: int
 
 
+def version() -> str:
+    """Return NVRTC's version, such as 13.0. ConfigError without NVRTC."""
+    return "{}.{}".format(*_version(_nvrtc()))
+
+
 def cubin(capability: tuple[int, int] | int) -> bytes:
     """Return the kernels for a compute capability, (9, 0) or 90. ConfigError without NVRTC."""
     return compiled(capability).cubin

@@ -39,13 +39,11 @@ def step_atari(
     where an episode ended, the next one begins, and `frame` is its first. begins: begin episode 0 of all environments
     instead, and write frame and age alone.
     """
-    a = bytes(step_arguments(action, state, out, tables, rules, repeat_probability))
-    kernels = core().device
-    if not begins:
-        kernels.step(a)
-        kernels.draw(a)
-        kernels.finish(a)
-    kernels.begin(a, begins)
+    a = step_arguments(action, state, out, tables, rules, repeat_probability)
+    if begins:
+        core().device.begin(bytes(a), True)
+    else:
+        play_on_host(a)
 
 
 @step_atari.register_kernel("cuda")
@@ -67,6 +65,16 @@ def _on_cuda(
         kernels.draw(a, rules[RULES.index("rows")])
         kernels.finish(a, scratch)
     kernels.begin(a, begins)
+
+
+def play_on_host(a: arguments.StepArguments) -> tuple[int, int]:
+    """Play an agent step by the host build; returns the processor's iterations of all warps, and of all lanes."""
+    kernels, given = core().device, bytes(a)
+    warps, lanes = kernels.step(given)
+    kernels.draw(given)
+    kernels.finish(given)
+    kernels.begin(given, False)
+    return warps, lanes
 
 
 def step_arguments(

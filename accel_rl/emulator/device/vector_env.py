@@ -20,11 +20,12 @@ from torch import Tensor
 
 from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, check_noops
+from accel_rl.emulator.device import cuda
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
 from accel_rl.emulator.device.starts import start_table
 from accel_rl.emulator.env_core import make_env_core
-from accel_rl.emulator.vector_env import action_codes, check_game
+from accel_rl.emulator.games import action_codes, check_benchmark_game
 from accel_rl.system.errors import ConfigError, nearest
 
 FRAMES = {(84, 84): "84x84", (104, 80): "104x80"}
@@ -69,7 +70,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         **fixed: Any,
     ) -> None:
         _check_fixed(fixed)
-        check_game(game)
+        check_benchmark_game(game)
         if (img_height, img_width) not in FRAMES:
             raise ConfigError(f"img_height={img_height}, img_width={img_width}: must be 84 and 84, or 104 and 80")
         for name, number, most in (
@@ -147,6 +148,8 @@ def _checked_device(device: str) -> torch.device:
         raise ConfigError(f"device={device!r}: this machine has {torch.cuda.device_count()} GPUs; cpu is allowed")
     if found.type == "cuda" and found.index is None:
         found = torch.device("cuda", torch.cuda.current_device())
+    if found.type == "cuda":
+        cuda.check(str(found))
     return found
 
 
