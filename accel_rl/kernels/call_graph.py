@@ -59,6 +59,11 @@ class CallRecorder(TorchDispatchMode):
         self.cached_layers: list[tuple[Tensor, int]] = []  # (a layer's weight, rows of its output), ActivationCache's
         self._alive: list[Tensor] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: to hide `__torch_dispatch__` from torch.compile, torch imports torch._dynamo for seconds."""
+        return False
+
     def __enter__(self) -> "CallRecorder":
         _active.recorder = self
         super().__enter__()

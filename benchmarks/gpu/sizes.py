@@ -78,7 +78,7 @@ TINY = Sizes(
     precisions=("bfloat16",),
     rounds=1,
     shortest=0.01,
-    warm_cycles=4,
+    warm_cycles=2,
     decorrelation_steps=0,
     in_process=True,
 )

@@ -55,7 +55,7 @@ def bare(tmp_path: Path) -> str:
 
 
 def test_torch_numpy_and_ale_py_are_enough(tmp_path: Path, bare: str) -> None:
-    names = ["acting", "a2c", "dqn", "replay"]
+    names = ["acting", "a2c", "replay"]
     done = run("--part", *names, "--out", str(tmp_path), path=bare)
     assert done.returncode == 0, done.stdout + done.stderr
     parts, page = parts_in(tmp_path), (tmp_path / "gpu-simulated.md").read_text()

@@ -51,7 +51,10 @@ def played(run, folder, context, device=GPU):
         trainer._close()
 
 
-@pytest.mark.parametrize("name", RUNS)
+SLOW = ("dqn, prioritized",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in RUNS])
 def test_captured_all_reduce_equals_that_from_python_and_nothing_waits(context, tmp_path, monkeypatch, name):
     captured, waits, updates = played(RUNS[name], tmp_path / "captured", context())
     assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured

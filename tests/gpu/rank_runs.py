@@ -39,7 +39,7 @@ RUNS: dict[str, TrainConfig] = {
     "impala": config("impala", POLE, window=10, batches=2, horizon=5),
     "a2c, games on the device": on_device(config("a2c")),
 }
-QUICK = ("a2c", "dqn")
+QUICK = ("dqn",)
 CYCLES = 6
 MORE = {"shared": ("dqn",), "captured": ("a2c", "dqn", "dqn, skipped cells", "c51", "rainbow")}
 """Runs that are also made on one GPU for both ranks, and with collectives that behave as NCCL's."""

@@ -75,7 +75,7 @@ RUNS: dict[str, TrainConfig] = {
     "rainbow, concurrent, replay on the host": q("rainbow", schedule="concurrent", **RETURNS, **HOST),
 }
 QUICK = (
-    *("a2c, pong", "a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, concurrent", "dqn, replay on the host"),
+    *("a2c, pong", "a2c, LSTM", "ppo, time limits", "impala", "dqn", "dqn, replay on the host"),
     *("dqn, prioritized, three steps", "dqn, concurrent, second learner", "c51, concurrent", "rainbow, noisy"),
 )
 """At least one of each algorithm, schedule, replay device, kind of draws and number of learners; others are slow."""

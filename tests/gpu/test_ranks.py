@@ -56,8 +56,8 @@ def test_a_run_on_two_gpus(simulated_gpu, tmp_path, update):
     done = run(
         *("train", "dqn", "--env", "CartPole-v1", "--engine", "in-process", "--gpus", "0,1", "--update", update),
         *("--envs", 8, "--horizon", 4, "--network", "a3c", "--batch-size", 16, "--replay.prioritized"),
-        *("--replay.size", 1_000, "--replay.start", 200, "--env-steps", 800, "--evaluation.interval", 400),
-        *("--evaluation.steps", 100, "--log.interval", 200, "--run-dir", tmp_path / "run"),
+        *("--replay.size", 1_000, "--replay.start", 100, "--env-steps", 480, "--evaluation.interval", 240),
+        *("--evaluation.steps", 100, "--log.interval", 120, "--run-dir", tmp_path / "run"),
     )
     assert done.returncode == 0, done.stderr
     last = rows(tmp_path / "run")[-1]

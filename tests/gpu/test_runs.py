@@ -60,7 +60,7 @@ def test_a_run_equals_that_on_the_cpu_and_waits_for_actions_alone(simulated_gpu,
 
 
 @pytest.mark.parametrize(
-    "name", marked(CAPTURED, ("a2c, LSTM", "ppo, time limits", "dqn, concurrent, second learner", "rainbow, noisy"))
+    "name", marked(CAPTURED, ("a2c, LSTM", "ppo, time limits", "dqn, concurrent", "rainbow, noisy"))
 )
 def test_captured_updates_equal_those_from_python_bit_for_bit(simulated_gpu, tmp_path, monkeypatch, name):
     captured = play(RUNS[name], GPU, tmp_path / "captured")

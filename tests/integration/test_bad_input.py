@@ -37,6 +37,8 @@ def no_process(monkeypatch):
         ([*PONG, "--envs", "0"], ["envs 0"]),
         ([*PONG, "--cores", "0", "4096"], ["4096", "allowed"]),
         ([*PONG, "--learning-rate", "-0.1"], ["learning-rate -0.1", "above 0"]),
+        ([*PONG, "--max-skipped-updates", "0"], ["--max-skipped-updates 0"]),
+        ([*PONG, "--max-skipped-updates", "-3"], ["--max-skipped-updates -3"]),
         ([*PONG, "--gamma", "1.5"], ["gamma 1.5", "between 0 and 1"]),
         ([*PONG, "--env-steps", "0"], ["env-steps 0"]),
         ([*PONG, "--env-steps", "1.5"], ["1.5"]),

@@ -44,12 +44,12 @@ def events(folder):
 def test_two_ranks_stop_and_resume_bit_for_bit(tmp_path):
     """A synchronous run interrupted in the middle equals the uninterrupted one; every rank's part is restored."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    args = ("train", "a2c", *CARTPOLE, "--ranks", 2, "--checkpoint.interval", 800)
-    done = run(*args, "--env-steps", 4_000, "--run-dir", whole)
+    args = ("train", "a2c", *CARTPOLE, "--ranks", 2, "--checkpoint.interval", 400)
+    done = run(*args, "--env-steps", 2_000, "--run-dir", whole)
     assert done.returncode == 0, done.stderr
-    assert run(*args, "--env-steps", 2_400, "--run-dir", cut).returncode == 0
-    assert run("resume", cut, "--env-steps", 4_000).returncode == 0
-    assert int(rows(whole)[-1]["updates"]) == 4_000 // 40
+    assert run(*args, "--env-steps", 1_200, "--run-dir", cut).returncode == 0
+    assert run("resume", cut, "--env-steps", 2_000).returncode == 0
+    assert int(rows(whole)[-1]["updates"]) == 2_000 // 40
     for part in ("", "ranks/1"):
         a, b = checkpoint_bytes(whole / part), checkpoint_bytes(cut / part)
         assert a == b

@@ -86,11 +86,15 @@ GAMES = {
         *("--schedule", "concurrent", "--target-interval", 160, "--horizon", 4, "--groups", 1, "--noisy"),
     ),
 }
-DEFAULT = ("device", "cartpole", "rainbow", "concurrent")
-PARAMS = [n if n in DEFAULT else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
 
 
-@pytest.fixture(scope="module", params=PARAMS)
+def of_games(*quick):
+    """Parametrize a test by the game of `uninterrupted`; games that are not quick are slow."""
+    games = [n if n in quick else pytest.param(n, marks=pytest.mark.slow) for n in GAMES]
+    return pytest.mark.parametrize("uninterrupted", games, indirect=True)
+
+
+@pytest.fixture(scope="module")
 def uninterrupted(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param) / "run"
     done = run("train", *GAMES[request.param], *SMALL, "--run-dir", folder)
@@ -98,7 +102,7 @@ def uninterrupted(request, tmp_path_factory):
     return request.param, folder
 
 
-@pytest.mark.slow  # a run that was killed and resumed is equal, too: below
+@of_games()  # a run that was killed and resumed is equal, too: below
 def test_a_second_run_is_equal(uninterrupted, tmp_path):
     name, first = uninterrupted
     done = run("train", *GAMES[name], *SMALL, "--run-dir", tmp_path / "run")
@@ -107,6 +111,7 @@ def test_a_second_run_is_equal(uninterrupted, tmp_path):
     assert len(rows(first)) >= 8 and rows(first)[-1]["eval_score"] != ""
 
 
+@of_games("device", "cartpole", "concurrent")
 @pytest.mark.parametrize(
     "after_rows", [pytest.param(0, marks=pytest.mark.slow), 4, pytest.param(6, marks=pytest.mark.slow)]
 )
@@ -153,6 +158,7 @@ def test_killed_twenty_times(tmp_path, name, env_steps):
     }
 
 
+@of_games("concurrent")
 def test_stopped_by_ctrl_c_and_resumed(uninterrupted, tmp_path):
     name, first = uninterrupted
     folder = tmp_path / "run"

@@ -48,7 +48,9 @@ def check(ring: FrameRing, sims: Simulators) -> int:
 CASES = list(itertools.product((1, 3, 5), (1, 4), (False, True), (0.0, 0.2)))
 
 
-@pytest.mark.parametrize(("n", "stack", "waits", "dies"), CASES)
+@pytest.mark.parametrize(
+    ("n", "stack", "waits", "dies"), [pytest.param(*c, marks=pytest.mark.slow) if c[0] == 3 else c for c in CASES]
+)
 def test_every_transition_is_the_one_of_a_plain_list(n, stack, waits, dies):
     checked = 0
     for seed, (B, T, rows) in enumerate([(3, 5, 23), (1, 1, 12), (4, 7, 40), (2, 3, 200)]):

@@ -65,7 +65,10 @@ def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate"
 EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "robotank", "seaquest")
 
 
-@pytest.mark.parametrize("game", EIGHT)
+QUICK = ("asterix", "montezuma_revenge", "pong", "seaquest")
+
+
+@pytest.mark.parametrize("game", [g if g in QUICK else pytest.param(g, marks=pytest.mark.slow) for g in EIGHT])
 def test_a_policys_rollouts_are_those_of_the_serial_engine(game):
     assert_same_rollouts(env_of(game), rollouts=10)
 

@@ -77,8 +77,16 @@ def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
     assert restored["envs"] == state["envs"] and (restored["frames"] == state["frames"]).all()
 
 
-@pytest.mark.parametrize("reset", [pytest.param("immediate", marks=pytest.mark.slow), "wait"])
-@pytest.mark.parametrize("made", [make_agent, make_noisy_agent])
+@pytest.mark.parametrize(
+    ("made", "reset"),
+    [
+        (make_agent, "wait"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in ((make_noisy_agent, "wait"), (make_agent, "immediate"), (make_noisy_agent, "immediate"))
+        ),
+    ],
+)
 def test_groups_that_are_served_beside_one_another_equal_the_serial_sampler(made, reset):
     agent, got = made(GAMES[0]), {}
     for workers in (0, 2, 4):
@@ -120,7 +128,7 @@ def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
     agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
     for agent in agents:
         got = {}
-        for workers in (0, 1, 3):
+        for workers in (0, 3):
             sampler, other = (make_sampler(GAMES[0], 12, 1, workers, reset=reset) for _ in range(2))
             try:
                 stream = sampler.rollouts(agent)

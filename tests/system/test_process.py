@@ -31,3 +31,19 @@ def test_functions_of_vectors_are_called_by_one_thread_before_any_other_does():
     done = subprocess.run([sys.executable, "-c", SEEN], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["2", "0.0"]
+
+
+TRAINED = """
+import sys
+from accel_rl.cli.main import main
+
+small = "--engine in-process --envs 4 --torch-threads 1 --evaluation.interval 0 --replay.size 100 --replay.start 40"
+assert main(["train", "dqn", "--env", "CartPole-v1", *small.split(), "--env-steps", "200", "--run-dir", "run"]) == 0
+slow = [name for name in ("torch._dynamo", "torch._inductor", "matplotlib", "wandb") if name in sys.modules]
+assert not slow, slow
+"""
+
+
+def test_a_run_does_not_import_what_takes_seconds(tmp_path):
+    done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr

@@ -64,7 +64,7 @@ def test_kernels_compile_by_nvcc(architecture: str, tmp_path: Path) -> None:
     check_resources(nvrtc.parse_log(done.stderr))
 
 
-@pytest.mark.parametrize("architecture", ["compute_80", "compute_90"])
+@pytest.mark.parametrize("architecture", [pytest.param("compute_80", marks=pytest.mark.slow), "compute_90"])
 def test_every_core_header_compiles_alone(architecture: str) -> None:
     """To PTX, as a file of its own: each header includes what it needs, and no host function."""
     pytest.importorskip("cuda.bindings.nvrtc")

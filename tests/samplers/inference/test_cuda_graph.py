@@ -64,8 +64,10 @@ def recurrent_agent():
 AGENTS = [policy, q_agent, dueling_agent, c51_agent, noisy_agent, recurrent_agent]
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("make", AGENTS)
+ONE_GROUP = [(make, 1) if make is policy else pytest.param(make, 1, marks=pytest.mark.slow) for make in AGENTS]
+
+
+@pytest.mark.parametrize(("make", "groups"), [*((make, 2) for make in AGENTS), *ONE_GROUP])
 def test_the_same_as_called(simulated_gpu, make, groups):
     want, _, notes = play(make, False, groups=groups)
     assert notes == ["inference is not captured, Python runs at every step: --sampler.no-capture"]
