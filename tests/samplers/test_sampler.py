@@ -200,7 +200,7 @@ def test_rollouts_of_an_agent_that_begins_to_look(threaded, fixed):
 class SlowOnOneCore(gymnasium.Wrapper):
     def step(self, action):
         if os.sched_getaffinity(0) == {int(os.environ["SLOW_CORE"])}:
-            time.sleep(0.1)
+            time.sleep(0.3)
         return super().step(action)
 
 
