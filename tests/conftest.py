@@ -1,5 +1,7 @@
 """Fixtures of all tests."""
 
+import os
+
 import pytest
 import torch
 
@@ -8,6 +10,17 @@ import torch
 def same_numbers():
     """Seed torch: with random initial networks a ReLU is, now and then, so near 0 that the order of sums matters."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def same_cores():
+    """Give this process its cores back: a `Trainer` of the concurrent schedule pins the process that it runs in."""
+    if not hasattr(os, "sched_getaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    yield
+    os.sched_setaffinity(0, cores)
 
 
 @pytest.fixture
