@@ -49,6 +49,13 @@ class RolloutArrays:
         names = [n for n in cls.__slots__ if n != "stack"]
         return cls(**{n: arrays[prefix + n] for n in names}, stack=stack)
 
+    @classmethod
+    def zeros(cls, spec: EnvSpec, T: int, B: int) -> "RolloutArrays":
+        """Allocate the arrays in private memory."""
+        return cls.of(
+            {k: np.zeros(shape, dtype) for k, (dtype, shape) in rollout_layout(spec, T, B).items()}, spec.stack
+        )
+
     def fill_sentinels(self) -> None:
         self.action.fill(SENTINEL_ACTION)
         self.reward.fill(SENTINEL_REWARD)

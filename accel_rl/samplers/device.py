@@ -16,7 +16,7 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, RolloutArrays, rollout_layout
+from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
@@ -27,6 +27,7 @@ from accel_rl.models.precision import Precision
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.inference.captured_rollout import CapturedRollouts
+from accel_rl.samplers.inference.device_rollouts import ARRAYS
 from accel_rl.samplers.inference.resident import resident_rollout
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.workers.stepper import BUFFERS
@@ -86,10 +87,7 @@ class DeviceSampler:
         if self._on_gpu:
             rollout = resident_rollout(self.spec, self.T, self.B, self.device)
         else:
-            layout = rollout_layout(self.spec, self.T, self.B)
-            rollout = Rollout.over(
-                RolloutArrays.of({k: np.zeros(shape, dtype) for k, (dtype, shape) in layout.items()}, self.spec.stack)
-            )
+            rollout = Rollout.over(RolloutArrays.zeros(self.spec, self.T, self.B))
         _fill_sentinels(rollout)
         return rollout
 
@@ -275,5 +273,4 @@ def _arrays(rollout: Rollout) -> RolloutArrays:
     def array(x: Tensor) -> Any:
         return x.numpy() if x.device.type == "cpu" else None
 
-    names = [name for name in RolloutArrays.__slots__ if name != "stack"]
-    return RolloutArrays(**{name: array(getattr(rollout, name)) for name in names}, stack=rollout.stack)
+    return RolloutArrays(**{name: array(getattr(rollout, name)) for name in ARRAYS}, stack=rollout.stack)

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
+from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_batch
 from accel_rl.envs.sequential import SequentialEnv
@@ -30,10 +28,7 @@ class InProcessEngine:
         buffers: int = BUFFERS,
     ):
         self.grouping = grouping
-        layout = rollout_layout(spec, T, grouping.B)
-        self.buffers = [
-            RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, spec.stack) for _ in range(buffers)
-        ]
+        self.buffers = [RolloutArrays.zeros(spec, T, grouping.B) for _ in range(buffers)]
         self._joined = False
 
         def build(seed: int, g: int) -> SequentialEnv:
