@@ -151,7 +151,7 @@ class Trainer:
     def _cycle(self) -> None:
         """Sample and learn once."""
         for learner in self.learners:
-            learner.algo.progress = self.at.env_steps / self.config.env_steps
+            learner.algo.progress = self.context.progress(self.at.env_steps / self.config.env_steps)
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.reporter.recorder.add(m)
@@ -165,7 +165,7 @@ class Trainer:
 
     def _show_progress(self, ahead: int = 0) -> None:
         """ahead: env steps of a cycle that is not over."""
-        self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes)
+        self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
         """Note the divergence. No checkpoint is saved: parameters since the last checkpoint are not trusted."""

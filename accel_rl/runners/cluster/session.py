@@ -1,5 +1,6 @@
 """A Ray session on this machine alone."""
 
+import importlib.util
 import os
 import secrets
 import shutil
@@ -16,6 +17,12 @@ LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
 # Without "clusters", Ray takes loopback for the machine's address.
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+
+
+def check_ray() -> None:
+    """Raise ConfigError, one line, where Ray is not installed. Does not import it."""
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError(f"Ray is not installed: {INSTALL}")
 
 
 def load_ray() -> Any:

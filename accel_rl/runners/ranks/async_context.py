@@ -165,6 +165,9 @@ class AsyncContext:
         self._pulling.begin()
         return self._pulling
 
+    def progress(self, share: float) -> float:
+        return share
+
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._counters.add(self.rank, taken, updates, episodes)
         self._totals = self._counters.totals()

@@ -32,6 +32,9 @@ class RankContext(Protocol):
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """Called after the state, if any, is loaded; returns when sampling may begin."""
 
+    def progress(self, share: float) -> float:
+        """Return the fraction of the run that is done. share: of its env steps."""
+
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         """Return the env steps of the run (of all ranks), after this rank took `taken` more.
 
@@ -73,6 +76,9 @@ class SingleRank:
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         pass
+
+    def progress(self, share: float) -> float:
+        return share
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + taken

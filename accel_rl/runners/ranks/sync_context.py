@@ -60,6 +60,9 @@ class SyncContext:
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
 
+    def progress(self, share: float) -> float:
+        return share
+
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + self.communicator.count(taken).of_run
 
