@@ -146,6 +146,11 @@ class ReplayAlgorithm(Algorithm):
         self.updates += n
         return n
 
+    def due_now(self, updates: int) -> int:
+        """Make `updates` updates due, whatever was sampled; returns how many of them may come before the next `due`."""
+        self._due = float(updates * self.config.batch_size)
+        return self.due()
+
     @property
     def run_updates(self) -> int:
         """Number of updates that the parameters have had, by all learners."""

@@ -147,6 +147,8 @@ class TrainConfig:
             if self.gorila.replay == "global":
                 raise ConfigError(f"--gorila.replay global: {self.algorithm} has no replay")
             return
+        if self.gorila.replay == "global" and self.algo.replay.prioritized:
+            raise ConfigError("--replay.prioritized: --gorila.replay global draws uniformly; use local")
         for name in ("target_unit", "epsilon_unit"):
             if getattr(self.algo, name) != "updates":
                 raise ConfigError(

@@ -16,6 +16,7 @@ from accel_rl.runners.cluster.members import Members
 from accel_rl.runners.cluster.push_report import PushReport
 from accel_rl.runners.cluster.ray_shards import RayShards
 from accel_rl.runners.cluster.reader import Reader
+from accel_rl.runners.cluster.replay_keeper import ReplayKeeper
 from accel_rl.runners.cluster.resources import share_of
 from accel_rl.runners.cluster.setup import Role, Setup
 from accel_rl.runners.counters import Counters
@@ -56,6 +57,9 @@ class Driver:
         self.sync.connect(self.shards.transport(), publish=True)
         self.shards.save(g.timeout_s)  # what a shard that is lost at once continues from
         self.board = BoardKeeper(ray, self.setup.board, counts, config.log.window, self.reporter.event)
+        self.replay = None
+        if g.replay == "global":
+            self.replay = ReplayKeeper(ray, self.setup, g.bundles + g.actors, self.reporter.event)
         self.members = Members(ray, self.setup, self.roles, counts, self._resources(), self.reporter.event)
         self.evaluator = RemoteEvaluator(ray, self.setup, config.seed, self.reporter.event)
         self.pushes = PushReport()
@@ -128,6 +132,8 @@ class Driver:
         for i in self.shards.look(g.timeout_s):
             self._shards_replaced += 1
             self.reporter.event(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
+        if self.replay is not None:
+            self.replay.look()
         self.members.look(self.board.members, ending)
         self._look_at_nodes()
         if not ending:
@@ -211,6 +217,7 @@ class Driver:
             "bundles_replaced": members.replaced,
             "shards_replaced": self._shards_replaced,
             "evaluators_replaced": self.evaluator.replaced,
+            **({"replays_replaced": self.replay.replaced} if self.replay is not None else {}),
             "nodes": len(self._nodes),
         }
         self.reporter.write(self.at, values, evaluations, {})
@@ -254,6 +261,8 @@ class Driver:
     def close(self) -> None:
         self.members.close()
         self.evaluator.close()
+        if self.replay is not None:
+            self.replay.close()
         self.shards.close()
         self.board.close()
         self.learner.close()

@@ -5,12 +5,14 @@ import shutil
 import warnings
 from typing import Any
 
+from accel_rl.algos.base import Algorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.cluster.board import Work
 from accel_rl.runners.cluster.board_line import BoardLine
 from accel_rl.runners.cluster.member_context import MemberContext
 from accel_rl.runners.cluster.ray_transport import RayTransport
+from accel_rl.runners.cluster.remote_replay import RemoteReplay
 from accel_rl.runners.cluster.session import load_ray
 from accel_rl.runners.cluster.setup import Place, Role, Setup, member_config
 from accel_rl.runners.plan import RankPlan
@@ -38,8 +40,17 @@ class Member:
         folder = self._folder(config)
         line = BoardLine(ray, setup.board, self._index, self._life)
         state = self._state(folder, line.ask(Work(), []).env_steps)
-        context = MemberContext(self._index, config.gorila, RayTransport(ray, setup.shards), line, state)
+        transport = RayTransport(ray, setup.shards)
+        replay = self._global_replay if config.gorila.replay == "global" else None
+        context = MemberContext(self._index, config.gorila, transport, line, state, self._role, replay)
         return Trainer(config, RankPlan.resolve(config), folder, state, context).run().env_steps
+
+    def _global_replay(self, algo: Algorithm) -> RemoteReplay:
+        setup, config = self._setup, algo.config
+        return RemoteReplay(
+            load_ray(), setup.replay, self._index, self._life, config.replay.start, algo.device,
+            setup.config["gorila"]["timeout_s"],
+        )  # fmt: skip
 
     def _folder(self, config: TrainConfig) -> RunFolder:
         path = self._setup.member_folder(self._index)

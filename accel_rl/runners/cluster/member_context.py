@@ -1,10 +1,11 @@
 """The rank context of a member of a cluster run: its learner uses the shards, its counts go to the board."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from accel_rl.algos.base import Algorithm
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.gorila import GorilaConfig
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -13,6 +14,8 @@ from accel_rl.distributed.parameter_server.transport import Transport
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.cluster.board import Work
 from accel_rl.runners.cluster.board_line import BoardLine
+from accel_rl.runners.cluster.remote_replay import RemoteReplay
+from accel_rl.runners.cluster.setup import Role
 from accel_rl.samplers.episodes import EpisodeTracker
 
 
@@ -38,10 +41,13 @@ class MemberContext:
         transport: Transport,
         line: BoardLine,
         state: dict[str, Any] | None = None,
+        role: Role = "bundle",
+        replay: Callable[[Algorithm], RemoteReplay] | None = None,
     ):
         """rank: of the member; its seeds follow from it. transport: to the shards. state: of the checkpoint that this
-        process continues from."""
+        process continues from. replay: builds the client of the global replay; None: the replay is local."""
         self.rank, self._config, self._transport, self._line = rank, config, transport, line
+        self.samples, self.learns, self._replay = role != "learner", role != "actor", replay
         self.communicator = ServerUpdates()
         self._sync: ShardedSync | None = None
         self._env_steps = 0  # by this process
@@ -61,6 +67,13 @@ class MemberContext:
         )
         self.communicator.sync = self._sync
         return self._sync
+
+    def begin(self, algo: Algorithm) -> None:
+        if self._replay is None:
+            algo.begin()
+        else:
+            assert isinstance(algo, ReplayAlgorithm)
+            algo.replay = self._replay(algo)
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         assert self._sync is gradient_sync and self._sync is not None

@@ -51,6 +51,7 @@ class Clock(SingleProcess):
 class AsyncContext:
     """The `RankContext` of a rank that shares counters and central parameters with others."""
 
+    samples = learns = True
     captures_updates = False
 
     def __init__(
@@ -157,6 +158,9 @@ class AsyncContext:
         if first:
             self._counters.begin(env_steps)
         self.communicator.begin(env_steps)
+
+    def begin(self, algo: Algorithm) -> None:
+        algo.begin()
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         assert isinstance(gradient_sync, LockedChunks)

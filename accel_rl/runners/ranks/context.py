@@ -16,6 +16,10 @@ class RankContext(Protocol):
 
     rank: int
     size: int
+    samples: bool
+    """Whether this rank samples."""
+    learns: bool
+    """Whether this rank learns."""
 
     @property
     def captures_updates(self) -> bool:
@@ -25,6 +29,9 @@ class RankContext(Protocol):
     def communicator(self) -> Communicator: ...
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync: ...
+
+    def begin(self, algo: Algorithm) -> None:
+        """Give the algorithm what it learns from: a replay of its own, or one that ranks share."""
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         """Return the agent that samples."""
@@ -65,11 +72,15 @@ class SingleRank:
     """A run of one rank."""
 
     rank, size = 0, 1
+    samples = learns = True
     captures_updates = True
     communicator: Communicator = SINGLE_PROCESS
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         return Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
+
+    def begin(self, algo: Algorithm) -> None:
+        algo.begin()
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent

@@ -49,6 +49,9 @@ class SyncContext:
             return SharedReduce(flat, optimizer, norm, self.communicator, interval, shared, self._timeout_s)
         return AllReduce(flat, optimizer, norm, self.communicator, interval)
 
+    def begin(self, algo: Algorithm) -> None:
+        algo.begin()
+
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent
 
