@@ -242,7 +242,7 @@ def on_gorila(config: TrainConfig) -> TrainConfig:
     if isinstance(algo, ReplayAlgorithmConfig):
         algo = replace(algo, target_unit="updates", epsilon_unit="updates", target_interval=60_000)
     if config.algorithm == "dqn":
-        algo = replace(algo, network="nature", optimizer="adagrad", learning_rate=0.01)  # type: ignore[call-arg]
+        algo = replace(algo, network="nature", optimizer="adagrad", learning_rate=0.003)  # type: ignore[call-arg]
     return replace(config, algo=algo, cluster="gorila")
 
 
