@@ -132,11 +132,11 @@ class AtariEnv:
     def play_frame(self, code: int) -> None:
         self._ale.act(code)
 
-    def save_console(self) -> ALEState:
-        return self._ale.cloneState(include_rng=True)
+    def save_console(self) -> bytes:
+        return self._ale.cloneState(include_rng=True).serialize()
 
-    def restore_console(self, console: ALEState) -> None:
-        self._ale.restoreState(console)
+    def restore_console(self, console: bytes) -> None:
+        self._ale.restoreState(ALEState(console))
 
     def ram(self) -> bytes:
         return self._ale.getRAM().tobytes()
@@ -185,7 +185,7 @@ class AtariEnv:
             "episode": self.episode,
             "rng": self._rng.bit_generator.state,
         }
-        return pack_origin(header, self._ale.cloneState(include_rng=True).serialize(), self, self.actions)
+        return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
         """Restore a state; `screen_rgb` shows it after the next step, when ale-py draws again.
