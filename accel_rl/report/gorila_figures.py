@@ -47,7 +47,8 @@ def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
         kind = KINDS[starts]
         gorila = {game: percent_of_dqn(game, kind, published_scores(kind)[game]["gorila"]) for game in games}
         found[f"Gorila (paper), {NAMES[kind]}"] = gorila
-        found[f"ours, {NAMES[kind]}"] = {game: own[game].percent_of_dqn for game in games if game in own}
+        ours = "our start points" if starts == "saved" else NAMES[kind]
+        found[f"ours, {ours}"] = {game: own[game].percent_of_dqn for game in games if game in own}
     return found
 
 
@@ -75,11 +76,19 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
     figure, axis = pyplot().subplots(  # type: ignore[attr-defined]
         figsize=(9, 1.4 + 0.3 * len(games)), dpi=100, layout="constrained"
     )
+    ours, papers = iter(("tab:blue", "tab:orange")), iter(("0.8", "0.55"))
     for i, (name, values) in enumerate(groups.items()):
         at = np.arange(len(games)) + (i - (len(groups) - 1) / 2) * height
-        axis.barh(at, [values.get(game, math.nan) for game in games], height, label=name)
+        axis.barh(
+            at,
+            [values.get(game, math.nan) for game in games],
+            height,
+            label=name,
+            color=next(ours if name.startswith("ours") else papers),
+        )
     axis.set_xscale("symlog", linthresh=LINEAR)
     axis.set_yticks(range(len(games)), games, fontsize=8)
+    axis.set_ylim(-0.6, len(games) - 0.4)
     axis.axvline(100, color="0.4", linestyle="--", linewidth=1)
     axis.set_xlabel(f"{label} (linear up to {LINEAR} %, logarithmic beyond)", fontsize=9)
     axis.tick_params(labelsize=8)

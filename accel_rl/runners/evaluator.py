@@ -52,7 +52,12 @@ class Evaluator:
         episodes = len(self._starts) if self._starts else self.config.evaluation.episodes
         B = min(parallel, episodes or max(1, steps // MIN_STEPS_PER_ENV))
         try:
-            return self._play(agent, self._fresh_sampler(B, seed), Quota(B, steps, episodes), stop, progress)
+            while True:
+                sampler = self._fresh_sampler(B, seed)
+                found = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
+                # the environments of a worker that replaced a lost one begin again at their first saved starts
+                if found is None or self._starts is None or not sampler.dropped:
+                    return found
         except BaseException:
             self.close()  # a rollout may be in flight
             raise

@@ -151,10 +151,10 @@ def test_figure_4_has_both_kinds_of_starts(tmp_path):
     made_up(tmp_path, "double_dunk", final={"saved": -11.0})
     (setting,) = settings_of(tmp_path)
     bars = gorila_figures.figure_4(setting.by_starts)
-    assert bars["ours, human starts"]["asterix"] == pytest.approx(100)  # of 124.5, with random as 0
+    assert bars["ours, our start points"]["asterix"] == pytest.approx(100)  # of 124.5, with random as 0
     assert bars["ours, null op starts"] == {"asterix": 0.0}
     assert bars["Gorila (paper), human starts"]["asterix"] == pytest.approx(2670.44, abs=0.01)
-    assert math.isnan(bars["ours, human starts"]["double_dunk"])
+    assert math.isnan(bars["ours, our start points"]["double_dunk"])
 
 
 def test_figure_5_counts_games_over_hours(tmp_path):

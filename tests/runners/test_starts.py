@@ -1,5 +1,7 @@
 """Recorded start points, evaluations from them, and the random agent at 10 Hz."""
 
+import os
+import signal
 from contextlib import closing
 from dataclasses import replace
 
@@ -54,6 +56,27 @@ def test_each_start_is_played_once_up_to_the_limit(engine, tmp_path):
     assert sorted(first.lengths) == sorted(limit - p.steps for p in points.points)
     assert first.protocol["starts"] == "saved" and first.protocol["starts_note"] == NOTE
     assert first.protocol["max_episode_steps"] == limit
+
+
+def test_a_lost_worker_does_not_change_which_starts_are_played(tmp_path):
+    file = tmp_path / "starts.json"
+    points_of().save(file)
+    config = config_of(PONG)
+    evaluation = replace(config.evaluation, starts="saved", starts_file=str(file), max_episode_steps=150, parallel=2)
+    config = replace(config, evaluation=evaluation)
+    agent = learner_of(config).algo.agent.evaluating(False)
+    with closing(Evaluator(config, RankPlan.resolve(config, device="cpu"))) as evaluator:
+        wanted = evaluator.evaluate(agent, steps=1_000, seed=3)
+        pool = evaluator._sampler.engine
+        pids, played = pool.pids(), []
+
+        def kill_once(env_steps: int) -> None:
+            if env_steps and not any(played):
+                os.kill(pids[0], signal.SIGKILL)
+            played.append(env_steps)
+
+        found = evaluator.evaluate(agent, steps=1_000, seed=3, progress=kill_once)
+        assert found == wanted and pids[0] not in pool.pids()
 
 
 def test_the_protocols_limit_is_for_no_op_starts():
