@@ -175,37 +175,37 @@ class SavedStarts:
         points = self.points
         i = (self.b + episode * self.B) % len(points)
         point = points.points[i]
-        codes, frames = points.games[point.game], points.frames(i)
+        codes = points.games[point.game]
         if env.spec.protocol["backend"] == "ale" and env.game in INEXACT_RESTORE:
             _power_on(env)
-            for frame in range(frames):
-                env.play_frame(codes[frame // points.frame_skip])
+            for code in codes[: point.steps]:
+                _play(env, code, points)
         else:
             env.restore_console(_before(env, points, point.game)[i])
-            env.play_frame(codes[point.steps - 1])
+            _play(env, codes[point.steps - 1], points)
         if zlib.crc32(env.ram()) != point.ram:
             backend = env.spec.protocol["backend"]
             raise RunError(f"start point {i} of {env.game} leads elsewhere when {backend} plays it")
-        return frames, codes[point.steps - 1]
+        return points.frames(i), codes[point.steps - 1]
 
 
 _consoles: dict[tuple[str, str, int], dict[int, Any]] = {}  # {(backend, checksum, game): {point: console}}
 
 
 def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
-    """Return {point: console one frame before it} of a recorded game, which is played once per process.
+    """Return {point: console one recorded step before it} of a recorded game, which is played once per process.
 
-    One frame before: ale-py draws a screen only with the first frame after a restore.
+    One step before: ale-py draws a screen only with a frame after a restore, and the first may lack some pixels.
     """
     key = (env.spec.protocol["backend"], points.checksum, game)
     if key not in _consoles:
-        wanted = {points.frames(i) - 1: i for i, p in enumerate(points.points) if p.game == game}
+        wanted = {p.steps - 1: i for i, p in enumerate(points.points) if p.game == game}
         _power_on(env)
         found = {}
-        for frame in range(max(wanted) + 1):
-            if frame in wanted:
-                found[wanted[frame]] = env.save_console()
-            env.play_frame(points.games[game][frame // points.frame_skip])
+        for step, code in enumerate(points.games[game][: max(wanted) + 1]):
+            if step in wanted:
+                found[wanted[step]] = env.save_console()
+            _play(env, code, points)
         _consoles[key] = found
     return _consoles[key]
 
@@ -213,3 +213,9 @@ def _before(env: Replayable, points: StartPoints, game: int) -> dict[int, Any]:
 def _power_on(env: Replayable) -> None:
     env.load()
     env.reset_console()
+
+
+def _play(env: Replayable, code: int, points: StartPoints) -> None:
+    """Play a recorded step."""
+    for _ in range(points.frame_skip):
+        env.play_frame(code)

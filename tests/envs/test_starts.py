@@ -48,7 +48,7 @@ def courses(config: EnvConfig, file, n: int = 2, episodes: int = 3) -> list[list
     return found
 
 
-@pytest.mark.parametrize("game", ["pong", "seaquest", "qbert"])
+@pytest.mark.parametrize("game", ["pong", "seaquest", "qbert", "yars_revenge"])
 def test_both_backends_play_the_same_from_each_start(game, tmp_path):
     recorded(game).save(tmp_path / "starts.json")
     config = EnvConfig(game=game, protocol="mnih2015")
