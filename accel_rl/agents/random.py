@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from accel_rl.data.rnn_state import RnnState
@@ -32,3 +33,21 @@ class RandomAgent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         pass
+
+
+class StickyRandomAgent(RandomAgent):
+    """Random actions of one environment, each kept for the next step with probability `keep`."""
+
+    reentrant = False
+
+    def __init__(self, n_actions: int, keep: float):
+        super().__init__(n_actions)
+        self.keep, self._last = keep, torch.zeros(1, dtype=torch.int64)
+
+    def act(
+        self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """uniform [1] -> (action [1], nothing)."""
+        if float(uniform) >= self.keep:
+            self._last = uniform_action((uniform - self.keep) / (1 - self.keep), self.n_actions)
+        return self._last, {}

@@ -5,18 +5,25 @@ import json
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from accel_rl.cli.arguments import parse, positionals, stdout
+from accel_rl.cli.start import check
 from accel_rl.cli.trained_agent import trained_agent
+from accel_rl.config.train import TrainConfig
+from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.evaluator import Evaluator
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.random_baseline import evaluate_random
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError
 
 
 @dataclass(frozen=True)
 class EvaluateOptions:
     episodes: Count = 30
-    """Number of episodes to play. 0: play for --steps env steps."""
+    """Number of episodes to play. 0: play for --steps env steps. With --starts saved each start is played once."""
     steps: Count = 125_000
     """Env steps of the evaluation, with --episodes 0."""
     seed: Count = 0
@@ -25,8 +32,19 @@ class EvaluateOptions:
     """Act greedily instead of sampling from the policy."""
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
+    starts: Literal["", "noop", "saved"] = ""
+    """Starts of Atari episodes, as --evaluation.starts of a run. Default: those of the run."""
+    starts_file: str = ""
+    """File of start points, made by `accel-rl starts`, with --starts saved. Default: the run's."""
     checkpoint: str = ""
     """Evaluate this checkpoint folder instead of the newest."""
+    best: bool = False
+    """Evaluate the network with the best evaluation instead of the newest checkpoint."""
+    random: bool = False
+    """Evaluate uniformly random actions at 10 Hz (each held for 6 frames) instead of an agent (Nair et al. 2015)."""
+    save: bool = False
+    """Also write the result to final/ in the run folder, where `accel-rl report` finds it: noop.json or saved.json by
+    the starts, random-noop.json or random-saved.json with --random."""
     json: str = ""
     """Also write every score, with the protocol, to this file."""
 
@@ -36,27 +54,58 @@ def main(argv: list[str]) -> int:
     words, options = positionals(argv, ["the run folder"], "accel-rl evaluate")
     chosen = parse(EvaluateOptions, options, "accel-rl evaluate RUN", "Score a run's agent on fresh episodes.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
-    config = dataclasses.replace(
-        config,
-        evaluation=dataclasses.replace(
-            config.evaluation,
-            episodes=chosen.episodes,
-            steps=chosen.steps,
-            greedy=chosen.greedy,
-            parallel=chosen.parallel,
-        ),
-    )
-    config, state, agent, plan = trained_agent(run, config, chosen.checkpoint, chosen.greedy)
-    with closing(Evaluator(config, plan)) as evaluator:
-        result = evaluator.evaluate(agent, steps=chosen.steps, seed=chosen.seed)
-    assert result is not None
+    config = _with_options(config, chosen)
+    if chosen.random:
+        result, found = _random(config, chosen)
+    else:
+        result, found = _trained(run, config, chosen)
+    who = "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {found['env_steps']:,} env steps"
     stdout(
-        f"{config.algorithm} at {state['env_steps']:,} env steps: score {result.mean:.2f} +- {result.std:.2f} over "
-        f"{len(result.scores)} episodes (min {min(result.scores):g}, max {max(result.scores):g}, "
-        f"{sum(result.lengths):,} env steps)"
+        f"{who}: score {result.mean:.2f} +- {result.std:.2f} over {len(result.scores)} episodes "
+        f"(min {min(result.scores):g}, max {max(result.scores):g}, {sum(result.lengths):,} env steps)"
     )
     if result.protocol:
         stdout("protocol: " + ", ".join(f"{k}={v}" for k, v in result.protocol.items()))
+    found |= result.to_dict()
+    if chosen.save:
+        name = ("random-" if chosen.random else "") + config.evaluation.starts
+        run.write_json(f"final/{name}.json", found)
     if chosen.json:
-        Path(chosen.json).write_text(json.dumps({"env_steps": state["env_steps"], **result.to_dict()}, indent=1) + "\n")
+        Path(chosen.json).write_text(json.dumps(found, indent=1) + "\n")
     return 0
+
+
+def _with_options(config: TrainConfig, chosen: EvaluateOptions) -> TrainConfig:
+    evaluation = dataclasses.replace(
+        config.evaluation,
+        episodes=chosen.episodes,
+        steps=chosen.steps,
+        greedy=chosen.greedy,
+        parallel=chosen.parallel,
+        starts=chosen.starts or config.evaluation.starts,
+    )
+    if chosen.starts_file:
+        evaluation = dataclasses.replace(evaluation, starts_file=chosen.starts_file)
+    elif evaluation.starts == "noop":
+        evaluation = dataclasses.replace(evaluation, starts_file="")
+    return dataclasses.replace(config, evaluation=evaluation)
+
+
+def _trained(run: RunFolder, config: TrainConfig, chosen: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
+    """Return the evaluation, and what was evaluated."""
+    config, state, agent, plan = trained_agent(run, config, chosen.checkpoint, chosen.greedy, chosen.best)
+    with closing(Evaluator(config, plan)) as evaluator:
+        result = evaluator.evaluate(agent, steps=chosen.steps, seed=chosen.seed)
+    assert result is not None
+    return result, {
+        "env_steps": state["env_steps"],
+        "agent": chosen.checkpoint or ("best" if chosen.best else "newest"),
+    }
+
+
+def _random(config: TrainConfig, chosen: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
+    if chosen.best or chosen.checkpoint or chosen.greedy:
+        raise ConfigError("--random evaluates no agent of the run: leave out --best, --checkpoint and --greedy")
+    check(config)
+    result = evaluate_random(config, RankPlan.resolve(config), steps=chosen.steps, seed=chosen.seed)
+    return result, {"env_steps": 0, "agent": "random"}

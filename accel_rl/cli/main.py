@@ -1,4 +1,4 @@
-"""The console script: accel-rl train | resume | evaluate | watch | plot | report | doctor | games."""
+"""The console script: accel-rl train | resume | evaluate | watch | plot | report | starts | doctor | games."""
 
 import errno
 import importlib
@@ -16,6 +16,7 @@ COMMANDS = {
     "watch": "make a video of a run's agent: accel-rl watch RUN",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
     "report": "compare runs with published results: accel-rl report RUNS",
+    "starts": "record start points for evaluations: accel-rl starts pong",
     "doctor": "report this machine's hardware, the placement of a run, and problems",
     "games": "list the games with their published random and human scores",
 }

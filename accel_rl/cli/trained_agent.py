@@ -10,6 +10,7 @@ from accel_rl.cli.start import check
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in
+from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.learner import load_agent
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
@@ -17,8 +18,12 @@ from accel_rl.system.errors import ConfigError
 from accel_rl.system.process import tune_torch
 
 
-def read_state(run: RunFolder, chosen: str = "") -> dict[str, Any] | None:
-    """Read a checkpoint folder, or the run's newest checkpoint; None if there is none."""
+def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
+    """Read a checkpoint folder, the run's best network, or its newest checkpoint; None if there is none."""
+    if best and chosen:
+        raise ConfigError(f"--best and --checkpoint {chosen}: give one of the two")
+    if best:
+        return BestAgent(run.path).load()
     if chosen:
         return checkpoint.load(Path(chosen).expanduser())
     latest = Checkpoints(run.path / "checkpoints").load_latest()
@@ -26,16 +31,17 @@ def read_state(run: RunFolder, chosen: str = "") -> dict[str, Any] | None:
 
 
 def trained_agent(
-    run: RunFolder, config: TrainConfig, chosen: str, greedy: bool
+    run: RunFolder, config: TrainConfig, chosen: str, greedy: bool, best: bool = False
 ) -> tuple[TrainConfig, dict[str, Any], Agent, RankPlan]:
     """Return a run's settings, its checkpoint, the checkpoint's agent for evaluation, and the plan of its placement.
 
-    chosen: a checkpoint folder; "" for the newest. ConfigError if there is no checkpoint.
+    chosen: a checkpoint folder; "" for the newest. best: the network with the best evaluation instead. ConfigError if
+    there is no checkpoint.
     """
     check(config)
-    state = read_state(run, chosen)
+    state = read_state(run, chosen, best)
     if state is None:
-        raise ConfigError(f"{run.path} has no checkpoint yet")
+        raise ConfigError(f"{run.path} has no {'evaluation' if best else 'checkpoint'} yet")
     plan = RankPlan.resolve(config)
     tune_torch(plan.placement.torch_threads)
     multiply_in("float32", plan.device)

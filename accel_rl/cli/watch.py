@@ -23,6 +23,8 @@ class WatchOptions:
     """Act greedily instead of sampling from the policy."""
     checkpoint: str = ""
     """Show this checkpoint folder instead of the newest."""
+    best: bool = False
+    """Show the network with the best evaluation instead of the newest checkpoint."""
 
 
 def main(argv: list[str]) -> int:
@@ -34,7 +36,7 @@ def main(argv: list[str]) -> int:
     if chosen.steps < 1:
         raise ConfigError(f"--steps {chosen.steps}: must be at least 1")
     run, config = RunFolder.open(Path(words[0]).expanduser())
-    config, state, agent, _ = trained_agent(run, config, chosen.checkpoint, chosen.greedy)
+    config, state, agent, _ = trained_agent(run, config, chosen.checkpoint, chosen.greedy, chosen.best)
     out = Path(chosen.out).expanduser() if chosen.out else video.default_path(run.path, state["env_steps"])
     episode = video.Episode(config, agent, chosen.seed, chosen.steps)
     n = video.write(episode.pictures(), out)

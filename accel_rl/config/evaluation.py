@@ -1,6 +1,8 @@
 """Settings of evaluations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
 
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
@@ -20,16 +22,30 @@ class EvaluationConfig:
     """Number of episodes of one evaluation, instead of --evaluation.steps. 0: use --evaluation.steps."""
     max_episode_steps: Count = 27_000
     """Time limit of an evaluation episode in env steps (section 5.3: 27,000). A shorter limit of the protocol takes
-    precedence."""
+    precedence, unless --evaluation.starts is saved."""
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
+    starts: Literal["noop", "saved"] = "noop"
+    """Starts of Atari episodes (Nair et al. 2015, section 5.2). noop: a reset and --env.noop-max frames of no-op at
+    most. saved: the points of --evaluation.starts-file, each played once; --evaluation.episodes and steps do not count.
+    The frames before a start count toward --evaluation.max-episode-steps, and the points won before it do not."""
+    starts_file: str = ""
+    """File of start points, made by `accel-rl starts`. They are ours; the paper's are not public."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
+
+    def resolved(self) -> "EvaluationConfig":
+        """Return the settings with an absolute path of the start points, for processes in other folders."""
+        file = self.starts_file and str(Path(self.starts_file).expanduser().absolute())
+        return replace(self, starts_file=file)
 
     def check(self) -> None:
         for name in ("interval", "steps", "episodes"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"--evaluation.{name} {getattr(self, name)}: must be 0 or more")
+        if (self.starts == "saved") != bool(self.starts_file):
+            got = f"--evaluation.starts {self.starts} with --evaluation.starts-file {self.starts_file!r}"
+            raise ConfigError(f"{got}: saved needs a file (made by accel-rl starts GAME), noop has none")
         for name in ("max_episode_steps", "parallel"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--evaluation.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")

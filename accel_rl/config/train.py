@@ -1,6 +1,7 @@
 """The settings of a run: one frozen dataclass, the same in Python, on the command line and in config.json."""
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from accel_rl.algos.base import AlgorithmConfig
@@ -16,6 +17,7 @@ from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.emulator.counter import check_noops
 from accel_rl.envs.games import check_game
 from accel_rl.envs.make import UNNAMED, EnvConfig
+from accel_rl.envs.starts import load_starts
 from accel_rl.models.precision import Precision
 from accel_rl.optim.factory import is_adam
 from accel_rl.system.counts import Count, OptionalCount
@@ -91,10 +93,24 @@ class TrainConfig:
         if self.sampler.engine == "device":
             self._check_device_engine()
         self.env.check()
+        self._check_starts()
         if self.sampler.reset == "cached" and not self.env.game:
             raise ConfigError(
                 f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
             )
+
+    def _check_starts(self) -> None:
+        if self.evaluation.starts == "noop":
+            return
+        if not self.env.game:
+            raise ConfigError(f"--evaluation.starts saved is for Atari games: {self.env.id} is none")
+        if self.sampler.engine == "device":
+            raise ConfigError("--sampler.engine device: --evaluation.starts saved needs workers or in-process")
+        try:
+            points = load_starts(Path(self.evaluation.resolved().starts_file))
+            points.check(self.env.game, self.env.rules(), self.evaluation_limit)
+        except ConfigError as e:
+            raise ConfigError(f"--evaluation.starts-file: {e}") from e
 
     def _check_device_engine(self) -> None:
         env, engine = self.env, "--sampler.engine device"
@@ -181,6 +197,17 @@ class TrainConfig:
         return self.sampler.envs // (self.distributed.size if self.distributed.update == "all-reduce" else 1)
 
     @property
+    def evaluation_limit(self) -> int:
+        """Time limit of an evaluation episode of an Atari game, in agent steps.
+
+        The protocol's own limit, 5 minutes for mnih2015, is not for saved starts (Nair et al. 2015, section 5.2).
+        """
+        own = self.env.max_evaluation_steps
+        if own is None and self.evaluation.starts == "noop":
+            own = self.env.rules().max_evaluation_steps
+        return min(own or self.evaluation.max_episode_steps, self.evaluation.max_episode_steps)
+
+    @property
     def period(self) -> int:
         """Concurrent schedule: env steps between two synchronizations of sampling and learning."""
         assert isinstance(self.algo, ReplayAlgorithmConfig)
@@ -202,11 +229,12 @@ class TrainConfig:
         return self.algo.horizon(B)
 
     def resolved(self) -> "TrainConfig":
-        """Return the settings with the default horizon and backend filled in. ConfigError."""
+        """Return the settings with the default horizon and backend filled in, and absolute paths. ConfigError."""
         env = self.env
         if self.sampler.engine == "device" and env.randomness == "auto":
             env = replace(env, randomness="counter")
-        return replace(self, sampler=replace(self.sampler, horizon=self.T), env=env.resolved())
+        sampler = replace(self.sampler, horizon=self.T)
+        return replace(self, sampler=sampler, env=env.resolved(), evaluation=self.evaluation.resolved())
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

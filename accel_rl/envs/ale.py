@@ -11,6 +11,7 @@ from accel_rl.envs.games import INEXACT_RESTORE, check_game
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol
+from accel_rl.envs.starts import SavedStarts
 from accel_rl.system.errors import ConfigError
 
 ALE_PY = version("ale-py")
@@ -40,6 +41,7 @@ class AtariEnv:
         self.seed, self.episode = seed, 0  # the next one's number
         self._rng = episode_rng(seed, 0)
         self._cached = cached
+        self.starts: SavedStarts | None = None  # where episodes begin instead of a reset, if not None
         self._repeat = rules.repeat_action_probability
         self.load()
         ale = self._ale
@@ -87,6 +89,9 @@ class AtariEnv:
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         episode = self.episode if episode is None else episode
         self._rng, self.episode = episode_rng(self.seed, episode), episode + 1
+        if self.starts is not None:
+            self._reset_to_saved(self.starts, episode, frame)
+            return
         ale, self._held = self._ale, 0
         noops = self._rng.integers(self.rules.noop_max + 1)
         self.origin.begin(self.ram())
@@ -104,6 +109,16 @@ class AtariEnv:
             self._screens[1][:] = self._start[1]
         self._last(frame)
 
+    def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
+        """Begin an episode at a saved start. The frames before it count as agent steps of the episode."""
+        frames, self._held = starts.place(self, episode)
+        self.origin.forget()
+        self._actions.clear()
+        self._steps = -(-frames // self.rules.frame_skip)
+        self._lives = self._ale.lives()
+        self._screen(self._screens[1])
+        self._last(frame)
+
     def _begin(self) -> None:
         if self._start is None:
             self.reset_console()
@@ -114,11 +129,14 @@ class AtariEnv:
         self._ale.reset_game()
         self.origin.count()
 
-    def save_console(self) -> ALEState:
-        return self._ale.cloneState(include_rng=True)
+    def play_frame(self, code: int) -> None:
+        self._ale.act(code)
 
-    def restore_console(self, console: ALEState) -> None:
-        self._ale.restoreState(console)
+    def save_console(self) -> bytes:
+        return self._ale.cloneState(include_rng=True).serialize()
+
+    def restore_console(self, console: bytes) -> None:
+        self._ale.restoreState(ALEState(console))
 
     def ram(self) -> bytes:
         return self._ale.getRAM().tobytes()
@@ -150,6 +168,11 @@ class AtariEnv:
             return reward, terminated, not terminated, True
         return reward, terminated, False, ended
 
+    @property
+    def actions(self) -> bytes:
+        """The actions of this episode's steps, of the 18."""
+        return bytes(self._actions)
+
     def get_state(self) -> bytes:
         header = {
             "kind": "atari",
@@ -162,7 +185,7 @@ class AtariEnv:
             "episode": self.episode,
             "rng": self._rng.bit_generator.state,
         }
-        return pack_origin(header, self._ale.cloneState(include_rng=True).serialize(), self, bytes(self._actions))
+        return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
         """Restore a state; `screen_rgb` shows it after the next step, when ale-py draws again.

@@ -24,6 +24,7 @@ from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.envs.starts import SavedStarts
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
 
@@ -80,6 +81,7 @@ class EmulatorEnv:
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
         self._cached = cached
+        self.starts: SavedStarts | None = None  # where episodes begin instead of a reset, if not None
         self.load()
 
     def load(self) -> None:
@@ -104,6 +106,9 @@ class EmulatorEnv:
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         episode = self.episode if episode is None else episode
         self._rng, self.episode = episode_rng(self.seed, episode), episode + 1
+        if self.starts is not None:
+            self._reset_to_saved(self.starts, episode, frame)
+            return
         if self.counter is not None:
             self.origin.forget()
             start_at(self.core, *self.counter.start(self.seed, episode))
@@ -118,6 +123,14 @@ class EmulatorEnv:
         self.core.begin(self._alone.frame)
         frame[:] = self._alone.frame[0]
 
+    def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
+        """Begin an episode at a saved start. The frames before it count as agent steps of the episode."""
+        frames, code = starts.place(self, episode)
+        self.origin.forget()
+        self.core.begin(self._alone.frame)
+        self.core.steps, self.core.held = -(-frames // self.rules.frame_skip), code
+        frame[:] = self._alone.frame[0]
+
     def _begin(self) -> None:
         if self._start is None:
             self.reset_console()
@@ -127,6 +140,9 @@ class EmulatorEnv:
     def reset_console(self) -> None:
         self.core.reset()
         self.origin.count()
+
+    def play_frame(self, code: int) -> None:
+        self.core.act(code)
 
     def save_console(self) -> bytes:
         return self.core.save()

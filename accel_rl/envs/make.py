@@ -12,6 +12,7 @@ from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.envs.starts import StartOrder
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.hardware import say_once
 
@@ -202,9 +203,17 @@ def make_batch(
     training: bool,
     reset: str = "immediate",
     decorrelation_steps: int = 0,
+    starts: StartOrder | None = None,
 ) -> SequentialEnv:
-    """One environment per seed, stepped in turn; `reset` and the rest as in SequentialEnv. ConfigError."""
-    envs = [make_env(config, seed, training, reset == "cached") for seed in seeds]
+    """One environment per seed, stepped in turn; `reset` and the rest as in SequentialEnv. ConfigError.
+
+    starts: of an Atari game's episodes, instead of resets.
+    """
+    envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
+    if starts is not None:
+        assert config.game and reset == "immediate" and not decorrelation_steps
+        for env, saved in zip(envs, starts.of(len(envs)), strict=True):
+            env.starts = saved
     if reset == "swap":
         envs = [ReservedEnv(env, make_env(config, seed, training)) for env, seed in zip(envs, seeds, strict=True)]
     if config.game and config.resolved().backend == "emulator":

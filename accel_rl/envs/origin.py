@@ -67,6 +67,9 @@ class Replayable(Protocol):
 
     def restore_console(self, console: Any) -> None: ...
 
+    def play_frame(self, code: int) -> None:
+        """Emulate one frame with an action of the 18."""
+
     def ram(self) -> bytes: ...
 
     def set_ram(self, ram: bytes) -> None: ...

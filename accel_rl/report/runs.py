@@ -17,7 +17,17 @@ from accel_rl.report.run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
 DEPTH = 2  # levels of folders to search for runs: a sweep has one, a folder of sweeps two
-APART = ("seed", "run_dir", "wandb", "wandb_project", "env.game", "env.id", "sampler.cores", "strict")
+APART = (
+    "seed",
+    "run_dir",
+    "wandb",
+    "wandb_project",
+    "env.game",
+    "env.id",
+    "sampler.cores",
+    "strict",
+    "evaluation.starts_file",
+)
 CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from accel_rl.report import cule, daley, figures, learning, norms, secondary, stooke
+from accel_rl.report import cule, daley, figures, gorila, gorila_figures, learning, norms, secondary, stooke
 from accel_rl.report.aggregates import Matrices, aggregates_table, normalised, profiles_table
 from accel_rl.report.canvas import colours
 from accel_rl.report.claims import claims, shown_figures, title
@@ -81,7 +81,27 @@ def paper_tables(runs: Sequence[Run], settings: Settings) -> list[Section]:
     found = [
         Section(t.title, tables=[t]) for t in (*stooke.tables(runs), *daley.speed_tables(runs), *cule.tables(runs))
     ]
-    return found + [Section(t.title, tables=(t, counts)) for t, counts in daley.suite_tables(settings)]
+    found += [Section(t.title, tables=(t, counts)) for t, counts in daley.suite_tables(settings)]
+    return found + gorila_sections(settings)
+
+
+def gorila_sections(settings: Settings) -> list[Section]:
+    """Build the sections of tables 1 to 4 and figures 3 to 5 of Nair et al. 2015."""
+    found = []
+    for setting in gorila.settings_with_scores(settings):
+        found += [Section(t.title, tables=[t]) for t in setting.tables()]
+        pictures = [
+            Picture(gorila_figures.drawn_bars(bars, label), caption)
+            for bars, label, caption in gorila_figures.bars(setting)
+        ]
+        title = f"{gorila.PAPER}, figures 3 and 4 ({setting.name})"
+        found.append(Section(title, pictures, notes=[gorila.OURS]))
+        for starts, kind in gorila.KINDS.items():
+            if (progress := gorila_figures.progress(setting, starts)) is not None:
+                png, table = gorila_figures.figure_5(progress, setting)
+                title = f"{gorila.PAPER}, figure 5: {gorila.NAMES[kind]} ({setting.name})"
+                found.append(Section(title, [Picture(png, f"Share of games over time ({table.name}.csv)")], [table]))
+    return found
 
 
 def aggregates(learnt: Settings, score: str, reps: int) -> tuple[list[Section], list[Table], Matrices]:

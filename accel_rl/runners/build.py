@@ -54,6 +54,7 @@ def build_sampler(
     if (why := inexact_reset(env, reset)) is not None:
         hardware.say_once(f"--sampler.reset {reset}: {why}, so its episodes are not exactly those of ale-py")
     decorrelation = s.decorrelation_steps if training else 0
+    starts_file = "" if training else config.evaluation.resolved().starts_file
     action_seed = seed
     if first_index:
         action_seed = int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0])
@@ -75,7 +76,7 @@ def build_sampler(
     if plan.engine == "in-process":
         engine = InProcessEngine(
             env, spec, grouping, plan.T, seed, training=training, reset=reset, decorrelation_steps=decorrelation,
-            first_index=first_index, buffers=plan.buffers,
+            first_index=first_index, buffers=plan.buffers, starts_file=starts_file,
         )  # fmt: skip
     else:
         pool = PoolConfig(
@@ -89,6 +90,7 @@ def build_sampler(
             spins=0 if plan.shares_cores else 200,
             first_index=first_index,
             buffers=plan.buffers,
+            starts_file=starts_file,
         )
         engine = WorkerPool(env, spec, grouping, plan.T, seed, pool, log)
         if plan.threaded_inference:

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from accel_rl.agents.base import Agent
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.starts import load_starts
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.evaluation import Evaluation, Quota
 from accel_rl.runners.plan import RankPlan
@@ -17,11 +19,10 @@ MIN_STEPS_PER_ENV = 500  # a small budget is not spread over more environments t
 
 
 def evaluation_env(config: TrainConfig) -> EnvConfig:
-    """Return the environment as it is evaluated: --evaluation.max-episode-steps caps the protocol's own limit."""
+    """Return the environment as it is evaluated, with the time limit of an evaluation episode."""
     if not config.env.game:
         return config.env
-    limit = min(config.env.rules().for_evaluation().max_episode_steps, config.evaluation.max_episode_steps)
-    return replace(config.env, max_evaluation_steps=limit)
+    return replace(config.env, max_evaluation_steps=config.evaluation_limit)
 
 
 class Evaluator:
@@ -29,6 +30,8 @@ class Evaluator:
 
     def __init__(self, config: TrainConfig, plan: RankPlan):
         self.config, self.plan, self.env = config, plan, evaluation_env(config)
+        file = config.evaluation.resolved().starts_file
+        self._starts = load_starts(Path(file)) if file else None
         self._sampler: RolloutSampler | None = None
 
     def evaluate(
@@ -42,12 +45,19 @@ class Evaluator:
     ) -> Evaluation | None:
         """Play one evaluation, a pure function of parameters, settings and seed. None if `stop()` became true.
 
-        steps: env steps after which no episode is begun, unless the settings name a number of episodes.
+        steps: env steps after which no episode is begun, unless the settings name a number of episodes or saved starts,
+        each of which is played once.
         """
-        e = self.config.evaluation
-        B = min(e.parallel, e.episodes or max(1, steps // MIN_STEPS_PER_ENV))
+        parallel = self.config.evaluation.parallel
+        episodes = len(self._starts) if self._starts else self.config.evaluation.episodes
+        B = min(parallel, episodes or max(1, steps // MIN_STEPS_PER_ENV))
         try:
-            return self._play(agent, self._fresh_sampler(B, seed), Quota(B, steps, e.episodes), stop, progress)
+            while True:
+                sampler = self._fresh_sampler(B, seed)
+                found = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
+                # the environments of a worker that replaced a lost one begin again at their first saved starts
+                if found is None or self._starts is None or not sampler.dropped:
+                    return found
         except BaseException:
             self.close()  # a rollout may be in flight
             raise
@@ -79,7 +89,8 @@ class Evaluator:
             sampler.collect(agent)
             counted += quota.count(sampler.finished)
             progress(sum(x.length for x in counted))
-        return Evaluation(tuple(x.score for x in counted), tuple(x.length for x in counted), sampler.spec.protocol)
+        protocol = {**sampler.spec.protocol, **(self._starts.label() if self._starts else {})}
+        return Evaluation(tuple(x.score for x in counted), tuple(x.length for x in counted), protocol)
 
     def close(self) -> None:
         """End the worker processes."""

@@ -15,6 +15,7 @@ from accel_rl.kernels.activation_cache import reading
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
+from accel_rl.runners.best_agent import agent_state
 from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.system.devices import is_gpu
@@ -126,6 +127,10 @@ class Learner:
         self.algo.load_state_dict(state["algo"])
         self.gradient_sync.load_state_dict(state["gradient_sync"])
         self.updates = state["updates"]
+
+    def agent_state(self) -> dict[str, Any]:
+        """Return what `load_agent` needs of the state."""
+        return agent_state(self.algo.agent.state_dict(), self.flat.data)
 
     def load_agent(self, state: dict[str, Any]) -> Agent:
         """Load the agent of a state, without what only learning needs; returns it."""

@@ -10,6 +10,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.models.precision import multiply_in
+from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.counters import Counters
@@ -69,6 +70,7 @@ class Trainer:
             config, run, context, self.at, self.learner, self.secondary, self.sampler, self.schedule, self.reporter
         )
         self.evaluator = Evaluator(config, plan)
+        self.best = BestAgent(run.path)
         self.evaluation: Evaluation | None = None  # the last one
 
     def _build_sampler(self) -> RolloutSampler:
@@ -243,6 +245,7 @@ class Trainer:
         if len(evaluations) < len(self.learners):
             return []
         self.reporter.evaluated(at.env_steps, evaluations)
+        self.best.note(at.env_steps, evaluations[0], self.learner.agent_state())
         return evaluations
 
     def _result(self, stop: StopRequest) -> Result:

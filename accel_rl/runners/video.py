@@ -39,7 +39,7 @@ class Episode:
         rollout = Rollout.over(arrays)
         self.env.reset(arrays.frames[spec.stack - 1, 0])
         yield self.env.screen_rgb()
-        device = next(self.agent.model.parameters()).device
+        device = next((p.device for p in self.agent.model.parameters()), torch.device("cpu"))
         size = self.agent.state_size
         state = torch.zeros(1, size, device=device)
         ended = False

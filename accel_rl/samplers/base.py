@@ -25,6 +25,9 @@ class RolloutSampler(Protocol):
     idle: np.ndarray | None
     """[B] bool: environments that are not stepped, in an evaluation."""
 
+    dropped: int
+    """Number of times that a lost worker's part of a rollout was invalid, since the start or the last `reseed`."""
+
     def start(self) -> None:
         """Begin the first episodes. `collect` does so if nothing else has."""
 

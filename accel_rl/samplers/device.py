@@ -78,6 +78,7 @@ class DeviceSampler:
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # in the last rollout
         self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
+        self.dropped = 0  # there are no workers to lose
         self._idle = torch.zeros(self.B, dtype=torch.bool, device=self.device)
         self._uniform = torch.Generator().manual_seed(seed)
         self._buffer = 0

@@ -6,6 +6,7 @@ from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_batch
 from accel_rl.envs.sequential import SequentialEnv
+from accel_rl.envs.starts import StartOrder
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
 
@@ -26,6 +27,7 @@ class InProcessEngine:
         decorrelation_steps: int = 0,
         first_index: int = 0,
         buffers: int = BUFFERS,
+        starts_file: str = "",
     ):
         self.grouping = grouping
         self.buffers = [RolloutArrays.zeros(spec, T, grouping.B) for _ in range(buffers)]
@@ -34,7 +36,8 @@ class InProcessEngine:
         def build(seed: int, g: int) -> SequentialEnv:
             b = grouping.group(g)
             seeds = [env_seed(seed, first_index + i) for i in range(b.start, b.stop)]
-            return make_batch(env, seeds, training, reset, decorrelation_steps)
+            starts = StartOrder(starts_file, b.start, grouping.B) if starts_file else None
+            return make_batch(env, seeds, training, reset, decorrelation_steps, starts)
 
         self._build = build
         self._steppers = [GroupStepper(build(seed, g), self.buffers, grouping.group(g)) for g in range(grouping.groups)]

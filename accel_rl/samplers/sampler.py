@@ -58,6 +58,7 @@ class Sampler:
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # in the last rollout
         self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
+        self.dropped = 0  # parts of rollouts that lost workers left invalid
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
         self._threads = threads
@@ -230,6 +231,7 @@ class Sampler:
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
+        self.dropped += 1
 
     def _skip_idle(self, action: np.ndarray) -> None:
         """Mark the actions of idle environments to be skipped. action [..., B]."""
@@ -288,7 +290,7 @@ class Sampler:
         self.engine.reseed(seed)
         for arrays in self.engine.buffers:
             arrays.fill_sentinels()
-        self.episodes, self.finished, self.idle = self._new_tracker(), [], None
+        self.episodes, self.finished, self.idle, self.dropped = self._new_tracker(), [], None, 0
         self.server.forget()
         self._uniform.manual_seed(seed)
         self._buffer, self._awaits_initial = 0, False

@@ -22,6 +22,10 @@ class WorkerSetup:
     training: bool
     reset: str
     decorrelation_steps: int
+    starts_file: str
+    """Of saved starts of episodes; "": episodes begin with a reset."""
+    environments: int
+    """Number of environments of all workers."""
     start: bool
     """Whether to begin episodes; else states are set next."""
     groups: list[int]

@@ -83,6 +83,8 @@ class WorkerPool:
             training=c.training,
             reset=c.reset,
             decorrelation_steps=c.decorrelation_steps,
+            starts_file=c.starts_file,
+            environments=self.grouping.B,
             start=start,
             groups=list(self.grouping.groups_of(w)),
             slices=[(b.start, b.stop) for b in slices],

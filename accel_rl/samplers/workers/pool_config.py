@@ -19,3 +19,4 @@ class PoolConfig:
     spins: int = 0  # looks at shared memory before a process sleeps
     buffers: int = BUFFERS  # rollouts in shared memory
     first_index: int = 0  # of this rank's environments among all
+    starts_file: str = ""  # of saved starts of episodes; "": episodes begin with a reset

@@ -62,14 +62,17 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
     buffers = [RolloutArrays.of(memory.arrays, setup.stack, prefix=f"{i}/") for i in range(setup.buffers)]
     steppers = {}
     for group, (start, stop), seeds in zip(setup.groups, setup.slices, setup.seeds, strict=True):
-        steppers[group] = GroupStepper(_batch(setup, seeds), buffers, slice(start, stop))
+        steppers[group] = GroupStepper(_batch(setup, start, seeds), buffers, slice(start, stop))
     return steppers
 
 
-def _batch(setup: WorkerSetup, seeds: list[int]) -> BatchEnv:
+def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
+    """first: index b of the batch's first environment."""
     from accel_rl.envs.make import EnvConfig, make_batch
+    from accel_rl.envs.starts import StartOrder
 
-    return make_batch(EnvConfig(**setup.env), seeds, setup.training, setup.reset, setup.decorrelation_steps)
+    starts = StartOrder(setup.starts_file, first, setup.environments) if setup.starts_file else None
+    return make_batch(EnvConfig(**setup.env), seeds, setup.training, setup.reset, setup.decorrelation_steps, starts)
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
@@ -92,8 +95,8 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
     elif request.kind == "late_resets":
         control.send(Reply(late_resets=sum(stepper.env.late_resets for stepper in steppers)))
     elif request.kind == "reseed":
-        for stepper, seeds in zip(steppers, request.seeds, strict=True):
-            stepper.replace(lambda seeds=seeds: _batch(setup, list(seeds)))  # type: ignore[misc]
+        for stepper, (first, _), seeds in zip(steppers, setup.slices, request.seeds, strict=True):
+            stepper.replace(lambda first=first, seeds=seeds: _batch(setup, first, list(seeds)))  # type: ignore[misc]
         control.send(Reply(is_ready=True))
     elif request.kind == "close":
         for stepper in steppers:

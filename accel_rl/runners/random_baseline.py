@@ -1,0 +1,37 @@
+"""The random agent of normalized scores: uniform actions at 10 Hz, from the same starts as the agents."""
+
+from contextlib import closing
+from dataclasses import replace
+
+from accel_rl.agents.random import RandomAgent
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.evaluator import Evaluator
+from accel_rl.runners.plan import RankPlan
+from accel_rl.system.errors import ConfigError
+
+FRAMES = 6
+"""Emulated frames of an action: 60 a second / 10 Hz (Nair et al. 2015, section 5.2)."""
+
+
+def at_10_hz(config: TrainConfig) -> TrainConfig:
+    """Return the settings with an agent step of FRAMES frames, and the same time limit in frames. ConfigError."""
+    if not config.env.game:
+        raise ConfigError(f"random play at 10 Hz is of Atari games: {config.env.id} is none")
+    limit = max(1, config.evaluation_limit * config.env.rules().frame_skip // FRAMES)
+    env = replace(config.env, frame_skip=FRAMES, max_evaluation_steps=limit)
+    return replace(config, env=env, evaluation=replace(config.evaluation, max_episode_steps=limit))
+
+
+def evaluate_random(config: TrainConfig, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
+    """Evaluate uniformly random actions at 10 Hz with a run's settings of evaluations.
+
+    steps: env steps after which no episode begins, unless the settings name a number of episodes or saved starts.
+    """
+    config = at_10_hz(config)
+    agent = RandomAgent(make_spec(config.env, training=False).n_actions)
+    with closing(Evaluator(config, plan)) as evaluator:
+        result = evaluator.evaluate(agent, steps=steps, seed=seed)
+    assert result is not None
+    return result

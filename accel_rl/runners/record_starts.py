@@ -1,0 +1,51 @@
+"""Records games and draws start points from them."""
+
+import zlib
+from dataclasses import replace
+
+from accel_rl.agents.base import Agent
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.starts import Point, StartPoints, draw_moments
+from accel_rl.runners.video import Episode
+from accel_rl.system.errors import ConfigError
+
+KEEP = 0.75
+"""Probability with which sticky random play keeps its action: an action lasts 4 steps on average, a quarter second."""
+STICKY_RANDOM = f"sticky random play: each action is kept for the next step with probability {KEEP}"
+
+
+def recorded_env(env: EnvConfig) -> EnvConfig:
+    """Return the environment as games are recorded: without no-ops and sticky actions, so that actions say it all."""
+    return replace(env, noop_max=0, repeat_action_probability=0.0)
+
+
+def record(
+    config: TrainConfig, agent: Agent, policy: str, *, points: int, games: int, steps: int, seed: int
+) -> StartPoints:
+    """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all their moments.
+
+    policy: who plays, in words. The result is a function of the arguments alone. ConfigError.
+    """
+    for name, value in (("games", games), ("steps", steps)):
+        if value < 1:
+            raise ConfigError(f"--{name} {value}: must be at least 1")
+    env = recorded_env(config.env)
+    rules = env.rules()
+    limited = replace(config, env=replace(env, max_evaluation_steps=steps))
+    played, rams = [], []
+    for game in range(games):
+        episode = Episode(limited, agent, seed + game, steps)
+        rams.append([zlib.crc32(episode.env.ram()) for _ in episode.pictures()])
+        played.append(episode.env.actions)
+    moments = draw_moments([len(codes) for codes in played], points, seed)
+    return StartPoints(
+        game=env.game,
+        policy=policy,
+        seed=seed,
+        frame_skip=rules.frame_skip,
+        mode=rules.mode,
+        difficulty=rules.difficulty,
+        games=tuple(played),
+        points=tuple(Point(game, n, rams[game][n]) for game, n in moments),
+    )

@@ -1,0 +1,62 @@
+"""The best network of a run: kept by score, over resumes, and whole at any moment."""
+
+import math
+
+import pytest
+import torch
+
+from accel_rl.runners import best_agent
+from accel_rl.runners.best_agent import BestAgent, agent_state
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.system.errors import ConfigError, RunError
+
+
+def of(score: float) -> Evaluation:
+    return Evaluation((score - 1, score + 1), (10, 20), {"name": "x"})
+
+
+def state(value: float) -> dict:
+    return agent_state({"epsilon": 0.1}, torch.full((4,), value))
+
+
+def test_the_highest_score_stays(tmp_path):
+    best = BestAgent(tmp_path)
+    assert best.score == -math.inf and best.load() is None
+    noted = [best.note(i, of(score), state(score)) for i, score in enumerate((1.0, 5.0, 5.0, math.nan, 2.0))]
+    assert noted == [True, True, False, False, False]
+    assert not best.note(9, Evaluation((), (), {}), state(9.0))
+    found = best.load()
+    assert found["env_steps"] == 1 and found["evaluation"]["score_mean"] == best.score == 5.0
+    assert found["learner"]["gradient_sync"]["parameters"].tolist() == [5.0] * 4
+    assert found["learner"]["algo"]["agent"] == {"epsilon": 0.1}
+    assert len(list((tmp_path / "best" / "checkpoints").iterdir())) == 1
+
+
+def test_a_resumed_run_goes_on_from_its_best_of_before(tmp_path):
+    BestAgent(tmp_path).note(2_000, of(5.0), state(5.0))
+    resumed = BestAgent(tmp_path)  # from a checkpoint of 1,000 env steps
+    assert not resumed.note(1_500, of(4.0), state(4.0))
+    assert resumed.note(1_600, of(6.0), state(6.0))
+    assert resumed.load()["env_steps"] == BestAgent(tmp_path).load()["env_steps"] == 1_600
+
+
+def test_an_interrupted_write_leaves_the_last_one(tmp_path, monkeypatch):
+    best = BestAgent(tmp_path)
+    best.note(1, of(1.0), state(1.0))
+    left = tmp_path / "best" / "checkpoints" / ".writing-1-2"
+    left.mkdir()
+    with monkeypatch.context() as m:
+        m.setattr("accel_rl.checkpoints.checkpoint.write_synced", lambda *a: (_ for _ in ()).throw(OSError(28, "full")))
+        with pytest.raises(RunError, match="full"):
+            best.note(2, of(2.0), state(2.0))
+    assert BestAgent(tmp_path).load()["env_steps"] == 1
+    assert BestAgent(tmp_path).note(2, of(2.0), state(2.0)) and not left.exists()
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    BestAgent(tmp_path).note(1, of(1.0), state(1.0))
+    (file,) = (tmp_path / "best").rglob("state.safetensors")
+    file.write_bytes(file.read_bytes()[:-1] + b"\xff")
+    with pytest.raises(ConfigError, match="damaged"):
+        BestAgent(tmp_path).load()
+    assert best_agent.BestAgent(tmp_path / "other").load() is None
