@@ -146,9 +146,9 @@ def positionals(argv: list[str], names: list[str], prog: str, many: bool = False
 def value_of(argv: list[str], flag: str) -> str | None:
     """Return the last value given for a flag, as text; None if it is not given."""
     value = None
-    for arg, following in zip(argv, [*argv[1:], None], strict=True):
+    for i, arg in enumerate(argv):
         if arg == flag:
-            value = following
+            value = argv[i + 1] if i + 1 < len(argv) else None
         elif arg.startswith(flag + "="):
             value = arg.partition("=")[2]
     return value

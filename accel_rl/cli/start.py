@@ -23,7 +23,9 @@ def check(config: TrainConfig) -> None:
     config.check()
     if config.log.tensorboard:
         check_tensorboard()
-    if config.cluster != "none":
+    if config.cluster == "gorila":
+        gorila.check(config)
+    elif config.cluster == "ray":
         check_ray()
 
 

@@ -86,9 +86,9 @@ class TrainConfig:
         for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo):
             part.check()
         self.secondary.check(self.algo)
+        self._check_cluster()
         self._check_schedule()
         self._check_group()
-        self._check_cluster()
         self.algo.of_rank(self.distributed.size).check_sampling(self.T, self.rank_envs)
         if self.sampler.engine == "device":
             self._check_device_engine()
@@ -261,16 +261,19 @@ class TrainConfig:
 
 
 def on_gorila(config: TrainConfig) -> TrainConfig:
-    """Return settings with the defaults of Nair et al. 2015, section 5.1, where they are the algorithm's own.
+    """Return settings for --cluster gorila: schedules count the updates of the parameters.
 
-    Schedules count the updates of the parameters. DQN has the paper's network and optimizer; other algorithms keep
-    their own.
+    An algorithm's default settings get those of Nair et al. 2015, section 5.1: the interval of the target network, and
+    for DQN the optimizer, with a network and a learning rate that the paper does not give. An experiment keeps its own.
     """
     algo = config.algo
     if isinstance(algo, ReplayAlgorithmConfig):
-        algo = replace(algo, target_unit="updates", epsilon_unit="updates", target_interval=60_000)
-    if config.algorithm == "dqn":
-        algo = replace(algo, network="nature", optimizer="adagrad", learning_rate=0.003)  # type: ignore[call-arg]
+        is_default = algo == find_algorithm(config.algorithm).Config()
+        algo = replace(algo, target_unit="updates", epsilon_unit="updates")
+        if is_default:
+            algo = replace(algo, target_interval=60_000)
+        if is_default and config.algorithm == "dqn":
+            algo = replace(algo, network="nature", optimizer="adagrad", learning_rate=0.003)  # type: ignore[call-arg]
     return replace(config, algo=algo, cluster="gorila")
 
 

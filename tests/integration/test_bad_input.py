@@ -9,6 +9,7 @@ from tests.integration.runs import checkpoint_bytes, run
 
 PONG = ["train", "a2c", "--game", "pong"]
 DQN = ["train", "dqn", "--game", "pong"]
+GORILA = [*DQN, "--cluster", "gorila", "--replay.size", "60000"]
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +36,27 @@ def no_process(monkeypatch):
         ([*PONG, "--envs", "15", "--groups", "2"], ["B=15", "2 groups", "use 16"]),
         ([*PONG, "--horizon", "0"], ["horizon 0", "at least 1"]),
         ([*PONG, "--envs", "0"], ["envs 0"]),
+        ([*GORILA, "--shards", "0"], ["--gorila.shards 0", "at least 1"]),
+        ([*GORILA, "--bundles", "0"], ["--gorila.bundles 0", "nothing samples"]),
+        ([*GORILA, "--actors", "1"], ["--gorila.actors 1", "--gorila.replay global"]),
+        ([*GORILA, "--bundles", "0", "--actors", "1", "--gorila.replay", "global"], ["nothing learns"]),
+        ([*GORILA, "--min-bundles", "3"], ["--gorila.min-bundles 3", "at most 2"]),
+        ([*GORILA, "--max-delay", "0"], ["--gorila.in-flight 1", "at most --gorila.max-delay 0"]),
+        ([*GORILA, "--gorila.updates", "0"], ["--gorila.updates 0", "at least 1"]),
+        ([*GORILA, "--bundle-cpus", "1.5"], ["--gorila.bundle-cpus 1.5", "whole number"]),
+        ([*GORILA, "--bundle-cpus", "4000"], ["--gorila.bundle-cpus 4000", "at most"]),
+        ([*GORILA, "--replay.size", "1e9"], ["--replay.size 1000000000", "2 bundles need", "at most"]),
+        ([*GORILA, "--address", "nowhere"], ["--address nowhere", "HOST:PORT"]),
+        ([*GORILA, "--ranks", "2"], ["--ranks 2", "--bundles"]),
+        ([*GORILA, "--schedule", "concurrent"], ["--schedule concurrent", "lockstep"]),
+        ([*GORILA, "--target-unit", "env-steps"], ["--algo.target-unit env-steps", "updates"]),
+        ([*PONG, "--cluster", "gorila", "--gorila.replay", "global"], ["--gorila.replay global", "a2c has no replay"]),
+        ([*PONG, "--cluster", "gorilla"], ["gorilla", "gorila"]),
+        ([*PONG, "--address", "auto"], ["--address auto", "--cluster"]),
+        (
+            ["train", "rainbow", "--game", "pong", "--cluster", "gorila", "--gorila.replay", "global"],
+            ["prioritized", "uniformly"],
+        ),
         ([*PONG, "--cores", "0", "4096"], ["4096", "allowed"]),
         ([*PONG, "--learning-rate", "-0.1"], ["learning-rate -0.1", "above 0"]),
         ([*PONG, "--max-skipped-updates", "0"], ["--max-skipped-updates 0"]),

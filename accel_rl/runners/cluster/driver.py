@@ -9,6 +9,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
+from accel_rl.runners.best_agent import BestAgent, agent_state
 from accel_rl.runners.cluster.board import MemberCount
 from accel_rl.runners.cluster.board_keeper import BoardKeeper
 from accel_rl.runners.cluster.evaluator import Evaluated, RemoteEvaluator
@@ -64,6 +65,7 @@ class Driver:
         self.evaluator = RemoteEvaluator(ray, self.setup, config.seed, self.reporter.event)
         self.pushes = PushReport()
         self.evaluation: Evaluation | None = None  # the last one
+        self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
         self._short_since: float | None = None  # since when fewer than min_bundles run
         self._nodes = self._alive()
@@ -206,6 +208,8 @@ class Driver:
             self.evaluation = evaluated.evaluation
             evaluations.append(evaluated.evaluation)
             self.reporter.evaluated(evaluated.env_steps, evaluations)
+            state = agent_state(self.learner.algo.agent.state_dict(), evaluated.parameters)
+            self.best.note(evaluated.env_steps, evaluated.evaluation, state)
         work, members = self.board.total, self.members
         values: Row = {
             "updates": self.updates,

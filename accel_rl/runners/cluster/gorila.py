@@ -3,19 +3,45 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
 from accel_rl.runners.cluster.driver import Driver
-from accel_rl.runners.cluster.running_cluster import cluster_ray
-from accel_rl.runners.cluster.session import local_ray
+from accel_rl.runners.cluster.resources import share_of
+from accel_rl.runners.cluster.running_cluster import check_address, cluster_ray
+from accel_rl.runners.cluster.session import check_ray, local_ray
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
 
 
 def train(config: TrainConfig, run: RunFolder, state: dict[str, Any] | None) -> Result:
     """Train from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
     with ray_of(config) as ray:
         return Driver(ray, config, run, state).train()
+
+
+def check(config: TrainConfig) -> None:
+    """Raise ConfigError, one line, for what is impossible on this machine, before any process starts.
+
+    On the machines of a running cluster each member checks its own memory.
+    """
+    check_ray()
+    g = config.gorila
+    if config.address:
+        check_address(config.address)
+        return
+    share_of([len(hardware.usable_cores(config.sampler.cores))], g.members, g.bundle_cpus, "bundle-cpus", "cores")
+    if isinstance(config.algo, ReplayAlgorithmConfig):
+        replay, replays = config.algo.replay, g.bundles if g.replay == "local" else 1
+        need = replays * replay.size * replay.bytes_each(make_spec(config.env, training=True))
+        free = 0.95 * hardware.free_memory("cpu")
+        if need > free and replay.where("cpu") == "cpu":
+            raise ConfigError(
+                f"--replay.size {replay.size}: the replays of {replays} bundles need {need / 2**30:.2f} GiB, where "
+                f"{free / 2**30:.2f} GiB are free; at most {int(replay.size * free / need)}"
+            )
 
 
 def ray_of(config: TrainConfig) -> AbstractContextManager[Any]:

@@ -15,6 +15,12 @@ ALLOWED = f"{AUTO} (RAY_ADDRESS, or the cluster of this machine) or HOST:PORT"
 CONNECT_S = 10.0  # time in which a host must accept a connection
 
 
+def check_address(address: str) -> None:
+    """Raise ConfigError for what is no address."""
+    if address != AUTO and re.fullmatch(r"[^\s/]+:\d{1,5}", address) is None:
+        raise ConfigError(f"--address {address}: must be {ALLOWED}")
+
+
 @contextmanager
 def cluster_ray(address: str) -> Iterator[Any]:
     """Connect to a running Ray cluster and yield Ray's module; disconnect afterwards. ConfigError, RunError.
@@ -22,8 +28,7 @@ def cluster_ray(address: str) -> Iterator[Any]:
     address: "auto", or "HOST:PORT" of the head node. The cluster goes on afterwards, without this process's actors.
     Whether calls need a token is the cluster's choice. Ray reads the token from RAY_AUTH_MODE and RAY_AUTH_TOKEN.
     """
-    if address != AUTO and re.fullmatch(r"[^\s/]+:\d{1,5}", address) is None:
-        raise ConfigError(f"--address {address}: must be {ALLOWED}")
+    check_address(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray = load_ray()
     if ray.is_initialized():

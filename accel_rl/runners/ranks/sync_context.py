@@ -30,6 +30,8 @@ class SyncContext:
     shared: file descriptor of a shared memory for gradients, if all ranks are on this machine.
     """
 
+    samples = learns = True
+
     def __init__(self, store: Any, timeout_s: float, hash_interval: int, shared: int | None = None):
         self.communicator = Collective(store)
         self.rank, self.size = self.communicator.rank, self.communicator.size

@@ -328,12 +328,12 @@ def test_another_number_of_shards_is_refused():
 def test_impossible_settings_are_refused(name, value):
     ParameterServerConfig().check()
     ParameterServerConfig(**EXACT).check()
-    with pytest.raises(ConfigError, match=f"{name} {value}"):
+    with pytest.raises(ConfigError, match=f"--gorila.{name.replace(chr(95), chr(45))} {value}"):
         ParameterServerConfig(**{name: value}).check()
 
 
 def test_a_learner_may_not_make_its_own_gradients_too_old():
-    with pytest.raises(ConfigError, match="in_flight 2: must be at most max_delay 1"):
+    with pytest.raises(ConfigError, match=r"--gorila.in-flight 2: must be at most --gorila.max-delay 1"):
         ParameterServerConfig(in_flight=2, max_delay=1).check()
 
 
