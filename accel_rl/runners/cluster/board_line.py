@@ -41,6 +41,7 @@ class BoardLine:
 
     def ask(self, work: Work, recent: list[tuple[float, int]]) -> Answer:
         """Report and wait for the answer. RunError if the driver is gone."""
+        self._asked = None  # this report has all that an earlier one has
         while True:
             self._send(work, recent)
             if self._asked is not None and self._take():

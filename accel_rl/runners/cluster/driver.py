@@ -112,6 +112,8 @@ class Driver:
                     self._turn(ending=False)
                     self._housekeeping()
                 self._end_members()
+                self.shards.refresh(self.config.gorila.timeout_s)
+                self.board.read(True, self.config.gorila.timeout_s)
                 if not stop and self.config.evaluation.interval and self.at.env_steps != self.at.evaluated_at:
                     self._finish_evaluation()
                 self._row(None)

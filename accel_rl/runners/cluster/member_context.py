@@ -60,6 +60,7 @@ class MemberContext:
                 sync["counts"]["outliers"], sync["counts"]["lost"],
             )  # fmt: skip
         self._refreshed = -1
+        self._last: tuple[Work, list[tuple[float, int]]] = Work(), []
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         self._sync = ShardedSync(
@@ -89,7 +90,8 @@ class MemberContext:
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
-        self._line.tell(self._work(episodes.count, updates), list(episodes.recent))
+        self._last = self._work(episodes.count, updates), list(episodes.recent)
+        self._line.tell(*self._last)
         since = self._env_steps - self._line.answered.env_steps
         return max(env_steps, self._line.answer.env_steps + since)
 
@@ -124,5 +126,8 @@ class MemberContext:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Members save independently: parameters are the shards', all other state is the member's own."""
+        """Members save independently: parameters are the shards', all other state is the member's own. The board then
+        has all that the checkpoint has, also at the end."""
+        if not self._line.lost:
+            self._line.ask(*self._last)
         yield

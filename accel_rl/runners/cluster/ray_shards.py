@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -93,6 +94,13 @@ class RayShards:
                 dead.append(i)
             self._asked[i] = None
         return dead
+
+    def refresh(self, timeout_s: float) -> None:
+        """Wait for the current `status` of each shard that is there."""
+        calls = [self._calls.call(i, "status") for i in range(len(self.names))]
+        for i, call in enumerate(calls):
+            with suppress(ShardUnavailable):
+                self.status[i] = call.result(timeout_s)
 
     def replace_dead(self, timeout_s: float) -> list[int]:
         """Replace each shard that is gone or does not answer within timeout_s; returns which."""

@@ -88,13 +88,22 @@ def test_a_global_replay_learns_catch(tmp_path, members):
 
 
 OWN = """
-from accel_rl.algos.dqn import DQN
+from dataclasses import dataclass
+
+from accel_rl.algos.dqn import DQN, DQNConfig
+
+
+@dataclass(frozen=True)
+class OwnConfig(DQNConfig):
+    slowness: float = 2.0
 
 
 class Own(DQN):
-    def loss(self, batch):
-        loss = super().loss(batch)
-        return self.combine_losses(batch, 0.5 * loss.error**2, loss.error, self.agent.model.q(batch.obs_tm1))
+    Config = OwnConfig
+
+    @property
+    def learning_rate(self):
+        return super().learning_rate / self.config.slowness
 """
 
 
@@ -141,7 +150,7 @@ def test_a_process_that_is_killed_is_replaced(start, tmp_path, kind, line, colum
     victim = processes(train.pid, TITLES[kind])[0]
     victim.kill()
     wait_until(lambda: line in events(folder), 30)
-    out, err = train.communicate(timeout=600)
+    _, err = train.communicate(timeout=600)
     assert train.returncode == 0, err
     if column:
         assert int(rows(folder)[-1][column]) == 1
@@ -166,7 +175,7 @@ def test_ctrl_c_saves_and_the_run_is_resumed(start, tmp_path):
     train = start(*GORILA, "--env-steps", 30_000, "--run-dir", folder)
     wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 5)
     train.send_signal(signal.SIGINT)
-    out, err = train.communicate(timeout=120)
+    _, err = train.communicate(timeout=120)
     assert train.returncode == 130, err
     before = rows(folder)[-1]
     done = run("resume", folder, "--env-steps", int(before["env_steps"]) + 4_000, timeout_s=400)
