@@ -36,9 +36,11 @@ CONFINED = {
     "multiprocessing": ("benchmarks/emulator_trace.py",),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "launch/", "benchmarks/", "experiments/sampling.py",
+        "accel_rl/runners/cluster/watcher.py", "launch/", "benchmarks/", "experiments/sampling.py",
     ),
-    "socket": ("accel_rl/samplers/workers/",),
+    "socket": (
+        "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/runners/cluster/",
+    ),
     "threading": ("accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "launch/", "benchmarks/"),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",

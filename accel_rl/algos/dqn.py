@@ -59,8 +59,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     target_interval: Count = 10_000
     """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
     target_unit: Literal["env-steps", "updates"] = "env-steps"
-    """Unit of target_interval. updates: the target network is copied before every so many updates (Parr 2017: 10,000).
-    """
+    """Unit of target_interval. updates: the target network is copied before every so many updates (Parr 2017: 10,000;
+    Nair et al. 2015, section 5.1: 60,000 updates by all learners)."""
     epsilon: float = 1.0
     """Initial epsilon of epsilon-greedy exploration, at the first update."""
     epsilon_final: float = 0.1
@@ -68,6 +68,9 @@ class DQNConfig(ReplayAlgorithmConfig):
     epsilon_steps: Count = 1_000_000
     """Env steps, from the first update, over which epsilon decays linearly to its final value (Mnih et al. 2015: 1 M).
     """
+    epsilon_unit: Literal["env-steps", "updates"] = "env-steps"
+    """Unit of epsilon_steps. updates: epsilon decays with the updates by all learners (Nair et al. 2015, section 5.1:
+    over 1 M)."""
     epsilon_spread: float = 0.0
     """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). 0: all environments
     use the same epsilon."""
@@ -156,8 +159,12 @@ class DQN(ReplayAlgorithm):
     def epsilon(self, ahead: int = 0) -> float | Tensor:
         """Return epsilon `ahead` env steps from now: one number, or [B] with --algo.epsilon-spread."""
         c = self.config
-        done = self.env_steps + ahead - c.replay.start
-        if done < 0:
+        if c.epsilon_unit == "updates":
+            done, begun = self.run_updates, self.run_updates > 0
+        else:
+            done = self.env_steps + ahead - c.replay.start
+            begun = done >= 0
+        if not begun:
             return 1.0
         if c.noisy:
             return 0.0

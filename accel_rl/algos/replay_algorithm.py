@@ -31,6 +31,7 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
     n_step: int
     target_interval: int
     target_unit: Literal["env-steps", "updates"]
+    epsilon_unit: Literal["env-steps", "updates"]
 
     def check_sampling(self, T: int, B: int) -> None:
         # a full replay holds a batch; each environment's ring holds a rollout, a stack of four and n more steps
@@ -67,6 +68,7 @@ class ReplayAlgorithm(Algorithm):
         self.env_steps = 0  # sampled so far, by all ranks
         self.updates = 0
         self._due = 0.0  # transitions still to be trained on, according to the training intensity
+        self._target_copies = 0  # with target_unit "updates": number of target intervals that have begun
         self.agent.epsilon = self.epsilon()
 
     @abstractmethod
@@ -135,13 +137,24 @@ class ReplayAlgorithm(Algorithm):
         n = max(0, int(self._due // self.config.batch_size))
         n = n if most is None else min(n, most)
         if n and self.config.target_unit == "updates":
-            since = self.updates % self.config.target_interval
-            if not since:
+            begun, since = divmod(self.run_updates, self.config.target_interval)
+            if begun + 1 != self._target_copies:
                 self.update_target()
+                self._target_copies = begun + 1
             n = min(n, self.config.target_interval - since)
         self._due -= n * self.config.batch_size
         self.updates += n
         return n
+
+    def due_now(self, updates: int) -> int:
+        """Make `updates` updates due, whatever was sampled; returns how many of them may come before the next `due`."""
+        self._due = float(updates * self.config.batch_size)
+        return self.due()
+
+    @property
+    def run_updates(self) -> int:
+        """Number of updates that the parameters have had, by all learners."""
+        return self.communicator.updates(self.updates)
 
     def phase_key(self) -> Hashable:
         """None for batches that come from another device."""
@@ -175,6 +188,7 @@ class ReplayAlgorithm(Algorithm):
             "env_steps": self.env_steps,
             "updates": self.updates,
             "due": self._due,
+            "target_copies": self._target_copies,
             "replay": self.replay.state_dict(),
         }
 
@@ -182,5 +196,6 @@ class ReplayAlgorithm(Algorithm):
         super().load_state_dict(state)
         vector_to_parameters(state["target"].to(self.device), self.target.parameters())
         self.env_steps, self.updates, self._due = state["env_steps"], state["updates"], state["due"]
+        self._target_copies = state["target_copies"]
         self.replay.load_state_dict(state["replay"])
         self.agent.epsilon = self.epsilon()

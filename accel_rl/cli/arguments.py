@@ -143,5 +143,16 @@ def positionals(argv: list[str], names: list[str], prog: str, many: bool = False
     return argv[:n], argv[n:]
 
 
+def value_of(argv: list[str], flag: str) -> str | None:
+    """Return the last value given for a flag, as text; None if it is not given."""
+    value = None
+    for arg, following in zip(argv, [*argv[1:], None], strict=True):
+        if arg == flag:
+            value = following
+        elif arg.startswith(flag + "="):
+            value = arg.partition("=")[2]
+    return value
+
+
 def stdout(line: str = "") -> None:
     print(line, file=sys.stdout, flush=True)

@@ -8,6 +8,8 @@ from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.metrics.tensorboard import check_tensorboard
+from accel_rl.runners.cluster import gorila
+from accel_rl.runners.cluster.session import check_ray
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks import sync_launcher
 from accel_rl.runners.ranks.rank_config import rank_config
@@ -21,6 +23,8 @@ def check(config: TrainConfig) -> None:
     config.check()
     if config.log.tensorboard:
         check_tensorboard()
+    if config.cluster != "none":
+        check_ray()
 
 
 def check_device(config: TrainConfig, plan: RankPlan) -> None:
@@ -32,6 +36,14 @@ def check_device(config: TrainConfig, plan: RankPlan) -> None:
 
 def start(config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> int:
     """Run to the end from a checkpoint's state, or from the beginning (None); returns the exit code."""
+    if config.cluster == "gorila":
+        g = config.gorila
+        length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
+        stdout(
+            f"{config.algorithm} on {config.env.game or config.env.id}: {length} by {g.members} members and {g.shards} "
+            f"shard{'s' * (g.shards != 1)} -> {run.path}"
+        )
+        return reported(config, run, gorila.train(config, run, state))
     if config.distributed.several:
         stdout(
             f"{config.algorithm} on {config.env.game or config.env.id}: {config.env_steps:,} env steps on "

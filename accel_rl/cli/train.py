@@ -3,9 +3,9 @@
 import dataclasses
 from pathlib import Path
 
-from accel_rl.cli.arguments import parse, positionals
+from accel_rl.cli.arguments import parse, positionals, value_of
 from accel_rl.cli.start import check, check_device, reported, start
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config, on_gorila
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.run_folder import RunFolder
@@ -24,13 +24,16 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
     algorithm = words[0] if words else "a2c"
     # --env CartPole-v1 reads better than --env.id; games have --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
+    default = default_config(algorithm)
+    if value_of(options, "--cluster") == "gorila":
+        default = on_gorila(default)
     config = parse(
         TrainConfig,
         options,
         f"{prog} {algorithm}",
         f"{does} Options of a group can be written without the group if the name is unique: --game pong, --envs 32, "
         "--learning-rate 1e-3.",
-        default_config(algorithm),
+        default,
     )
     if not config.env.game and not config.env.id:
         raise ConfigError("the environment is missing: --game pong for Atari, --env CartPole-v1 for Gymnasium")

@@ -8,6 +8,7 @@ from accel_rl.algos.base import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.checkpoint import CheckpointConfig
 from accel_rl.config.evaluation import EvaluationConfig
+from accel_rl.config.gorila import GorilaConfig
 from accel_rl.config.log import LogConfig
 from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.sampler import SamplerConfig
@@ -36,6 +37,7 @@ class TrainConfig:
     log: LogConfig = field(default_factory=LogConfig)
     secondary: SecondaryConfig = field(default_factory=SecondaryConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
+    gorila: GorilaConfig = field(default_factory=GorilaConfig)
     env_steps: Count = 1_500_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0
@@ -46,6 +48,11 @@ class TrainConfig:
     """lockstep: sample and learn in turns. concurrent (for Q-learning): sample and learn in parallel. The target
     network acts while the learner trains on the replay, which changes only every --algo.target-interval env steps
     (Daley & Amato 2021)."""
+    cluster: Literal["none", "gorila", "ray"] = "none"
+    """gorila: bundles and a sharded parameter server, started by Ray (Nair et al. 2015). ray: the ranks of --ranks,
+    started by Ray on the machines of its cluster. none: this machine alone, without Ray."""
+    address: str = ""
+    """Address of a running Ray cluster, HOST:PORT or auto. Default: Ray is started on this machine, for this run."""
     device: str = "auto"
     """Device of the learner and of inference: auto, cpu, cuda or cuda:N."""
     precision: Precision = "float32"
@@ -81,6 +88,7 @@ class TrainConfig:
         self.secondary.check(self.algo)
         self._check_schedule()
         self._check_group()
+        self._check_cluster()
         self.algo.of_rank(self.distributed.size).check_sampling(self.T, self.rank_envs)
         if self.sampler.engine == "device":
             self._check_device_engine()
@@ -124,12 +132,44 @@ class TrainConfig:
             )
         if self.algo.target_unit != "env-steps":
             raise ConfigError(f"--algo.target-unit {self.algo.target_unit}: only env-steps with --schedule concurrent")
+        if self.algo.epsilon_unit != "env-steps":
+            raise ConfigError(
+                f"--algo.epsilon-unit {self.algo.epsilon_unit}: only env-steps with --schedule concurrent"
+            )
         each = self.T * self.sampler.envs
         if self.period % each:
             raise ConfigError(
                 f"--algo.target-interval {self.period}: must divide by {self.sampler.envs} environments x {self.T} "
                 f"steps with --schedule concurrent; use {max(1, round(self.period / each)) * each}"
             )
+
+    def _check_cluster(self) -> None:
+        if self.cluster == "none":
+            if self.address:
+                raise ConfigError(f"--address {self.address}: only with --cluster gorila or ray")
+            return
+        if self.cluster == "ray":
+            if self.distributed.update == "async":
+                raise ConfigError("--update async: its ranks share one machine's memory; --cluster gorila has several")
+            return
+        self.gorila.check()
+        if self.distributed.several:
+            raise ConfigError(f"--ranks {self.distributed.size}: --cluster gorila has --bundles instead")
+        if self.schedule != "lockstep":
+            raise ConfigError(f"--schedule {self.schedule}: --cluster gorila allows lockstep alone")
+        if self.secondary.batch:
+            raise ConfigError(f"--secondary.batch {self.secondary.batch}: not with --cluster gorila")
+        if not isinstance(self.algo, ReplayAlgorithmConfig):
+            if self.gorila.replay == "global":
+                raise ConfigError(f"--gorila.replay global: {self.algorithm} has no replay")
+            return
+        if self.gorila.replay == "global" and self.algo.replay.prioritized:
+            raise ConfigError("--replay.prioritized: --gorila.replay global draws uniformly; use local")
+        for name in ("target_unit", "epsilon_unit"):
+            if getattr(self.algo, name) != "updates":
+                raise ConfigError(
+                    f"--algo.{name.replace('_', '-')} {getattr(self.algo, name)}: must be updates with --cluster gorila"
+                )
 
     def _check_group(self) -> None:
         g, ranks = self.distributed, self.distributed.size
@@ -218,6 +258,20 @@ class TrainConfig:
     def log_interval(self) -> int:
         """Env steps between rows, resolved."""
         return self.log.interval or min(max(self.env_steps // 100, 1_000), 50_000)
+
+
+def on_gorila(config: TrainConfig) -> TrainConfig:
+    """Return settings with the defaults of Nair et al. 2015, section 5.1, where they are the algorithm's own.
+
+    Schedules count the updates of the parameters. DQN has the paper's network and optimizer; other algorithms keep
+    their own.
+    """
+    algo = config.algo
+    if isinstance(algo, ReplayAlgorithmConfig):
+        algo = replace(algo, target_unit="updates", epsilon_unit="updates", target_interval=60_000)
+    if config.algorithm == "dqn":
+        algo = replace(algo, network="nature", optimizer="adagrad", learning_rate=0.003)  # type: ignore[call-arg]
+    return replace(config, algo=algo, cluster="gorila")
 
 
 def default_config(name: str) -> TrainConfig:

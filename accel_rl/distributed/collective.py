@@ -50,6 +50,10 @@ class Collective:
         numbers[self.rank] = n
         return self.all_reduce_sum(numbers).tolist()
 
+    def updates(self, own: int) -> int:
+        """Every update is made by all ranks together."""
+        return own
+
     def gather(self, x: Any) -> list[Any]:
         """Return every rank's x (plain lists and numbers), in the order of ranks."""
         found: list[Any] = [None] * self.size

@@ -35,6 +35,10 @@ class Communicator(Protocol):
     def all_gather(self, n: int) -> list[int]:
         """Every rank's n, in the order of ranks. Does not wait for a GPU."""
 
+    def updates(self, own: int) -> int:
+        """Return the number of updates that the parameters have had, from the number that this learner has made.
+        Schedules that count updates advance by it."""
+
 
 class SingleProcess:
     """The communicator of a single process: each operation returns its argument."""
@@ -55,6 +59,9 @@ class SingleProcess:
 
     def all_gather(self, n: int) -> list[int]:
         return [n]
+
+    def updates(self, own: int) -> int:
+        return own
 
 
 SINGLE_PROCESS = SingleProcess()

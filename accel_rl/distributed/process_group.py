@@ -1,11 +1,13 @@
 """torch's process group of synchronous ranks, formed through a local file or torchrun's store."""
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
+import psutil
 import torch
 import torch.distributed as dist
 import torch.distributed.nn  # before a group exists: its defaults would keep the current group and its threads alive
@@ -33,6 +35,36 @@ def environment_store() -> tuple[Any, int, int]:
     # consecutive runs that use the same store must not read each other's keys
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"accel_rl/{restart}", store), rank, size  # type: ignore[attr-defined]
+
+
+def choose_interface(host: str, one_machine: bool) -> None:
+    """Let gloo use the network interface through which this machine reaches a host, unless GLOO_SOCKET_IFNAME is set.
+
+    Gloo itself takes the address that the machine's name stands for, which is often one of loopback. host: a name or
+    address that all ranks reach, MASTER_ADDR. one_machine: whether all ranks are on this machine.
+    """
+    if "GLOO_SOCKET_IFNAME" in os.environ:
+        return
+    name = _interface_to(host)
+    if name is not None and (one_machine or not _is_loopback(name)):  # others cannot reach loopback
+        os.environ["GLOO_SOCKET_IFNAME"] = name
+
+
+def _interface_to(host: str) -> str | None:
+    """Return the name of the interface that packets to a host leave by; None if there is no route."""
+    try:
+        kind, _, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(kind, socket.SOCK_DGRAM) as s:
+            s.connect(address)  # finds a route; sends nothing
+            own = s.getsockname()[0]
+    except OSError:
+        return None
+    found = psutil.net_if_addrs().items()
+    return next((name for name, addresses in found if own in (a.address.split("%")[0] for a in addresses)), None)
+
+
+def _is_loopback(name: str) -> bool:
+    return any(a.address in ("127.0.0.1", "::1") for a in psutil.net_if_addrs()[name])
 
 
 def backend(device: str, gpus: int, ranks: int) -> str:

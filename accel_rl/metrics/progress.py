@@ -38,8 +38,9 @@ def terminal() -> "Console | None":
 class ProgressDisplay:
     """Steps done, steps/s over the last seconds, online score, time left. All on stderr."""
 
-    def __init__(self, total: int, done: int, label: str):
-        self.total, self.label = total, label
+    def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
+        """unit: of total and done."""
+        self.total, self.label, self._unit = total, label, unit
         self._bar: Progress | None = None
         self._started = self._shown = self._rate_at = time.monotonic()
         self._begun_at = self._rate_from = done
@@ -73,13 +74,14 @@ class ProgressDisplay:
                 self._task,
                 completed=done,
                 steps=f"{done:,}/{self.total:,}",
-                rate=f"{self.steps_per_s:,.0f} steps/s",
+                rate=f"{self.steps_per_s:,.0f} {self._unit}/s",
                 score=human_score(score),
             )
         else:
             left = max(self.total - done, 0) * (now - self._started) / max(done - self._begun_at, 1)
+            rate = f"{self.steps_per_s:,.0f} {self._unit}/s"
             self.say(
-                f"{self.label}  {done:,}/{self.total:,} ({done / self.total:.0%})  {self.steps_per_s:,.0f} steps/s  "
+                f"{self.label}  {done:,}/{self.total:,} ({done / self.total:.0%})  {rate}  "
                 f"score {human_score(score)}  {human_time(left)} left"
             )
 
@@ -108,8 +110,8 @@ class ProgressDisplay:
 class Silent(ProgressDisplay):
     """The display of ranks other than 0: prints only messages."""
 
-    def __init__(self, total: int, done: int, label: str):
-        super().__init__(total, done, label)
+    def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
+        super().__init__(total, done, label, unit)
         self.close()
 
     def update(self, done: int, score: float) -> None: ...

@@ -1,6 +1,7 @@
 """Reports of a run: rows for its sinks, a progress display, evaluations and events."""
 
 import time
+from collections.abc import Iterable
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.progress import ProgressDisplay, Silent
@@ -28,8 +29,11 @@ class Reporter:
         self._wall_before = 0.0  # seconds of the run before this process went on with it
         self._began = self._row_at = time.monotonic()
 
-    def open(self, env_steps: int, rows: int) -> None:
-        """Open the sinks at env_steps. rows: of metrics.csv that count; later ones are about to happen again."""
+    def open(self, env_steps: int, rows: int, updates: int | None = None) -> None:
+        """Open the sinks at env_steps. rows: of metrics.csv that count; later ones are about to happen again.
+
+        updates: so far, in a run whose length is a number of updates; progress then shows updates.
+        """
         self._csv = CsvSink(self.run_folder.path / "metrics.csv", rows)
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
         self._sinks.append(self._csv)
@@ -37,7 +41,11 @@ class Reporter:
         self._sinks += wandb_sink(self.config, self.run_folder.path, self.event)
         name = self.config.env.game or self.config.env.id
         display = ProgressDisplay if self.context.rank == 0 else Silent
-        self._progress = display(self.config.env_steps, env_steps, f"{self.config.algorithm} {name}")
+        label = f"{self.config.algorithm} {name}"
+        if updates is None:
+            self._progress = display(self.config.env_steps, env_steps, label)
+        else:
+            self._progress = display(self.config.gorila.updates or 1, updates, label, "updates")
 
     def begin(self, env_steps: int) -> None:
         """Start the clock: sampling begins now."""
@@ -54,10 +62,11 @@ class Reporter:
         """Seconds since the run began, without those between two processes of it."""
         return self._wall_before + time.monotonic() - self._began
 
-    def progress(self, env_steps: int, episodes: EpisodeTracker) -> None:
-        """Show env steps and online score. Cheap to call after every rollout."""
+    def progress(self, done: int, recent: Iterable[tuple[float, int]]) -> None:
+        """Show what is done, and the online score of the recent episodes, (score, length). Cheap to call after every
+        rollout."""
         assert self._progress is not None
-        self._progress.update(env_steps, episode_metrics(list(episodes.recent))["score"])
+        self._progress.update(done, episode_metrics(list(recent))["score"])
 
     def pause(self, what: str) -> None:
         """Show an activity other than training. Its time does not count in steps/s."""
@@ -88,17 +97,24 @@ class Reporter:
 
     def row(self, at: Counters, learner: Learner, episodes: EpisodeTracker, evaluations: list[Evaluation]) -> None:
         """Write what happened since the last row to every sink, and an evaluation to a file of its own."""
-        evaluation = evaluations[0] if evaluations else None
-        now, wall = time.monotonic(), self.wall_s
         recent, episodes_of_all, updates = self.context.report(episodes, learner.updates)
         row: Row = {
-            "env_steps": at.env_steps,
             "updates": updates,
             "episodes": episodes_of_all,
             **episode_metrics(recent),
             **self.recorder.means(),
             "learning_rate": learner.algo.learning_rate,
             "skipped_updates": learner.gradient_sync.skipped,
+        }
+        self.write(at, row, evaluations, learner.gradient_sync.times)
+
+    def write(self, at: Counters, values: Row, evaluations: list[Evaluation], times: dict[str, float]) -> None:
+        """Write a row of `values`, with the evaluations and the clock. times: seconds spent, by activity."""
+        evaluation = evaluations[0] if evaluations else None
+        now, wall = time.monotonic(), self.wall_s
+        row: Row = {
+            "env_steps": at.env_steps,
+            **values,
             "eval_score": evaluation.mean if evaluation else float("nan"),
             "eval_score_std": evaluation.std if evaluation else float("nan"),
             "eval_episodes": len(evaluation.scores) if evaluation else "",
@@ -106,7 +122,7 @@ class Reporter:
             "wall_s": round(wall, 3),
             "steps_per_s": round((at.env_steps - at.logged_at) / max(now - self._row_at, 1e-9), 1),
         }
-        row |= {name: round(s, 3) for name, s in learner.gradient_sync.times.items()}
+        row |= {name: round(s, 3) for name, s in times.items()}
         if len(evaluations) > 1:
             row["secondary/eval_score"] = evaluations[1].mean
         self._row_at = now

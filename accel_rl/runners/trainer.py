@@ -25,7 +25,9 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.saver import Saver
 from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.runners.separate import Learning, NoSampler, Sampling
 from accel_rl.runners.signals import StopRequest
+from accel_rl.samplers.base import RolloutSampler
 from accel_rl.system import hardware, process
 from accel_rl.system.devices import is_gpu, runtime
 from accel_rl.system.errors import RunError
@@ -60,19 +62,9 @@ class Trainer:
         )
         if context.rank:  # the same parameters, other choices
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
-        self.learner.algo.begin()
+        context.begin(self.learner.algo)
         self.secondary = self._build_secondary()
-        self.sampler = build_sampler(
-            plan.sampler,
-            config.env,
-            self.spec,
-            config,
-            seed=derived_seed(config.seed, Stream.SAMPLER),
-            training=True,
-            first_index=context.rank * config.sampler.envs,
-            log=self.reporter.event,
-            note=run.event,
-        )
+        self.sampler = self._build_sampler() if context.samples else NoSampler(self.spec)
         self.schedule = self._build_schedule()
         self.saver = Saver(
             config, run, context, self.at, self.learner, self.secondary, self.sampler, self.schedule, self.reporter
@@ -80,6 +72,20 @@ class Trainer:
         self.evaluator = Evaluator(config, plan)
         self.best = BestAgent(run.path)
         self.evaluation: Evaluation | None = None  # the last one
+
+    def _build_sampler(self) -> RolloutSampler:
+        config = self.config
+        return build_sampler(
+            self.plan.sampler,
+            config.env,
+            self.spec,
+            config,
+            seed=derived_seed(config.seed, Stream.SAMPLER),
+            training=True,
+            first_index=self.context.rank * config.sampler.envs,
+            log=self.reporter.event,
+            note=self.run_folder.event,
+        )
 
     def _build_secondary(self) -> Learner | None:
         """Stooke & Abbeel 2018, section 5.4.2: from the same parameters, on the same replay, another batch."""
@@ -105,6 +111,10 @@ class Trainer:
 
     def _build_schedule(self) -> Schedule:
         c = self.config
+        if not self.context.learns:
+            return Sampling(self.sampler, self.learner, self.context)
+        if not self.context.samples:
+            return Learning(self.learner)
         if c.schedule == "lockstep":
             return Lockstep(self.sampler, self.learner, self.secondary, self.context)
         return Concurrent(
@@ -153,7 +163,7 @@ class Trainer:
     def _cycle(self) -> None:
         """Sample and learn once."""
         for learner in self.learners:
-            learner.algo.progress = self.at.env_steps / self.config.env_steps
+            learner.algo.progress = self.context.progress(self.at.env_steps / self.config.env_steps)
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.reporter.recorder.add(m)
@@ -167,7 +177,7 @@ class Trainer:
 
     def _show_progress(self, ahead: int = 0) -> None:
         """ahead: env steps of a cycle that is not over."""
-        self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes)
+        self.reporter.progress(self.at.env_steps + ahead, self.sampler.episodes.recent)
 
     def _diverged(self, learner: Learner) -> RunError:
         """Note the divergence. No checkpoint is saved: parameters since the last checkpoint are not trusted."""

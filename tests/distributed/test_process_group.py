@@ -8,9 +8,10 @@ import sys
 import threading
 import time
 
+import pytest
 import torch.distributed as dist
 
-from accel_rl.distributed.process_group import file_store, part, process_group
+from accel_rl.distributed.process_group import choose_interface, file_store, part, process_group
 
 
 def _threads_left(answers) -> None:
@@ -67,3 +68,22 @@ def test_a_rank_that_never_parts_is_not_waited_for_long():
     began = time.monotonic()
     part(dist.HashStore(), 0, 2, 0.5)
     assert 0.4 < time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("given", "one_machine", "expected"), [(None, True, "lo"), (None, False, None), ("eth7", True, "eth7")]
+)
+def test_gloo_uses_the_interface_to_the_master(monkeypatch, given, one_machine, expected):
+    """Loopback only if all ranks are on this machine; over a network see tests/integration/test_two_machines.py."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", given or "")
+    if given is None:
+        monkeypatch.delenv("GLOO_SOCKET_IFNAME")
+    choose_interface("127.0.0.1", one_machine)
+    assert os.environ.get("GLOO_SOCKET_IFNAME") == expected
+
+
+def test_an_unknown_master_leaves_the_choice_to_gloo(monkeypatch):
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME")
+    choose_interface("no-such-host.invalid", one_machine=False)
+    assert "GLOO_SOCKET_IFNAME" not in os.environ

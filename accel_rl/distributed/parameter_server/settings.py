@@ -34,9 +34,9 @@ class ParameterServerConfig:
             ("max_delay", self.max_delay >= 0, "0 or more"),
             ("in_flight", 0 <= self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
             # a learner's own unanswered pushes make its gradients older
-            ("in_flight", self.in_flight <= self.max_delay, f"at most max_delay {self.max_delay}"),
+            ("in_flight", self.in_flight <= self.max_delay, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
             ("timeout_s", self.timeout_s > 0, "above 0"),
         ):
             if not holds:
-                raise ConfigError(f"{name} {getattr(self, name)}: must be {allowed}")
+                raise ConfigError(f"--gorila.{name.replace('_', '-')} {getattr(self, name)}: must be {allowed}")

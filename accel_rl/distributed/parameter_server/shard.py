@@ -76,6 +76,10 @@ class Shard:
         """Return the current version, and the parameters if they are not those of the version `since`."""
         return Pulled(self.version, None if since == self.version else _host_copy(self._parameters))
 
+    def status(self) -> tuple[Version, ShardCounts]:
+        """Return the current version, and the numbers of pushes so far."""
+        return self.version, replace(self.counts)
+
     def snapshot(self) -> Snapshot:
         """Return a copy of all state, on the host."""
         return Snapshot(

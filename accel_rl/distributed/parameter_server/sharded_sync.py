@@ -47,13 +47,15 @@ class ShardedSync:
         max_norm: float | None,
         config: ParameterServerConfig,
         learner: str = "learner-0",
+        saves_shards: bool = True,
     ):
         """build_optimizer(n): builds an optimizer for n parameters on this device; called for shards in this process.
-        learner: name of this learner; the shards know its pushes by it.
+        learner: name of this learner; the shards know its pushes by it. saves_shards: whether the state of the shards
+        is part of this learner's checkpoints.
         """
         self.flat, self.max_norm, self.config, self.learner = flat, max_norm, config, learner
         self.parts = chunks(len(flat.data), config.shards)
-        self._build_optimizer = build_optimizer
+        self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
         self._versions: list[Version | None] = [None] * len(self.parts)  # of this learner's parameters
         self._sequence = 0  # of the last push
         self._pulls, self._taken = 0, [0] * len(self.parts)  # number of pulls; of each shard's last one with parameters
@@ -63,6 +65,7 @@ class ShardedSync:
         self._skips = SkippedUpdates(torch.device("cpu"))
         self.counts = PushCounts()
         self.refreshed = 0  # number of pulls
+        self._bytes = 0
         self.times = {"sync_s": 0.0}
 
     # -- the shards ------------------------------------------------------------
@@ -104,6 +107,17 @@ class ShardedSync:
         self.times["sync_s"] += time.monotonic() - began
         return self._versions != before
 
+    @property
+    def server_updates(self) -> int:
+        """Number of updates of the parameters that were pulled last, in the first shard."""
+        version = self._versions[0]
+        return version.updates if version is not None else 0
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes of gradients pushed and of parameters pulled so far."""
+        return self._bytes
+
     # -- an update -------------------------------------------------------------
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
@@ -131,6 +145,7 @@ class ShardedSync:
             assert version is not None, "ShardedSync.connect was not called"
             push = Push(self.learner, self._sequence, version, learning_rate, gradient[part])
             sent.append((self._calls.call(shard, "push", push), self._pull(shard)))
+        self._bytes += 4 * len(gradient)
         self._in_flight.append(sent)
         self._collect(self.config.in_flight)
         self.refreshed += 1
@@ -159,6 +174,7 @@ class ShardedSync:
         if pulled is None or pulled.parameters is None or pull.number < self._taken[shard]:
             return
         self.flat.data[self.parts[shard]].copy_(pulled.parameters)
+        self._bytes += 4 * len(pulled.parameters)
         self._versions[shard], self._taken[shard] = pulled.version, pull.number
 
     # -- skipped updates and checkpoints ---------------------------------------
@@ -185,9 +201,11 @@ class ShardedSync:
         """Wait for all answers, and return the state of the shards and of this learner."""
         self._collect(0)
         self.pull_now()
-        snapshots = [self._calls.ask(shard, "snapshot") for shard in range(len(self.parts))]
+        shards: dict[str, Any] = {"parameters": self.flat.data}
+        if self._saves_shards:
+            shards = from_snapshots([self._calls.ask(shard, "snapshot") for shard in range(len(self.parts))])
         return {
-            **from_snapshots(snapshots),
+            **shards,
             "sequence": self._sequence,
             "outliers": self._outliers.state_dict(),
             "counts": asdict(self.counts),
@@ -197,7 +215,7 @@ class ShardedSync:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state into this learner; only `connect` writes it to the shards. ValueError: other shards."""
-        self._snapshots = to_snapshots(state, self.parts)
+        self._snapshots = to_snapshots(state, self.parts) if self._saves_shards else None
         self.flat.data.copy_(state["parameters"])
         self._sequence = state["sequence"]
         self._outliers.load_state_dict(state["outliers"])

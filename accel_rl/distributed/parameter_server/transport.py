@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 from accel_rl.distributed.parameter_server.shard import Shard
 from accel_rl.system.errors import RunError
 
-Method = Literal["join", "push", "pull", "snapshot", "restore"]
+Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
 """Methods of `Shard` that are called through a transport."""
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from accel_rl.distributed.parameter_server.messages import Pulled, Push
 
 
-def _over(array: Any) -> Tensor:
+def tensor_over(array: Any) -> Tensor:
     """Return a tensor over an array of Ray's, which is read-only. Shards and learners only read it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
@@ -29,7 +29,7 @@ def with_arrays(message: Any) -> Any:
 def with_tensors(message: Any) -> Any:
     """The inverse of `with_arrays`, without a copy."""
     if isinstance(message, Push):
-        return replace(message, gradient=_over(message.gradient))
+        return replace(message, gradient=tensor_over(message.gradient))
     if isinstance(message, Pulled) and message.parameters is not None:
-        return replace(message, parameters=_over(message.parameters))
+        return replace(message, parameters=tensor_over(message.parameters))
     return message

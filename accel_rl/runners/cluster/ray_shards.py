@@ -9,11 +9,10 @@ import torch
 
 from accel_rl.distributed.parameter_server.messages import Snapshot
 from accel_rl.distributed.parameter_server.shard import Shard
-from accel_rl.distributed.parameter_server.transport import Method, ShardUnavailable
+from accel_rl.distributed.parameter_server.transport import Future, Method, ShardUnavailable
 from accel_rl.runners.cluster.arrays import with_arrays, with_tensors
+from accel_rl.runners.cluster.named_actor import start_named
 from accel_rl.runners.cluster.ray_transport import RayTransport
-from accel_rl.runners.cluster.session import NAMESPACE
-from accel_rl.system.errors import RunError
 
 
 class ShardActor:
@@ -45,24 +44,17 @@ class RayShards:
             raise ValueError("shards in other processes have their parameters on the host")
         self._ray, self._shards, self._threads = ray, list(shards), threads
         self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
-        self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(ShardActor)
+        self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)  # (question, when), see `look`
+        self.status = [shard.status() for shard in shards]
+        """(version, counts) of each shard, as it answered last."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
         self._calls = self.transport()
 
     def _start(self, i: int) -> Any:
-        return self._actor.options(name=self.names[i], namespace=NAMESPACE).remote(self._shards[i], self._threads)
-
-    def _start_again(self, i: int, timeout_s: float) -> Any:
-        """Start an actor with the name of a dead one, which Ray frees within moments. RunError."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                return self._start(i)
-            except ValueError as e:  # the name is taken
-                if time.monotonic() > deadline:
-                    raise RunError(f"{self.names[i]} cannot start again: {e}") from e
-                time.sleep(0.05)
+        return start_named(
+            self._ray, ShardActor, self.names[i], self._shards[i], self._threads, scheduling_strategy="SPREAD"
+        )
 
     def transport(self) -> RayTransport:
         """Return a transport to the shards, for this process. Others build `RayTransport` from `names`."""
@@ -82,19 +74,42 @@ class RayShards:
                 continue
         return list(self._snapshots)
 
+    def look(self, timeout_s: float) -> list[int]:
+        """Take the answers to the last questions for `status`, ask again, and replace each shard that is gone or has
+        not answered for timeout_s; returns which. Does not wait."""
+        dead, now = [], time.monotonic()
+        for i in range(len(self.names)):
+            asked = self._asked[i]
+            if asked is None:
+                self._asked[i] = (self._calls.call(i, "status"), now)
+                continue
+            call, since = asked
+            if not call.done() and now - since < timeout_s:
+                continue
+            try:
+                self.status[i] = call.result(0.0)
+            except ShardUnavailable:
+                self._replace(i)
+                dead.append(i)
+            self._asked[i] = None
+        return dead
+
     def replace_dead(self, timeout_s: float) -> list[int]:
-        """Start a new actor, from the last snapshot and in a new epoch, for each shard that is gone or has not answered
-        within timeout_s; returns which."""
-        calls, dead = [self._calls.call(i, "join", "") for i in range(len(self.names))], []
+        """Replace each shard that is gone or does not answer within timeout_s; returns which."""
+        calls, dead = [self._calls.call(i, "status") for i in range(len(self.names))], []
         for i, call in enumerate(calls):
             try:
                 call.result(timeout_s)
             except ShardUnavailable:
-                self._ray.kill(self._actors[i])
-                self._shards[i].restore(self._snapshots[i])  # before it starts: no push comes between
-                self._actors[i] = self._start_again(i, timeout_s)
+                self._replace(i)
                 dead.append(i)
         return dead
+
+    def _replace(self, i: int) -> None:
+        """Start a new actor from the last snapshot, in a new epoch."""
+        self._ray.kill(self._actors[i])
+        self._shards[i].restore(self._snapshots[i])  # before it starts: no push comes between
+        self._actors[i] = self._start(i)
 
     def close(self) -> None:
         """End the actors."""

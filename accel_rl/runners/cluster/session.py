@@ -1,14 +1,15 @@
-"""A Ray session on this machine alone."""
+"""A Ray session: one on this machine alone, or that of a running cluster."""
 
+import importlib.util
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from accel_rl.runners.cluster.watcher import marked, watched
 from accel_rl.system.errors import ConfigError, RunError
 
 INSTALL = "pip install 'accel_rl[cluster]'"
@@ -16,6 +17,12 @@ LOOPBACK = "127.0.0.1"
 NAMESPACE = "accel_rl"
 # Without "clusters", Ray takes loopback for the machine's address.
 _CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+
+
+def check_ray() -> None:
+    """Raise ConfigError, one line, where Ray is not installed. Does not import it."""
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError(f"Ray is not installed: {INSTALL}")
 
 
 def load_ray() -> Any:
@@ -47,25 +54,32 @@ def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[An
     memory through which processes exchange large arrays; it holds those in flight and those not freed yet, and calls
     stall for a second or more while it is full.
 
-    If this process is killed, Ray's processes end by themselves. Its agents need a minute, in which they try to report
-    it.
+    If this process is killed, a watcher process kills what is left of Ray within seconds, and removes its files.
     """
+    with session(cpus, object_store_bytes) as (ray, _):
+        yield ray
+
+
+@contextmanager
+def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
+    """Like `local_ray`; also yields the session's folder."""
     ray = _load_confined()
     if ray.is_initialized():
         raise RunError("Ray runs in this process already")
     folder = tempfile.mkdtemp(prefix="accel_rl_ray_")
-    try:
-        ray.init(
-            num_cpus=cpus,
-            object_store_memory=object_store_bytes,
-            include_dashboard=False,
-            namespace=NAMESPACE,
-            log_to_driver=False,
-            logging_level="ERROR",
-            _node_ip_address=LOOPBACK,
-            _temp_dir=folder,
-        )
-        yield ray
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+    with watched(folder):
+        try:
+            with marked(folder):
+                ray.init(
+                    num_cpus=cpus,
+                    object_store_memory=object_store_bytes,
+                    include_dashboard=False,
+                    namespace=NAMESPACE,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    _node_ip_address=LOOPBACK,
+                    _temp_dir=folder,
+                )
+            yield ray, folder
+        finally:
+            ray.shutdown()

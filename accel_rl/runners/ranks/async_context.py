@@ -51,6 +51,7 @@ class Clock(SingleProcess):
 class AsyncContext:
     """The `RankContext` of a rank that shares counters and central parameters with others."""
 
+    samples = learns = True
     captures_updates = False
 
     def __init__(
@@ -158,12 +159,18 @@ class AsyncContext:
             self._counters.begin(env_steps)
         self.communicator.begin(env_steps)
 
+    def begin(self, algo: Algorithm) -> None:
+        algo.begin()
+
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         assert isinstance(gradient_sync, LockedChunks)
         if self._pulling is None or self._pulling.wrapped is not agent:
             self._pulling = PullingAgent(agent, gradient_sync, self._config.pull_steps)
         self._pulling.begin()
         return self._pulling
+
+    def progress(self, share: float) -> float:
+        return share
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._counters.add(self.rank, taken, updates, episodes)

@@ -16,6 +16,10 @@ class RankContext(Protocol):
 
     rank: int
     size: int
+    samples: bool
+    """Whether this rank samples."""
+    learns: bool
+    """Whether this rank learns."""
 
     @property
     def captures_updates(self) -> bool:
@@ -26,11 +30,17 @@ class RankContext(Protocol):
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync: ...
 
+    def begin(self, algo: Algorithm) -> None:
+        """Give the algorithm what it learns from: a replay of its own, or one that ranks share."""
+
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         """Return the agent that samples."""
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """Called after the state, if any, is loaded; returns when sampling may begin."""
+
+    def progress(self, share: float) -> float:
+        """Return the fraction of the run that is done. share: of its env steps."""
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         """Return the env steps of the run (of all ranks), after this rank took `taken` more.
@@ -62,17 +72,24 @@ class SingleRank:
     """A run of one rank."""
 
     rank, size = 0, 1
+    samples = learns = True
     captures_updates = True
     communicator: Communicator = SINGLE_PROCESS
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         return Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
 
+    def begin(self, algo: Algorithm) -> None:
+        algo.begin()
+
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         pass
+
+    def progress(self, share: float) -> float:
+        return share
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + taken

@@ -49,6 +49,9 @@ class SyncContext:
             return SharedReduce(flat, optimizer, norm, self.communicator, interval, shared, self._timeout_s)
         return AllReduce(flat, optimizer, norm, self.communicator, interval)
 
+    def begin(self, algo: Algorithm) -> None:
+        algo.begin()
+
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent
 
@@ -59,6 +62,9 @@ class SyncContext:
         steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
+
+    def progress(self, share: float) -> float:
+        return share
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + self.communicator.count(taken).of_run

@@ -16,7 +16,7 @@ from typing import Any
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
-from accel_rl.distributed.process_group import environment_store, part
+from accel_rl.distributed.process_group import choose_interface, environment_store, part
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.async_context import AsyncContext
 from accel_rl.runners.ranks.rank_config import rank_config
@@ -103,6 +103,7 @@ def train(
             raise RunError(f"rank {rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
         return config, run, result if rank == 0 else None
     state = load(checkpoints.path(steps)) if steps >= 0 else None
+    choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == size)
     with join_ranks(of_rank, plan.device, store, rank, size, info.local_size) as sync:
         sync.shared = _gradients(store, sync)
         result = Trainer(of_rank, plan, folder, state, sync).run()

@@ -1,0 +1,67 @@
+"""Settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from accel_rl.distributed.parameter_server.settings import ParameterServerConfig
+from accel_rl.system.counts import Count, OptionalCount
+from accel_rl.system.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class GorilaConfig(ParameterServerConfig):
+    """--cluster gorila: bundles of an actor, a replay and a learner, and the shards of the parameters (Nair et al.
+    2015, section 4). --envs, --replay.size and --replay.start are those of each bundle."""
+
+    bundles: Count = 2
+    """Number of bundles (Nair et al. 2015, section 5.1: 100). Each samples and learns."""
+    actors: Count = 0
+    """Number of processes that sample without learning. They need --gorila.replay global."""
+    learners: Count = 0
+    """Number of processes that learn without sampling. They need --gorila.replay global."""
+    replay: Literal["local", "global"] = "local"
+    """local: each bundle learns from the steps it has sampled (Nair et al. 2015, section 5.1). global: all steps go to
+    one replay in a process of its own, which all learners draw from (section 4)."""
+    updates: OptionalCount = None
+    """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
+    min_bundles: Count = 1
+    """End the run if fewer bundles than this have been running for --gorila.timeout-s seconds."""
+    snapshot_updates: Count = 1_000
+    """Updates of the parameters between two snapshots of the shards. A shard that is lost continues from its last
+    one."""
+    bundle_cpus: float = 0.0
+    """Cores that the cluster sets aside for each bundle; a fraction below 1 is allowed. 0: all cores, divided among the
+    bundles."""
+    bundle_gpus: float = 0.0
+    """GPUs that the cluster sets aside for each bundle; a fraction below 1 is allowed. 0: all GPUs, divided among the
+    bundles."""
+
+    @property
+    def members(self) -> int:
+        """Number of processes that sample or learn."""
+        return self.bundles + self.actors + self.learners
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, for an impossible value."""
+        super().check()
+        for name, minimum in (("bundles", 0), ("actors", 0), ("learners", 0), ("min_bundles", 1)):
+            if getattr(self, name) < minimum:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--gorila.{flag} {getattr(self, name)}: must be at least {minimum}")
+        for name in ("snapshot_updates", "updates"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"--gorila.{name.replace('_', '-')} {value}: must be at least 1")
+        for name in ("bundle_cpus", "bundle_gpus"):
+            value = getattr(self, name)
+            if value < 0 or (value > 1 and value != int(value)):
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--gorila.{flag} {value:g}: must be 0 to 1, or a whole number")
+        if (self.actors or self.learners) and self.replay == "local":
+            name = "actors" if self.actors else "learners"
+            raise ConfigError(f"--gorila.{name} {getattr(self, name)}: needs --gorila.replay global")
+        if not self.bundles + self.actors:
+            raise ConfigError("--gorila.bundles 0: nothing samples; give at least 1 bundle, or --gorila.actors")
+        if not self.bundles + self.learners:
+            raise ConfigError("--gorila.bundles 0: nothing learns; give at least 1 bundle, or --gorila.learners")
+        if self.min_bundles > self.members:
+            raise ConfigError(f"--gorila.min-bundles {self.min_bundles}: must be at most {self.members}, their number")

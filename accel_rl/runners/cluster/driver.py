@@ -1,0 +1,269 @@
+"""The driver of a cluster run: starts its processes, replaces those that die, and owns the run folder."""
+
+import secrets
+import time
+from typing import Any
+
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
+from accel_rl.metrics.recorder import episode_metrics
+from accel_rl.metrics.sinks import Row
+from accel_rl.runners.cluster.board import MemberCount
+from accel_rl.runners.cluster.board_keeper import BoardKeeper
+from accel_rl.runners.cluster.evaluator import Evaluated, RemoteEvaluator
+from accel_rl.runners.cluster.members import Members
+from accel_rl.runners.cluster.push_report import PushReport
+from accel_rl.runners.cluster.ray_shards import RayShards
+from accel_rl.runners.cluster.reader import Reader
+from accel_rl.runners.cluster.replay_keeper import ReplayKeeper
+from accel_rl.runners.cluster.resources import share_of
+from accel_rl.runners.cluster.setup import Role, Setup
+from accel_rl.runners.counters import Counters
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.ranks.context import SINGLE_RANK
+from accel_rl.runners.reporter import Reporter
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.runners.signals import StopRequest
+from accel_rl.system.errors import RunError
+
+LOOK_S = 0.1  # between two looks at all processes
+END_S = 120.0  # time for members to end a cycle and write a checkpoint
+
+
+class Driver:
+    """Starts the shards, the board, the members and the evaluator, and looks after them until the run ends."""
+
+    def __init__(self, ray: Any, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None):
+        """state: of the checkpoint to continue from."""
+        self._ray, self.config, self.run_folder, g = ray, config, run, config.gorila
+        self.at, self.reporter = Counters(), Reporter(config, run, SINGLE_RANK)
+        self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
+        reader = Reader("driver", g, saves_shards=True)
+        spec = make_spec(config.env, training=True)
+        run.write_json("protocol.json", spec.protocol)
+        self.learner = Learner(config, spec, "cpu", derived_seed(config.seed, Stream.MODEL), reader)
+        self.sync = reader.sync
+        self.roles: list[Role] = ["bundle"] * g.bundles + ["actor"] * g.actors + ["learner"] * g.learners
+        counts = [MemberCount() for _ in self.roles]
+        rows = 0
+        if state is not None:
+            counts, rows = self._restore(state), state["rows"]
+        self.reporter.open(self.at.env_steps, rows, self._server_updates() if g.updates else None)
+        self.shards = RayShards(ray, self.sync.build_shards(), self.setup.name)
+        self.sync.connect(self.shards.transport(), publish=True)
+        self.shards.save(g.timeout_s)  # what a shard that is lost at once continues from
+        self.board = BoardKeeper(ray, self.setup.board, counts, config.log.window, self.reporter.event)
+        self.replay = None
+        if g.replay == "global":
+            self.replay = ReplayKeeper(ray, self.setup, g.bundles + g.actors, self.reporter.event)
+        self.members = Members(ray, self.setup, self.roles, counts, self._resources(), self.reporter.event)
+        self.evaluator = RemoteEvaluator(ray, self.setup, config.seed, self.reporter.event)
+        self.pushes = PushReport()
+        self.evaluation: Evaluation | None = None  # the last one
+        self._shards_replaced, self._snapshot_at = 0, self.updates
+        self._short_since: float | None = None  # since when fewer than min_bundles run
+        self._nodes = self._alive()
+
+    def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
+        at = self.at
+        at.env_steps = at.saved_at = state["env_steps"]
+        at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
+        self.learner.algo.agent.load_state_dict(state["learner"]["algo"]["agent"])
+        self.sync.load_state_dict(state["learner"]["gradient_sync"])
+        counts = [MemberCount.from_dict(d) for d in state["members"]]
+        if len(counts) != len(self.roles):
+            raise RunError(f"the checkpoint is of {len(counts)} members, the run has {len(self.roles)}")
+        return counts
+
+    def _resources(self) -> dict[str, float]:
+        """Return what Ray sets aside for each member. ConfigError."""
+        g, n, nodes = self.config.gorila, len(self.roles), [x for x in self._ray.nodes() if x["Alive"]]
+        cpus = [node["Resources"].get("CPU", 0.0) for node in nodes]
+        gpus = [node["Resources"].get("GPU", 0.0) for node in nodes]
+        wants_gpu = self.config.device != "cpu" and sum(gpus) > 0
+        return {
+            "num_cpus": share_of(cpus, n, g.bundle_cpus, "bundle-cpus", "cores"),
+            "num_gpus": share_of(gpus, n, g.bundle_gpus, "bundle-gpus", "GPUs") if wants_gpu else 0.0,
+        }
+
+    def _alive(self) -> set[str]:
+        return {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+
+    @property
+    def updates(self) -> int:
+        """Number of updates of the parameters, in the first shard."""
+        return self.shards.status[0][0].updates
+
+    def _server_updates(self) -> int:
+        return self.sync.server_updates
+
+    def train(self) -> Result:
+        """Train to the end, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
+        try:
+            with StopRequest() as stop:
+                self.reporter.begin(self.at.env_steps)
+                while not (stop or self._done() or self.members.ended):
+                    self._turn(ending=False)
+                    self._housekeeping()
+                self._end_members()
+                if not stop and self.config.evaluation.interval and self.at.env_steps != self.at.evaluated_at:
+                    self._finish_evaluation()
+                self._row(None)
+                self.save()
+                score = episode_metrics(self.board.recent)["score"]
+                return Result(self.at.env_steps, score, self.evaluation, stop.exit_code, self.reporter.wall_s)
+        finally:
+            self.close()
+
+    def _done(self) -> bool:
+        limit = self.config.gorila.updates
+        return self.updates >= limit if limit else self.at.env_steps >= self.config.env_steps
+
+    def _turn(self, ending: bool) -> None:
+        """Look at all processes once. RunError."""
+        g = self.config.gorila
+        time.sleep(LOOK_S)
+        self.board.read(ending, g.timeout_s)
+        self.at.env_steps = max(self.at.env_steps, self.board.total.env_steps)
+        for i in self.shards.look(g.timeout_s):
+            self._shards_replaced += 1
+            self.reporter.event(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
+        if self.replay is not None:
+            self.replay.look()
+        self.members.look(self.board.members, ending)
+        self._look_at_nodes()
+        if not ending:
+            self._require_members()
+        self.reporter.progress(self.updates if g.updates else self.at.env_steps, self.board.recent)
+
+    def _look_at_nodes(self) -> None:
+        alive = self._alive()
+        for node in self._nodes - alive:
+            self.reporter.event(f"node {node[:8]} is gone: {len(alive)} of the cluster's nodes are left")
+        for node in alive - self._nodes:
+            self.reporter.event(f"node {node[:8]} has joined the cluster")
+        self._nodes = alive
+
+    def _require_members(self) -> None:
+        """RunError if too few members have been running for too long."""
+        g, now = self.config.gorila, time.monotonic()
+        if self.members.running + sum(seat.ended for seat in self.members.seats) >= g.min_bundles:
+            self._short_since = None
+            return
+        self._short_since = self._short_since or now
+        if now - self._short_since > g.timeout_s:
+            self.save()
+            raise RunError(
+                f"{self.members.running} bundles have been running for {g.timeout_s:g} s, and --gorila.min-bundles "
+                f"{g.min_bundles} are needed; saved at {self.at.env_steps:,} env steps"
+            )
+
+    def _housekeeping(self) -> None:
+        """Snapshot, evaluate, report and save, as far as each is due."""
+        at, config = self.at, self.config
+        if self.updates // config.gorila.snapshot_updates > self._snapshot_at // config.gorila.snapshot_updates:
+            self.shards.save(config.gorila.timeout_s)
+            self._snapshot_at = self.updates
+        evaluated = self.evaluator.look()
+        due = bool(config.evaluation.interval) and at.due(at.evaluated_at, config.evaluation.interval, done=False)
+        if due and not self.evaluator.busy and evaluated is None:
+            self._begin_evaluation()
+        if evaluated is not None or at.due(at.logged_at, config.log_interval(), done=False):
+            self._row(evaluated)
+        if at.due(at.saved_at, config.checkpoint_interval(), done=False):
+            self.save()
+
+    def _begin_evaluation(self) -> None:
+        at = self.at
+        steps = min(self.config.evaluation.steps, max(1, (at.env_steps - at.evaluated_at) // 8))
+        self.evaluator.begin(at.env_steps, steps)
+        at.evaluated_at = at.env_steps
+
+    def _finish_evaluation(self) -> None:
+        """Evaluate the last parameters, after an evaluation that is not over."""
+        self.reporter.pause("evaluating")
+        while self.evaluator.busy:
+            if (evaluated := self.evaluator.look(wait_s=LOOK_S)) is not None:
+                self._row(evaluated)
+            self._turn(ending=True)
+        self._begin_evaluation()
+        while self.evaluator.busy:
+            if (evaluated := self.evaluator.look(wait_s=LOOK_S)) is not None:
+                self._row(evaluated)
+                return
+            self._turn(ending=True)
+
+    def _row(self, evaluated: Evaluated | None) -> None:
+        """Write what happened since the last row."""
+        if evaluated is None and self.at.logged_at == self.at.env_steps:
+            return
+        evaluations = []
+        if evaluated is not None:
+            self.evaluation = evaluated.evaluation
+            evaluations.append(evaluated.evaluation)
+            self.reporter.evaluated(evaluated.env_steps, evaluations)
+        work, members = self.board.total, self.members
+        values: Row = {
+            "updates": self.updates,
+            "episodes": work.episodes,
+            **episode_metrics(self.board.recent),
+            **self.pushes.since_last([counts for _, counts in self.shards.status], work),
+            "skipped_updates": work.skipped,
+            "bundles_running": members.running,
+            "bundles_replaced": members.replaced,
+            "shards_replaced": self._shards_replaced,
+            "evaluators_replaced": self.evaluator.replaced,
+            **({"replays_replaced": self.replay.replaced} if self.replay is not None else {}),
+            "nodes": len(self._nodes),
+        }
+        self.reporter.write(self.at, values, evaluations, {})
+        self.at.logged_at = self.at.env_steps
+
+    def _end_members(self) -> None:
+        """Ask the members to end, and wait until they have."""
+        deadline = time.monotonic() + END_S
+        while not self.members.ended:
+            self._turn(ending=True)
+            if time.monotonic() > deadline:
+                late = ", ".join(seat.name for seat in self.members.seats if not seat.ended)
+                self.reporter.event(f"{late} did not end within {END_S:g} s")
+                return
+
+    def save(self) -> None:
+        """Write a checkpoint of the shards and of all counts."""
+        at = self.at
+        at.saved_at = at.env_steps
+        self.shards.save(self.config.gorila.timeout_s)
+        self._snapshot_at = self.updates
+        Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep).save(
+            at.env_steps, self.state_dict()
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
+            "env_steps": self.at.env_steps,
+            "evaluated_at": self.at.evaluated_at,
+            "logged_at": self.at.logged_at,
+            "rows": self.reporter.rows,
+            "learner": {
+                "algo": {"agent": self.learner.algo.agent.state_dict()},
+                "gradient_sync": self.sync.state_dict(),
+                "updates": self.updates,
+            },
+            "members": [m.to_dict() for m in self.board.members],
+        }
+
+    def close(self) -> None:
+        self.members.close()
+        self.evaluator.close()
+        if self.replay is not None:
+            self.replay.close()
+        self.shards.close()
+        self.board.close()
+        self.learner.close()
+        self.reporter.close()

@@ -1,0 +1,104 @@
+"""Schedules of ranks that sample without learning, or learn without sampling: they share a replay."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from accel_rl.agents.base import Agent
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.metrics.update_metrics import UpdateMetrics
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.ranks.context import RankContext
+from accel_rl.samplers.base import RolloutSampler
+from accel_rl.samplers.episodes import Episode, EpisodeTracker
+
+WAIT_S = 0.05  # between two looks at a replay that is too empty to learn from
+UPDATES_A_CYCLE = 8
+
+
+class _Part:
+    """What both schedules have in common: nothing is pending between cycles."""
+
+    interrupted: Callable[[], bool] = staticmethod(lambda: False)
+    sampled: Callable[[int], None] = staticmethod(lambda env_steps: None)
+    pending = False
+
+    def state_dict(self) -> None:
+        """Nothing to save between cycles."""
+
+    def load_state_dict(self, state: dict[str, Any] | None) -> None:
+        assert state is None
+
+    def close(self) -> None:
+        pass
+
+
+class Sampling(_Part):
+    """Sample rollouts and store them; another rank learns."""
+
+    def __init__(self, sampler: RolloutSampler, learner: Learner, context: RankContext):
+        self._sampler, self._learner, self._context = sampler, learner, context
+
+    def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
+        """Sample one rollout."""
+        algo = self._learner.algo
+        assert isinstance(algo, ReplayAlgorithm)
+        rollout = self._sampler.collect(self._context.agent(algo.agent, self._learner.gradient_sync))
+        algo.store(rollout)
+        return rollout.env_steps, []
+
+
+class Learning(_Part):
+    """Learn from the replay, as fast as possible; other ranks sample."""
+
+    def __init__(self, learner: Learner):
+        self._learner = learner
+
+    def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
+        """Make a few updates, or wait a moment while the replay is too empty."""
+        algo = self._learner.algo
+        assert isinstance(algo, ReplayAlgorithm)
+        if not len(algo.replay):
+            time.sleep(WAIT_S)
+            return 0, []
+        return 0, self._learner.learn(algo.due_now(UPDATES_A_CYCLE))
+
+
+class NoSampler:
+    """The `RolloutSampler` of a rank that does not sample."""
+
+    T = B = 0
+    buffers = 0
+    idle: np.ndarray | None = None
+
+    def __init__(self, spec: EnvSpec):
+        self.spec, self.episodes = spec, EpisodeTracker(0)
+        self.finished: list[Episode] = []
+
+    def start(self) -> None:
+        """There are no environments."""
+
+    def collect(self, agent: Agent) -> Rollout:
+        raise AssertionError("this rank does not sample")
+
+    def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
+        raise AssertionError("this rank does not sample")
+
+    def check(self) -> None:
+        """There are no workers."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"episodes": self.episodes.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """There is nothing to restore."""
+
+    def reseed(self, seed: int) -> None:
+        """There are no environments."""
+
+    def close(self) -> None:
+        """There are no workers."""
