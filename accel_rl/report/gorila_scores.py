@@ -1,7 +1,8 @@
 """Scores in the tables of Nair et al. 2015 (Gorila): the printed ones, and those of given runs.
 
 Which files of a run are read, and what they contain, is described in final_scores.py. A run counts if its sweep is one
-of experiments.gorila, if it has final evaluations, or if it is evaluated from saved starts.
+of experiments.gorila, if it runs on a Gorila cluster, if it has final evaluations, or if it is evaluated from saved
+starts.
 """
 
 import json
@@ -38,8 +39,10 @@ def gorila_published() -> dict[str, Any]:
 
 def is_gorila(run: Run) -> bool:
     """Whether a run is shown in these tables."""
-    of_paper = run.experiment.partition(":")[0] == MODULE or run.settings.get("evaluation.starts") == "saved"
-    return run.game in ATARI_49 and (of_paper or any(final(run, starts) is not None for starts in KINDS))
+    settings = run.settings
+    of_paper = run.experiment.partition(":")[0] == MODULE or settings.get("cluster") == "gorila"
+    from_saved = settings.get("evaluation.starts") == "saved"
+    return run.game in ATARI_49 and (of_paper or from_saved or any(final(run, starts) is not None for starts in KINDS))
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,10 @@ def test_only_runs_of_gorila_are_shown(tmp_path):
     made_up(tmp_path / "b", "pong", training=(1.0,), starts="noop")
     (setting,) = settings_of(tmp_path / "b")
     assert list(setting.by_starts) == ["noop"]
+    run = made_up(tmp_path / "c", "pong", training=(1.0,), starts="noop")
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"cluster": "gorila"}))
+    assert len(settings_of(tmp_path / "c")) == 1
 
 
 def test_figure_3_leaves_out_what_the_paper_leaves_out(tmp_path):
