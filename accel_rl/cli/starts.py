@@ -10,7 +10,7 @@ from accel_rl.cli.arguments import parse, positionals, stdout
 from accel_rl.cli.trained_agent import trained_agent
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import make_spec
-from accel_rl.envs.starts import NOTE
+from accel_rl.envs.start_points import NOTE
 from accel_rl.runners.record_starts import KEEP, STICKY_RANDOM, record, recorded_env
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import Count

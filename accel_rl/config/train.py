@@ -17,7 +17,7 @@ from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.emulator.counter import check_noops
 from accel_rl.envs.games import check_game
 from accel_rl.envs.make import UNNAMED, EnvConfig
-from accel_rl.envs.starts import load_starts
+from accel_rl.envs.start_points import load_starts
 from accel_rl.models.precision import Precision
 from accel_rl.optim.factory import is_adam
 from accel_rl.system.counts import Count, OptionalCount

@@ -1,144 +1,14 @@
-"""Start points of evaluation episodes: recorded games, and moments in them.
+"""Episodes that begin at saved start points, and how a console gets there."""
 
-Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play. Those points are not public. A
-file holds points of ours: the actions of a few recorded games, and the moments at which episodes begin. A point is
-reached by playing its game's actions again from power-on, so it is the same on both Atari backends and under any
-protocol.
-"""
-
-import base64
-import hashlib
-import json
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from accel_rl.envs.games import INEXACT_RESTORE
 from accel_rl.envs.origin import Replayable
-from accel_rl.envs.protocols import Protocol
-from accel_rl.system.errors import ConfigError, RunError
-
-FORMAT = "accel_rl starts 1"
-NOTE = "our start points, not the paper's: those are not public"
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A moment of a recorded game. steps: recorded steps before it. ram: CRC-32 of the console's RAM there."""
-
-    game: int
-    steps: int
-    ram: int
-
-
-@dataclass(frozen=True)
-class StartPoints:
-    """Start points of one Atari game.
-
-    policy: who played, in words. frame_skip: emulated frames that each recorded action was held for. mode, difficulty:
-    the game's switches (None: the default). games: the actions of each recorded game, one byte a step, of ale-py's 18.
-    """
-
-    game: str
-    policy: str
-    seed: int
-    frame_skip: int
-    mode: int | None
-    difficulty: int | None
-    games: tuple[bytes, ...]
-    points: tuple[Point, ...]
-
-    def __len__(self) -> int:
-        return len(self.points)
-
-    def frames(self, i: int) -> int:
-        """Return the number of emulated frames played before point i."""
-        return self.points[i].steps * self.frame_skip
-
-    def check(self, game: str, rules: Protocol, max_steps: int) -> None:
-        """Raise ConfigError unless episodes of this game can begin here. max_steps: time limit in agent steps."""
-        for name, got, wanted in (
-            ("game", self.game, game),
-            ("mode", self.mode, rules.mode),
-            ("difficulty", self.difficulty, rules.difficulty),
-        ):
-            if got != wanted:
-                raise ConfigError(f"the start points have {name}={got}, the environment has {name}={wanted}")
-        latest, most = max(map(self.frames, range(len(self)))), max_steps * rules.frame_skip
-        if latest >= most:
-            raise ConfigError(
-                f"a start point is at frame {latest:,}, the time limit of an episode at frame {most:,}; the frames "
-                "before a start count"
-            )
-
-    def label(self) -> dict[str, Any]:
-        """Return what the protocol of a score says about its starts."""
-        found = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
-        return {**found, "starts_note": NOTE}
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "note": NOTE,
-            "game": self.game,
-            "policy": self.policy,
-            "seed": self.seed,
-            "frame_skip": self.frame_skip,
-            "mode": self.mode,
-            "difficulty": self.difficulty,
-            "games": [base64.b64encode(codes).decode() for codes in self.games],
-            "points": [[p.game, p.steps, p.ram] for p in self.points],
-        }
-
-    @cached_property
-    def checksum(self) -> str:
-        """The sha256 of all contents."""
-        return _checksum(self.to_dict())
-
-    def save(self, path: Path) -> None:
-        """Write the points as JSON, with their checksum."""
-        path.write_text(json.dumps({**self.to_dict(), "sha256": self.checksum}, indent=1) + "\n")
-
-
-def _checksum(contents: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()
-
-
-def load_starts(path: Path) -> StartPoints:
-    """Read and verify a file of start points. ConfigError, one line, if there is none or it is damaged."""
-    try:
-        found = json.loads(path.read_text())
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            got = found.get("format") if isinstance(found, dict) else type(found).__name__
-            raise ConfigError(f"{path} holds no start points (format {got!r}; wanted {FORMAT!r})")
-        if found.pop("sha256", None) != _checksum(found):
-            raise ConfigError(f"{path} is damaged (its sha256 is not the recorded one)")
-        names = ("game", "policy", "seed", "frame_skip", "mode", "difficulty")
-        games = tuple(base64.b64decode(text) for text in found["games"])
-        points = tuple(Point(*point) for point in found["points"])
-        return StartPoints(**{name: found[name] for name in names}, games=games, points=points)
-    except ConfigError:
-        raise
-    except OSError as e:
-        raise ConfigError(f"{path}: {e.strerror}; make start points: accel-rl starts GAME --out {path}") from e
-    except (ValueError, KeyError, TypeError) as e:
-        raise ConfigError(f"{path} holds no readable start points ({' '.join(str(e).split())})") from e
-
-
-def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
-    """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of these lengths.
-
-    A game's first and last moments are left out: the one is a reset, the other is over. ConfigError if there are fewer.
-    """
-    moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
-    if n < 1 or n > len(moments):
-        raise ConfigError(f"{n} start points: must be from 1 to {len(moments):,}, the steps of the recorded games")
-    chosen = np.random.default_rng(seed).choice(len(moments), n, replace=False)
-    return [moments[i] for i in chosen]
+from accel_rl.envs.start_points import StartPoints, load_starts
+from accel_rl.system.errors import RunError
 
 
 @dataclass(frozen=True, slots=True)

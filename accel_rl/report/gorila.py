@@ -1,99 +1,17 @@
-"""Tables 1 to 4 of Nair et al. 2015 (Gorila) for given runs, in the paper's layout, next to the paper's numbers.
+"""Tables 1 to 4 of Nair et al. 2015 (Gorila) for given runs, in the paper's layout, next to the paper's numbers."""
 
-Which files of a run are read, and what they contain, is described in final_scores.py. A run counts if its sweep is one
-of experiments.gorila, if it has final evaluations, or if it is evaluated from saved starts.
-"""
-
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
 from accel_rl.envs.games import ATARI_49
 from accel_rl.envs.games import scores as published_scores
-from accel_rl.report.final_scores import Result, Starts, final, mean_score, random_play, score
+from accel_rl.report.curves import Settings
+from accel_rl.report.final_scores import Starts
+from accel_rl.report.gorila_scores import HUMAN_LEVEL, KINDS, NAMES, OURS, PAPER, Score, gorila_published, own_scores
 from accel_rl.report.papers import percent_of
 from accel_rl.report.run import Run
 from accel_rl.report.table import Table, number
-
-PAPER = "Nair et al. 2015"
-MODULE = "experiments.gorila"
-HUMAN_LEVEL = 75  # percent between random and human (section 6)
-KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
-"""Our starts, and the paper's of that kind, as scores.json names them."""
-NAMES = {"null_op": "null op starts", "human": "human starts"}
-OURS = (
-    "Our episodes begin at start points of ours, not at the paper's 100 points of a professional's play: those are not "
-    "public. Human, DQN and Gorila from human starts are the paper's, from its points."
-)
-Settings = Mapping[str, Mapping[str, Sequence[Run]]]  # {setting: {game: runs}}
-
-
-@cache
-def gorila_published() -> dict[str, Any]:
-    """Read gorila_published.json: tables 1 and 2 and the counts of the text, as printed."""
-    return dict(json.loads(files("accel_rl.report").joinpath("gorila_published.json").read_text()))
-
-
-def is_gorila(run: Run) -> bool:
-    """Whether a run is shown in these tables."""
-    of_paper = run.experiment.partition(":")[0] == MODULE or run.settings.get("evaluation.starts") == "saved"
-    return run.game in ATARI_49 and (of_paper or any(final(run, starts) is not None for starts in KINDS))
-
-
-@dataclass(frozen=True)
-class Score:
-    """Our score in one game: the mean over the results of runs. random: our random play; NaN if it was not measured."""
-
-    game: str
-    kind: str
-    results: tuple[Result, ...]
-    finals: int
-    random: float
-
-    @property
-    def mean(self) -> float:
-        return mean_score(self.results)
-
-    @property
-    def printed(self) -> dict[str, float]:
-        return published_scores(self.kind)[self.game]
-
-    @property
-    def percent(self) -> float:
-        """100 (score - random) / (human - random), with our random play if it was measured, else the paper's."""
-        random = self.printed["random"] if math.isnan(self.random) else self.random
-        return percent_of(self.mean, random, self.printed["human"])
-
-    @property
-    def percent_of_dqn(self) -> float:
-        return percent_of_dqn(self.game, self.kind, self.mean)
-
-
-def percent_of_dqn(game: str, kind: str, value: float) -> float:
-    """100 (score - random) / (DQN - random), with the paper's random; 0 for random where DQN is not above it.
-
-    The paper's figure 4 says so. NaN where DQN is not above 0 either.
-    """
-    row = published_scores(kind)[game]
-    random = row["random"] if row["dqn"] > row["random"] else 0.0
-    return percent_of(value, random, row["dqn"]) if row["dqn"] > random else math.nan
-
-
-def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, Score]:
-    """Return {game: our score} of one setting from these starts, in the paper's order of games."""
-    found = {}
-    for game in ATARI_49:
-        runs = [r for r in games.get(game, ()) if is_gorila(r)]
-        scored = [s for r in runs if (s := score(r, starts)) is not None]
-        if scored:
-            random = mean_score([x for r in runs if (x := random_play(r, starts)) is not None])
-            results = tuple(result for result, _ in scored)
-            found[game] = Score(game, KINDS[starts], results, sum(f for _, f in scored), random)
-    return found
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from accel_rl.envs.games import ATARI_49
 from accel_rl.envs.games import scores as published_scores
 from accel_rl.report.canvas import picture, pyplot
 from accel_rl.report.final_scores import Starts, during_training
-from accel_rl.report.gorila import KINDS, NAMES, Score, Setting, gorila_published, is_gorila, percent_of_dqn
+from accel_rl.report.gorila import Setting
+from accel_rl.report.gorila_scores import KINDS, NAMES, Score, gorila_published, is_gorila, percent_of_dqn
 from accel_rl.report.papers import percent_of
 from accel_rl.report.run import Run
 from accel_rl.report.table import Table

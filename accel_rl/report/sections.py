@@ -7,6 +7,7 @@ from accel_rl.report.aggregates import Matrices, aggregates_table, normalised, p
 from accel_rl.report.canvas import colours
 from accel_rl.report.claims import claims, shown_figures, title
 from accel_rl.report.curves import Over, Settings, curves_table
+from accel_rl.report.gorila_scores import KINDS, NAMES, OURS, PAPER
 from accel_rl.report.page import Picture, Section
 from accel_rl.report.panels import panels_table, wrapped
 from accel_rl.report.run import Run
@@ -94,12 +95,12 @@ def gorila_sections(settings: Settings) -> list[Section]:
             Picture(gorila_figures.drawn_bars(bars, label), caption)
             for bars, label, caption in gorila_figures.bars(setting)
         ]
-        title = f"{gorila.PAPER}, figures 3 and 4 ({setting.name})"
-        found.append(Section(title, pictures, notes=[gorila.OURS]))
-        for starts, kind in gorila.KINDS.items():
+        title = f"{PAPER}, figures 3 and 4 ({setting.name})"
+        found.append(Section(title, pictures, notes=[OURS]))
+        for starts, kind in KINDS.items():
             if (progress := gorila_figures.progress(setting, starts)) is not None:
                 png, table = gorila_figures.figure_5(progress, setting)
-                title = f"{gorila.PAPER}, figure 5: {gorila.NAMES[kind]} ({setting.name})"
+                title = f"{PAPER}, figure 5: {NAMES[kind]} ({setting.name})"
                 found.append(Section(title, [Picture(png, f"Share of games over time ({table.name}.csv)")], [table]))
     return found
 

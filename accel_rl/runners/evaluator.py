@@ -7,7 +7,7 @@ from pathlib import Path
 from accel_rl.agents.base import Agent
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.envs.starts import load_starts
+from accel_rl.envs.start_points import load_starts
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.evaluation import Evaluation, Quota
 from accel_rl.runners.plan import RankPlan

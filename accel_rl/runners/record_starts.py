@@ -6,7 +6,7 @@ from dataclasses import replace
 from accel_rl.agents.base import Agent
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import EnvConfig
-from accel_rl.envs.starts import Point, StartPoints, draw_moments
+from accel_rl.envs.start_points import Point, StartPoints, draw_moments
 from accel_rl.runners.video import Episode
 from accel_rl.system.errors import ConfigError
 

@@ -9,7 +9,8 @@ import pytest
 
 from accel_rl.data.step import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_env
-from accel_rl.envs.starts import NOTE, Point, StartOrder, StartPoints, draw_moments, load_starts
+from accel_rl.envs.start_points import NOTE, Point, StartPoints, draw_moments, load_starts
+from accel_rl.envs.starts import StartOrder
 from accel_rl.system.errors import ConfigError, RunError
 
 SKIP = 4

@@ -9,8 +9,8 @@ import pytest
 from accel_rl.cli.main import main
 from accel_rl.config.train import default_config
 from accel_rl.envs.games import ATARI_49, scores
-from accel_rl.envs.starts import NOTE
-from accel_rl.report import final_scores, gorila, gorila_figures
+from accel_rl.envs.start_points import NOTE
+from accel_rl.report import final_scores, gorila, gorila_figures, gorila_scores
 from accel_rl.report.papers import percent_of
 from accel_rl.report.run import by_setting
 from accel_rl.report.runs import read_runs
@@ -56,7 +56,7 @@ def by_name(folder):
 
 def test_the_published_percentages_follow_from_the_published_scores():
     for i, kind in ((1, "null_op"), (2, "human")):
-        printed = gorila.gorila_published()[f"table_{i}"]
+        printed = gorila_scores.gorila_published()[f"table_{i}"]
         assert printed["starts"] == kind and list(printed["games"]) == list(ATARI_49)
         for game, (dqn, theirs, of_dqn) in printed["games"].items():
             row = scores(kind)[game]
@@ -64,7 +64,11 @@ def test_the_published_percentages_follow_from_the_published_scores():
             if (kind, game) == ("human", "video_pinball"):  # human is below random
                 wanted = [-x for x in wanted]
                 assert (dqn, theirs) == (-4.65, 1904.86)
-            pairs = [(dqn, wanted[0]), (theirs, wanted[1]), (of_dqn, gorila.percent_of_dqn(game, kind, row["gorila"]))]
+            pairs = [
+                (dqn, wanted[0]),
+                (theirs, wanted[1]),
+                (of_dqn, gorila_scores.percent_of_dqn(game, kind, row["gorila"])),
+            ]
             for got, value in pairs:
                 if got is None:
                     assert (kind, game) == ("human", "pong")
@@ -135,6 +139,10 @@ def test_only_runs_of_gorila_are_shown(tmp_path):
     made_up(tmp_path / "b", "pong", training=(1.0,), starts="noop")
     (setting,) = settings_of(tmp_path / "b")
     assert list(setting.by_starts) == ["noop"]
+    run = made_up(tmp_path / "c", "pong", training=(1.0,), starts="noop")
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"cluster": "gorila"}))
+    assert len(settings_of(tmp_path / "c")) == 1
 
 
 def test_figure_3_leaves_out_what_the_paper_leaves_out(tmp_path):

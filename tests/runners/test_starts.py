@@ -10,7 +10,7 @@ import pytest
 from accel_rl.agents.random import StickyRandomAgent
 from accel_rl.config.train import default_config
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.envs.starts import NOTE, StartPoints
+from accel_rl.envs.start_points import NOTE, StartPoints
 from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.random_baseline import FRAMES, at_10_hz, evaluate_random
