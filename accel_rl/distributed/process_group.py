@@ -16,6 +16,9 @@ from torch.distributed.rendezvous import rendezvous
 from accel_rl.system.devices import is_gpu, runtime
 from accel_rl.system.errors import RunError
 
+JOIN = timedelta(seconds=60)
+"""Time in which all ranks must reach the store."""
+
 
 def file_store(fd: int, size: int) -> Any:
     """Open a store over a file descriptor that all ranks of this machine have inherited; no name or port is needed.
@@ -26,10 +29,21 @@ def file_store(fd: int, size: int) -> Any:
     return dist.FileStore(f"/proc/self/fd/{os.dup(fd)}", size)  # type: ignore[attr-defined]
 
 
-def environment_store() -> tuple[Any, int, int]:
-    """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; returns (store, rank, size). RunError."""
+def environment_store(listening: int | None = None) -> tuple[Any, int, int]:
+    """Open the store of RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; returns (store, rank, size). RunError.
+
+    listening: a socket at the master's address and port, which rank 0 hosts the store on. Default: all addresses of its
+    machine.
+    """
     try:
-        store, rank, size = next(rendezvous("env://", timeout=timedelta(seconds=60)))
+        if listening is None:
+            store, rank, size = next(rendezvous("env://", timeout=JOIN))
+        else:
+            e = os.environ
+            rank, size = int(e["RANK"]), int(e["WORLD_SIZE"])
+            store = dist.TCPStore(  # type: ignore[attr-defined]
+                e["MASTER_ADDR"], int(e["MASTER_PORT"]), size, True, JOIN, master_listen_fd=listening
+            )
     except Exception as e:
         raise RunError(f"the ranks' store does not answer: {' '.join(str(e).split())[:300]}") from e
     # consecutive runs that use the same store must not read each other's keys

@@ -50,8 +50,12 @@ class LocalCluster:
 
     def pids(self, i: int) -> list[int]:
         """Return all processes of a node, those of its actors included."""
-        mine = [psutil.Process(p.pid) for p in self._raylets(i) if p.poll() is None]
-        return [p.pid for raylet in mine for p in (raylet, *raylet.children(recursive=True))]
+        found: list[int] = []
+        for raylet in self._raylets(i):
+            with suppress(psutil.Error):  # it has ended
+                process = psutil.Process(raylet.pid)
+                found += [p.pid for p in (process, *process.children(recursive=True))]
+        return found
 
     def _raylets(self, i: int) -> list[Any]:
         return [info.process for info in self._nodes[i].all_processes.get("raylet", ())]

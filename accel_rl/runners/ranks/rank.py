@@ -15,6 +15,8 @@ from accel_rl.system.process import before_torch, die_with_parent
 
 def run(setup: dict[str, Any]) -> dict[str, Any]:
     """Run one rank; returns its result as plain JSON."""
+    if "listening" in setup:
+        return _run_on_network(setup)
     from accel_rl.checkpoints.checkpoint import Checkpoints, load
     from accel_rl.config.train import TrainConfig
     from accel_rl.distributed.process_group import file_store
@@ -40,6 +42,17 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     store = file_store(setup["store"], size)
     with join_ranks(config, plan.device, store, rank, size, size, setup["gradients"]) as sync:
         return Trainer(config, plan, folder, state, sync).run().to_dict()
+
+
+def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
+    """Run a rank that finds the others by the environment variables of torchrun."""
+    from accel_rl.config.train import TrainConfig
+    from accel_rl.runners.ranks import torchrun
+
+    info, config = torchrun.rank_info(), TrainConfig.from_dict(setup["config"])
+    assert info is not None, "RANK is not set"
+    _, _, result = torchrun.train(info, config, info.plan(config), Path(setup["run"]), setup["listening"])
+    return {} if result is None else result.to_dict()
 
 
 def main() -> None:

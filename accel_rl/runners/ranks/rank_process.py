@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
@@ -23,6 +24,22 @@ STOP_S = 120.0  # time to end a cycle and write a checkpoint
 
 class RankLost(RuntimeError):
     """A rank was killed by a signal; the run may succeed if it is restarted."""
+
+
+class RankHandle(Protocol):
+    """What a launcher knows of a rank's process: `Rank`, or one on another machine."""
+
+    index: int
+
+    def code(self) -> int | None: ...
+
+    def listen(self) -> None: ...
+
+    def reply(self) -> dict[str, Any]: ...
+
+    def stop(self) -> None: ...
+
+    def ending(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -54,6 +71,10 @@ class Rank:
         except ValueError:
             return {}
 
+    def stop(self) -> None:
+        """Ask the process to save and end."""
+        self.process.send_signal(signal.SIGTERM)
+
     def ending(self) -> str:
         """Describe in one line how the process ended."""
         code, reply = self.code(), self.reply()
@@ -75,8 +96,16 @@ def setup_of(config: TrainConfig, plan: RankPlan) -> dict[str, Any]:
     return {"rank": plan.rank, "config": asdict(rank_config(config, plan.rank)), "plan": plan.to_dict()}
 
 
-def launch(setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank:
-    """Start a new interpreter for rank setup["rank"]. The process is not forked, and ends if this process ends."""
+def launch(
+    setup: dict[str, Any],
+    fds: tuple[int, ...] = (),
+    environment: dict[str, str] | None = None,
+    output: int | None = None,
+) -> Rank:
+    """Start a new interpreter for rank setup["rank"]. The process is not forked, and ends if this process ends.
+
+    fds: descriptors that it inherits. environment, output (a descriptor): default, those of this process.
+    """
     read, write = os.pipe()
     os.set_blocking(read, False)
     setup = {
@@ -90,13 +119,16 @@ def launch(setup: dict[str, Any], fds: tuple[int, ...] = ()) -> Rank:
             [sys.executable, "-m", "accel_rl.runners.ranks.rank", json.dumps(setup)],
             pass_fds=(*fds, write),
             stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
         )
     finally:
         os.close(write)
     return Rank(setup["rank"], process, read)
 
 
-def raise_for(rank: Rank) -> None:
+def raise_for(rank: RankHandle) -> None:
     """Raise the error that a rank ended with."""
     reply = rank.reply()
     if reply.get("kind") == "ConfigError":
@@ -106,7 +138,7 @@ def raise_for(rank: Rank) -> None:
     raise RunError(rank.ending())
 
 
-def finish(ranks: list[Rank], stop: StopRequest, fail: Any) -> Result:
+def finish(ranks: Sequence[RankHandle], stop: StopRequest, fail: Any) -> Result:
     """Wait for all ranks and return rank 0's result; pass a stop request on to them.
 
     fail: called with each rank whose exit code is not 0. RunError if a rank does not stop within STOP_S.
@@ -121,7 +153,7 @@ def finish(ranks: list[Rank], stop: StopRequest, fail: Any) -> Result:
             deadline = time.monotonic() + STOP_S
             for r in ranks:
                 if r.code() is None:
-                    r.process.send_signal(signal.SIGTERM)
+                    r.stop()
         if deadline is not None and time.monotonic() > deadline:
             late = ", ".join(str(r.index) for r in ranks if r.code() is None)
             raise RunError(f"rank {late} did not stop within {STOP_S:g} s")

@@ -6,6 +6,8 @@ Source: Stooke & Abbeel 2018, section 4.2.
 import os
 import sys
 import time
+from collections.abc import Callable
+from typing import Protocol
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
@@ -18,6 +20,16 @@ from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import RunError
 
 SETTLE_S = 0.5  # a rank that notices a killed rank may end before the killed one is reported
+
+
+class Launcher(Protocol):
+    """Starts ranks in its context, and ends them."""
+
+    def __enter__(self) -> "Launcher": ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def train(self) -> Result: ...
 
 
 def folder_of(run: RunFolder, rank: int) -> RunFolder:
@@ -33,9 +45,19 @@ def train(config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | N
     """Train from the checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
     if config.distributed.update == "async":
         return AsyncLauncher(config, plan, run, env_steps).train()
+    return train_with_restarts(config, run, env_steps, lambda steps: SyncLauncher(config, plan, run, steps))
+
+
+def train_with_restarts(
+    config: TrainConfig, run: RunFolder, env_steps: int | None, build: Callable[[int | None], Launcher]
+) -> Result:
+    """Train, and start all ranks again from the newest checkpoint if one is lost, up to --distributed.max-restarts.
+
+    build: builds a launcher that begins at these env steps. RunError, naming the rank at fault.
+    """
     restarts = 0
     while True:
-        with SyncLauncher(config, plan, run, env_steps) as launcher:
+        with build(env_steps) as launcher:
             try:
                 return launcher.train()
             except RankLost as lost:

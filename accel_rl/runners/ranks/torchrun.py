@@ -1,4 +1,5 @@
 """Ranks started by torchrun, or by another launcher that sets its environment variables, on one machine or several.
+The launcher of `accel_rl.runners.cluster.ray_ranks` is one.
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 
@@ -40,6 +41,10 @@ class RankInfo:
     local_rank: int
     local_size: int
     max_restarts: int
+    launcher: str = "torchrun"
+    """Name of the program that started the ranks."""
+    own_gpu: bool = False
+    """Whether the launcher gave this rank a GPU of its own, the only one that this process sees."""
 
     def fit(self, config: TrainConfig) -> TrainConfig:
         """Return the settings with this number of ranks. ConfigError if the settings name a different number."""
@@ -67,26 +72,29 @@ def rank_info() -> RankInfo | None:
     try:
         rank, size = int(e["RANK"]), int(e["WORLD_SIZE"])
         local, locals_ = int(e.get("LOCAL_RANK", rank)), int(e.get("LOCAL_WORLD_SIZE", size))
-        return RankInfo(rank, size, local, locals_, int(e.get("TORCHELASTIC_MAX_RESTARTS", 0)))
+        restarts = int(e.get("TORCHELASTIC_MAX_RESTARTS", 0))
+        launcher, own_gpu = e.get("ACCEL_RL_LAUNCHER", "torchrun"), "ACCEL_RL_OWN_GPU" in e
+        return RankInfo(rank, size, local, locals_, restarts, launcher, own_gpu)
     except ValueError as error:
         raise ConfigError(f"RANK, WORLD_SIZE, LOCAL_RANK ... in the environment: {error}") from error
 
 
 def train(
-    info: RankInfo, config: TrainConfig, plan: RankPlan, path: Path | None
+    info: RankInfo, config: TrainConfig, plan: RankPlan, path: Path | None, listening: int | None = None
 ) -> tuple[TrainConfig, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
 
     plan: of `config`. An existing run keeps its own settings; the plan is resolved again if they differ from `config`.
+    listening: see `environment_store`.
     """
     die_with_parent(os.getppid())  # if the agent is killed, its ranks end too
-    given, (store, rank, size) = config, environment_store()
+    given, (store, rank, size) = config, environment_store(listening)
     if rank == 0:
         path = (path or RunFolder.default_path(config)).absolute()
         store.set("path", str(path))
     path = Path(store.get("path").decode())
     if rank == 0:
-        run, config, steps = _opened(path, config)
+        run, config, steps = _opened(path, config, info.launcher)
         store.set("steps", str(steps))
     else:
         steps = int(store.get("steps").decode())
@@ -104,7 +112,7 @@ def train(
         return config, run, result if rank == 0 else None
     state = load(checkpoints.path(steps)) if steps >= 0 else None
     choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == size)
-    with join_ranks(of_rank, plan.device, store, rank, size, info.local_size) as sync:
+    with join_ranks(of_rank, plan.device, store, rank, size, 1 if info.own_gpu else info.local_size) as sync:
         sync.shared = _gradients(store, sync)
         result = Trainer(of_rank, plan, folder, state, sync).run()
     part(store, rank, size, config.distributed.timeout_s)
@@ -123,7 +131,7 @@ def _gradients(store: Any, context: SyncContext) -> int | None:
     return fd if context.communicator.all_reduce_min(int(fd is not None)) else None
 
 
-def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, int]:
+def _opened(path: Path, config: TrainConfig, launcher: str) -> tuple[RunFolder, TrainConfig, int]:
     """Create or open the run folder; returns it, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
         config = replace(config.resolved(), run_dir=str(path))
@@ -135,5 +143,6 @@ def _opened(path: Path, config: TrainConfig) -> tuple[RunFolder, TrainConfig, in
     steps = Checkpoints(path / "checkpoints").steps()
     if steps and steps[-1] >= begun.env_steps:
         raise ConfigError(f"{path} is finished ({steps[-1]:,} env steps); choose another --run-dir")
-    run.event(f"went on at {steps[-1] if steps else 0} env steps, started by torchrun")
+    if steps or (path / "metrics.csv").exists():
+        run.event(f"went on at {steps[-1] if steps else 0} env steps, started by {launcher}")
     return run, begun, steps[-1] if steps else -1
