@@ -8,7 +8,7 @@ from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.metrics.tensorboard import check_tensorboard
-from accel_rl.runners.cluster import gorila
+from accel_rl.runners.cluster import gorila, ray_ranks
 from accel_rl.runners.cluster.session import check_ray
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks import sync_launcher
@@ -27,6 +27,7 @@ def check(config: TrainConfig) -> None:
         gorila.check(config)
     elif config.cluster == "ray":
         check_ray()
+        ray_ranks.check(config)
 
 
 def check_device(config: TrainConfig, plan: RankPlan) -> None:
@@ -46,11 +47,14 @@ def start(config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict[str, A
             f"shard{'s' * (g.shards != 1)} -> {run.path}"
         )
         return reported(config, run, gorila.train(config, run, state))
-    if config.distributed.several:
+    if config.distributed.several or config.cluster == "ray":
         stdout(
             f"{config.algorithm} on {config.env.game or config.env.id}: {config.env_steps:,} env steps on "
             f"{config.distributed.size} ranks, {config.distributed.update} -> {run.path}"
         )
+        if config.cluster == "ray":
+            with gorila.ray_of(config) as ray:
+                return reported(config, run, ray_ranks.train(config, ray, run))
         return reported(config, run, sync_launcher.train(config, plan, run, state["env_steps"] if state else None))
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)

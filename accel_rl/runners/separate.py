@@ -72,7 +72,7 @@ class NoSampler:
     """The `RolloutSampler` of a rank that does not sample."""
 
     T = B = 0
-    buffers = 0
+    buffers = dropped = 0
     idle: np.ndarray | None = None
 
     def __init__(self, spec: EnvSpec):

@@ -64,7 +64,9 @@ class Trainer:
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.begin(self.learner.algo)
         self.secondary = self._build_secondary()
-        self.sampler = self._build_sampler() if context.samples else NoSampler(self.spec)
+        self.sampler: RolloutSampler = NoSampler(self.spec)
+        if context.samples:
+            self.sampler = self._build_sampler()
         self.schedule = self._build_schedule()
         self.saver = Saver(
             config, run, context, self.at, self.learner, self.secondary, self.sampler, self.schedule, self.reporter

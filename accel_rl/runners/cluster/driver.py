@@ -48,7 +48,8 @@ class Driver:
         run.write_json("protocol.json", spec.protocol)
         self.learner = Learner(config, spec, "cpu", derived_seed(config.seed, Stream.MODEL), reader)
         self.sync = reader.sync
-        self.roles: list[Role] = ["bundle"] * g.bundles + ["actor"] * g.actors + ["learner"] * g.learners
+        numbers: dict[Role, int] = {"bundle": g.bundles, "actor": g.actors, "learner": g.learners}
+        self.roles: list[Role] = [role for role, n in numbers.items() for _ in range(n)]
         counts = [MemberCount() for _ in self.roles]
         rows = 0
         if state is not None:

@@ -19,7 +19,7 @@ def to_message(rollout: Rollout) -> dict[str, Any]:
 
 def from_message(message: dict[str, Any]) -> Rollout:
     """The inverse of `to_message`; where no episode ended, the final frames are zeros."""
-    arrays = {name: tensor_over(message[name]) for name in _FIELDS}
+    arrays: dict[str, Any] = {name: tensor_over(message[name]) for name in _FIELDS}
     final = tensor_over(message["final"])
     T, B = arrays["action"].shape
     final_frames = torch.zeros((T, B, *final.shape[1:]), dtype=final.dtype)
