@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
+from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.system.errors import ConfigError
@@ -192,6 +193,40 @@ def test_the_target_follows_in_updates():
         made.append(algo.due())
     assert sum(made) == algo.updates and copied == list(range(0, algo.updates, 5))
     assert all(b % 5 == 0 or a // 5 == b // 5 for a, b in zip(np.cumsum(made) - made, np.cumsum(made), strict=True))
+
+
+class OfServer(SingleProcess):
+    """The communicator of a learner among others: the parameters have more updates than it has made."""
+
+    made = 0
+
+    def updates(self, own):
+        return self.made
+
+
+def test_schedules_follow_the_updates_of_all_learners():
+    """Nair et al. 2015, section 5.1: epsilon and the target network, whatever this learner has done itself."""
+    config = DQNConfig(
+        replay=SMALL, batch_size=32, intensity=4, target_interval=100, target_unit="updates", epsilon_unit="updates",
+        epsilon_steps=1000, epsilon_final=0.1,
+    )  # fmt: skip
+    algo, _ = learner(DQN, config)
+    algo.communicator = server = OfServer()
+    copied, update = [], algo.update_target
+    algo.update_target = lambda: (copied.append(server.made), update())
+    for server.made, epsilon in ((0, 1.0), (1, 0.9991), (90, 0.919), (130, 0.883), (140, 0.874), (350, 0.685)):
+        algo.ingest(made_up.rollout(seed=server.made))
+        assert algo.agent.epsilon == pytest.approx(epsilon)
+        n = algo.due()
+        assert n <= 100 - server.made % 100
+    assert copied == [0, 130, 350], "once in each interval of 100"
+    assert algo.epsilon(ahead=10**6) == pytest.approx(0.685), "env steps do not count"
+    again, _ = learner(DQN, config)
+    again.load_state_dict(algo.state_dict())
+    again.communicator, again.update_target = server, algo.update_target
+    again.ingest(made_up.rollout(seed=1))
+    again.due()
+    assert copied == [0, 130, 350], "a resumed learner does not copy again"
 
 
 def test_losses_become_priorities():

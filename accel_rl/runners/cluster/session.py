@@ -42,6 +42,7 @@ def _load_confined() -> Any:
         os.environ.update(_CONFINED)
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray keeps the first one for the process's life
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's default of 15 lets all other programs go first
     return load_ray()
 
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.runners.cluster.local_cluster import local_cluster
 from tests.integration.runs import command, rows, run
 from tests.runners.cluster.random_kills import TITLES, catch
 from tests.runners.cluster.random_kills import run as run_with_kills
@@ -35,7 +36,7 @@ def events(folder):
     return file.read_text() if file.exists() else ""
 
 
-def processes(pid, title):
+def titled(pid, title):
     """The processes of a run with a title, which Ray gives to its actors."""
     found = []
     for p in psutil.Process(pid).children(recursive=True):
@@ -147,7 +148,7 @@ def test_a_process_that_is_killed_is_replaced(start, tmp_path, kind, line, colum
     folder = tmp_path / "run"
     train = start(*GORILA, "--env-steps", 16_000, "--run-dir", folder)
     wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 3)
-    victim = processes(train.pid, TITLES[kind])[0]
+    victim = titled(train.pid, TITLES[kind])[0]
     victim.kill()
     wait_until(lambda: line in events(folder), 30)
     _, err = train.communicate(timeout=600)
@@ -162,8 +163,8 @@ def test_a_process_that_is_killed_is_replaced(start, tmp_path, kind, line, colum
 def test_an_evaluator_that_is_killed_plays_again(start, tmp_path):
     folder = tmp_path / "run"
     train = start(*GORILA, "--env-steps", 12_000, "--evaluation.episodes", 3_000, "--run-dir", folder)
-    wait_until(lambda: processes(train.pid, TITLES["evaluator"]))
-    processes(train.pid, TITLES["evaluator"])[0].kill()
+    wait_until(lambda: titled(train.pid, TITLES["evaluator"]))
+    titled(train.pid, TITLES["evaluator"])[0].kill()
     _, err = train.communicate(timeout=800)
     assert train.returncode == 0, err
     assert "the evaluator died" in events(folder) and int(rows(folder)[-1]["evaluators_replaced"]) >= 1
@@ -199,6 +200,22 @@ def test_nothing_outlives_a_killed_driver_and_its_run_is_resumed(start, tmp_path
     done = run("resume", folder, "--env-steps", saved + 3_000, timeout_s=400)
     assert done.returncode == 0, done.stderr
     assert int(rows(folder)[-1]["env_steps"]) >= saved + 3_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_path, number):
+    """Ray ends them if the driver dies; if it is silent, they save and end themselves 30 seconds later."""
+    folder = tmp_path / "run"
+    with local_cluster(nodes=1) as cluster:
+        address = cluster.ray.get_runtime_context().gcs_address
+        train = start(*GORILA, "--env-steps", "1e6", "--run-dir", folder, "--address", address)
+        wait_until(lambda: (folder / "metrics.csv").exists() and rows(folder))
+        train.send_signal(number)
+        wait_until(lambda: not titled(os.getpid(), "ray::Member.run"), 60 if number == signal.SIGSTOP else 30)
+        if number == signal.SIGSTOP:
+            saved = [Checkpoints(folder / "members" / str(i) / "checkpoints").steps() for i in range(2)]
+            assert all(saved)
+        train.kill()
 
 
 def test_random_kills_of_processes_and_nodes(tmp_path):
