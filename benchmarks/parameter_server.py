@@ -6,10 +6,13 @@
              updates unanswered
 
 One push, pull or update moves all parameters, whatever the number of shards. Transports: in-process (the shards are
-objects of this process), ray (each shard is an actor on this machine; needs the extra `cluster`). Medians of
-interleaved measurements.
+objects of this process), sockets and ray (each shard is an actor on this machine, called through sockets or as Ray
+does; both need the extra `cluster`). Medians of interleaved measurements.
 
-    python -m benchmarks.parameter_server --json OUT [--shards 1 2 4] [--transports in-process ray]
+    together updates of several learners, each an actor of its own, that wait for each answer; all learners together
+
+    python -m benchmarks.parameter_server --json OUT [--shards 1 2 4] [--transports in-process sockets ray]
+        [--learners 1 2 4] [--parameters 1700000]
 """
 
 import sys
@@ -33,7 +36,7 @@ from accel_rl.distributed.parameter_server.sharded_sync import ShardedSync  # no
 from accel_rl.distributed.parameter_server.transport import InProcess, Transport  # noqa: E402
 from accel_rl.optim.adagrad import AdaGrad  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
-from accel_rl.runners.cluster.ray_shards import RayShards  # noqa: E402
+from accel_rl.runners.cluster.ray_shards import Bulk, RayShards, transport_to  # noqa: E402
 from accel_rl.runners.cluster.session import local_ray  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
@@ -51,8 +54,10 @@ class Options:
     """Number of parameters, of 4 bytes each (the network of Mnih et al. 2015 for 6 actions: 1.7 M)."""
     shards: tuple[Count, ...] = (1, 2, 4)
     """Numbers of shards."""
-    transports: tuple[Literal["in-process", "ray"], ...] = ("in-process", "ray")
+    transports: tuple[Literal["in-process", "sockets", "ray"], ...] = ("in-process", "sockets", "ray")
     """Transports."""
+    learners: tuple[Count, ...] = ()
+    """Numbers of learners that update together, each in a process of its own. Default: not measured."""
     seconds: float = 1.0
     """Seconds of one measurement."""
     repeats: Count = 5
@@ -69,6 +74,8 @@ class Options:
         if not self.shards or min(self.shards) < 1 or max(self.shards) > self.parameters // 64:
             allowed = f"1 to {self.parameters // 64}"
             raise ConfigError(f"--shards {' '.join(map(str, self.shards))}: must be {allowed}")
+        if self.learners and min(self.learners) < 1:
+            raise ConfigError(f"--learners {' '.join(map(str, self.learners))}: must be at least 1")
         if not self.seconds > 0:
             raise ConfigError(f"--seconds {self.seconds}: must be above 0")
 
@@ -85,14 +92,17 @@ def per_second(act: Callable[[], Any], seconds: float) -> float:
 class Server:
     """A learner, and the shards that it reaches through a transport."""
 
-    def __init__(self, o: Options, shards: int, ray: Any = None):
+    def __init__(self, o: Options, shards: int, transport: str, ray: Any = None):
         self._shards, self._seconds, self._sequence = shards, o.seconds, 0
         self._flat = FlatParameters(torch.nn.Linear(o.parameters, 1, bias=False))
         self._flat.grad.normal_(generator=torch.Generator().manual_seed(0))
         self._syncs = [self._sync(in_flight) for in_flight in range(MAX_IN_FLIGHT + 1)]
         built = self._syncs[0].build_shards()
-        self._actors = None if ray is None else RayShards(ray, built, f"benchmark-{shards}", o.threads)
-        self._transport: Transport = InProcess(built) if self._actors is None else self._actors.transport()
+        self._actors = None
+        self._transport: Transport = InProcess(built)
+        if transport != "in-process":
+            self._actors = RayShards(ray, built, f"{transport}-{shards}", o.threads)
+            self._transport = self._actors.transport(bulk_of(transport))
         for sync in self._syncs:
             sync.connect(self._transport, publish=False)
         self._versions = [self._transport.call(i, "pull", None).result(WAIT_S).version for i in range(shards)]
@@ -129,23 +139,84 @@ class Server:
             self._actors.close()
 
 
+def bulk_of(transport: str) -> Bulk:
+    return "ray" if transport == "ray" else "sockets"
+
+
+class LearnerActor:
+    """A learner in an actor's process."""
+
+    def __init__(self, o: Options, shards: int, transport: str, names: list[str], learner: str):
+        import ray
+
+        before_torch()
+        tune_torch(o.threads)
+        self._flat = FlatParameters(torch.nn.Linear(o.parameters, 1, bias=False))
+        self._flat.grad.normal_(generator=torch.Generator().manual_seed(0))
+        config = ParameterServerConfig(shards, ANY_DELAY, 0, outlier_deviations=0.0)
+        self._sync = ShardedSync(self._flat, AdaGrad, None, config, learner)
+        self._sync.connect(transport_to(ray, names, bulk_of(transport)), publish=False)
+
+    def updates_per_s(self, seconds: float) -> float:
+        return per_second(lambda: self._sync.step(RATE, torch.zeros(())), seconds)
+
+
+class Learners:
+    """Several learners, and the shards that they reach through a transport."""
+
+    def __init__(self, o: Options, shards: int, transport: str, learners: int, ray: Any):
+        self._ray, self._seconds = ray, o.seconds
+        flat = FlatParameters(torch.nn.Linear(o.parameters, 1, bias=False))
+        config = ParameterServerConfig(shards, ANY_DELAY, 0, outlier_deviations=0.0)
+        built = ShardedSync(flat, AdaGrad, None, config).build_shards()
+        self._shards = RayShards(ray, built, f"{transport}-{shards}-{learners}", o.threads)
+        actor = ray.remote(num_cpus=0)(LearnerActor)
+        names = self._shards.names
+        self._learners = [actor.remote(o, shards, transport, names, f"learner-{i}") for i in range(learners)]
+
+    def updates_per_s(self) -> float:
+        return sum(self._ray.get([actor.updates_per_s.remote(self._seconds) for actor in self._learners]))
+
+    def close(self) -> None:
+        for actor in self._learners:
+            self._ray.kill(actor)
+        self._shards.close()
+
+
+def together(
+    o: Options, shards: int, transports: list[str], learners: int, ray: Any, bar: Bar
+) -> dict[str, list[float]]:
+    """Measure the updates of several learners, by transport in turns."""
+    with ExitStack() as stack:
+        parts: dict[str, Callable[[], float]] = {}
+        for transport in transports:
+            of_transport = Learners(o, shards, transport, learners, ray)
+            stack.callback(of_transport.close)
+            parts[f"{transport}, {shards}, together {learners}"] = of_transport.updates_per_s
+        for act in parts.values():  # once to warm up
+            act()
+        return interleave(parts, o.repeats, bar)
+
+
 def measure(o: Options) -> dict[str, Any]:
     tune_torch(o.threads)
     with ExitStack() as stack:
-        ray = stack.enter_context(local_ray()) if "ray" in o.transports else None
+        ray = stack.enter_context(local_ray()) if set(o.transports) - {"in-process"} else None
         parts: dict[str, Callable[[], float]] = {}
         for transport in o.transports:
             for shards in o.shards:
-                server = Server(o, shards, ray if transport == "ray" else None)
+                server = Server(o, shards, transport, ray)
                 stack.callback(server.close)
                 parts |= server.parts(f"{transport}, {shards}")
         for act in parts.values():  # once to warm up
             act()
-        bar = Bar(len(parts) * o.repeats, "calls/s")
-        try:
-            found = interleave(parts, o.repeats, bar)
-        finally:
-            bar.close()
+        engines = [t for t in o.transports if t != "in-process"]
+        bar = Bar((len(parts) + len(engines) * len(o.shards) * len(o.learners)) * o.repeats, "calls/s")
+        stack.callback(bar.close)
+        found = interleave(parts, o.repeats, bar)
+        for shards in o.shards:
+            for learners in o.learners if engines else ():
+                found |= together(o, shards, engines, learners, ray, bar)
     return {"megabytes": 4e-6 * o.parameters, "calls_per_s": found, "median": medians(found)}
 
 
@@ -161,6 +232,23 @@ def report(o: Options, result: dict[str, Any]) -> list[str]:
         for shards in o.shards:
             row = [result["median"][f"{transport}, {shards}, {name}"] for name in names]
             lines.append(f"| {transport} | {shards} | " + " | ".join(f"{x:,.0f}" for x in row) + " |")
+    return lines + (together_table(o, result) if o.learners else [])
+
+
+def together_table(o: Options, result: dict[str, Any]) -> list[str]:
+    """Return the table of learners that update together. An update sends all parameters twice."""
+    lines = [
+        "",
+        "updates/s of several learners together, each update answered, and MB/s that they send and receive",
+        "",
+        "| transport | shards | " + " | ".join(f"learners {n}" for n in o.learners) + " |",
+        "|---|---|" + "---|" * len(o.learners),
+    ]
+    for transport in o.transports:
+        for shards in o.shards if transport != "in-process" else ():
+            rates = [result["median"][f"{transport}, {shards}, together {n}"] for n in o.learners]
+            cells = " | ".join(f"{x:,.0f} ({2 * x * result['megabytes']:,.0f} MB/s)" for x in rates)
+            lines.append(f"| {transport} | {shards} | {cells} |")
     return lines
 
 

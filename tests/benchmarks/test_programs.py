@@ -179,21 +179,36 @@ def test_gradient_sync_runs(tmp_path: Path, capsys) -> None:
     "transport",
     [
         "in-process",
-        pytest.param(
-            "ray",
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)"),
-            ],
+        *(
+            pytest.param(
+                transport,
+                marks=[
+                    pytest.mark.slow,
+                    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)"),
+                ],
+            )
+            for transport in ("sockets", "ray")
         ),
     ],
 )
 def test_parameter_server_runs(transport, tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
-    argv = ["--parameters", "1000", "--shards", "1", "3", "--transports", transport, "--repeats", "2"]
+    argv = [
+        "--parameters",
+        "1000",
+        "--shards",
+        "1",
+        "3",
+        "--transports",
+        transport,
+        "--repeats",
+        "2",
+        "--learners",
+        "2",
+    ]
     assert parameter_server.main([*argv, "--seconds", "0.05", "--json", str(file)]) == 0
     result = json.loads(file.read_text())
-    assert len(result["median"]) == 10 and min(result["median"].values()) > 0
+    assert len(result["median"]) == (10 if transport == "in-process" else 12) and min(result["median"].values()) > 0
     assert {len(x) for x in result["calls_per_s"].values()} == {2} and result["megabytes"] == pytest.approx(0.004)
     assert f"| {transport} | 3 |" in capsys.readouterr().out
 

@@ -4,30 +4,60 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import torch
 
 from accel_rl.distributed.parameter_server.messages import Snapshot
 from accel_rl.distributed.parameter_server.shard import Shard
-from accel_rl.distributed.parameter_server.transport import Future, Method, ShardUnavailable
+from accel_rl.distributed.parameter_server.transport import Future, Method, ShardUnavailable, Transport
 from accel_rl.runners.cluster.arrays import with_arrays, with_tensors
 from accel_rl.runners.cluster.named_actor import start_named
 from accel_rl.runners.cluster.ray_transport import RayTransport
+from accel_rl.runners.cluster.session import NAMESPACE
+from accel_rl.runners.cluster.shard_server import Endpoint, ShardServer
+from accel_rl.runners.cluster.socket_transport import SocketTransport
+from accel_rl.system.process import before_torch
+
+Bulk = Literal["sockets", "ray"]
+LOCATE_S = 10.0
 
 
 class ShardActor:
-    """What runs in an actor's process: a shard, one call after the other."""
+    """What runs in an actor's process: a shard, one call after the other, by Ray or through sockets."""
 
     def __init__(self, shard: Shard, threads: int):
+        import ray
+
+        before_torch()  # memory of messages stays with the process
         torch.set_num_threads(threads)
-        self._shard = shard
+        self._server = ShardServer(shard, ray.util.get_node_ip_address())
 
     def call(self, method: Method, *arguments: Any) -> Any:
-        return with_arrays(getattr(self._shard, method)(*map(with_tensors, arguments)))
+        return with_arrays(self._server.call(method, *map(with_tensors, arguments)))
+
+    def endpoint(self) -> Endpoint:
+        """Return where the shard is called through sockets."""
+        return self._server.endpoint
 
     def pid(self) -> int:
         return os.getpid()
+
+
+def transport_to(ray: Any, names: Sequence[str], bulk: Bulk = "ray") -> Transport:
+    """Return a transport to the shards that have these names, for a process that is connected to Ray.
+
+    bulk: how calls travel: through sockets to the shards' actors, which Ray locates, or as Ray's calls and objects.
+    """
+    return RayTransport(ray, names) if bulk == "ray" else SocketTransport(names, partial(_locate, ray))
+
+
+def _locate(ray: Any, name: str) -> Endpoint | None:
+    try:
+        return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
+    except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+        return None  # no actor of this name, or not any more
 
 
 class RayShards:
@@ -50,16 +80,16 @@ class RayShards:
         """(version, counts) of each shard, as it answered last."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
-        self._calls = self.transport()
+        self._calls = RayTransport(ray, self.names)  # Ray knows at once of an actor that is lost
 
     def _start(self, i: int) -> Any:
         return start_named(
             self._ray, ShardActor, self.names[i], self._shards[i], self._threads, scheduling_strategy="SPREAD"
         )
 
-    def transport(self) -> RayTransport:
-        """Return a transport to the shards, for this process. Others build `RayTransport` from `names`."""
-        return RayTransport(self._ray, self.names)
+    def transport(self, bulk: Bulk = "ray") -> Transport:
+        """Return a transport to the shards, for this process. Others call `transport_to` with `names`."""
+        return transport_to(self._ray, self.names, bulk)
 
     def pids(self) -> list[int]:
         """Return the process of each shard."""

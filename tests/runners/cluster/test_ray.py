@@ -13,8 +13,7 @@ import torch
 from accel_rl.distributed.parameter_server.counts import PushCounts
 from accel_rl.distributed.parameter_server.messages import Push, Version
 from accel_rl.distributed.parameter_server.transport import InProcess, ShardUnavailable
-from accel_rl.runners.cluster.ray_shards import RayShards
-from accel_rl.runners.cluster.ray_transport import RayTransport
+from accel_rl.runners.cluster.ray_shards import RayShards, transport_to
 from accel_rl.runners.cluster.session import load_ray, local_ray
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import SINGLE_RANK
@@ -45,12 +44,22 @@ def ray():
     assert not [p for p in mine if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
-@pytest.fixture
-def start(ray):
+class Started(RayShards):
+    """Shards whose transport is by default that of the test."""
+
+    bulk = "sockets"
+
+    def transport(self, bulk=None):
+        return super().transport(bulk or self.bulk)
+
+
+@pytest.fixture(params=["sockets", "ray"])
+def start(ray, request):
     started = []
 
     def start(sync):
-        started.append(RayShards(ray, sync.build_shards(), f"run-{os.urandom(4).hex()}"))
+        started.append(Started(ray, sync.build_shards(), f"run-{os.urandom(4).hex()}"))
+        started[-1].bulk = request.param
         return started[-1]
 
     yield start
@@ -219,11 +228,12 @@ def test_a_shard_that_hangs_is_named(start):
 
 @WITH_RAY
 @pytest.mark.slow
-def test_there_is_no_shard_of_another_name(ray):
-    call = RayTransport(ray, ["nobody/shard-0"]).call(0, "join", "a")
-    assert call.done()
+@pytest.mark.parametrize("bulk", ["sockets", "ray"])
+def test_there_is_no_shard_of_another_name(ray, bulk):
+    call = transport_to(ray, ["nobody/shard-0"], bulk).call(0, "join", "a")
     with pytest.raises(ShardUnavailable, match="nobody/shard-0 is gone"):
         call.result(WAIT_S)
+    assert call.done()
 
 
 def test_messages_keep_their_numbers_on_the_way():
