@@ -10,7 +10,7 @@ from torch import Tensor
 from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners.cluster.named_actor import start_named
-from accel_rl.runners.cluster.ray_transport import RayTransport
+from accel_rl.runners.cluster.ray_shards import transport_to
 from accel_rl.runners.cluster.reader import Reader
 from accel_rl.runners.cluster.session import load_ray
 from accel_rl.runners.cluster.setup import Setup
@@ -36,7 +36,7 @@ class EvaluatorActor:
         reader = Reader("evaluator", self.config.gorila)
         self._learner = Learner(self.config, make_spec(self.config.env, training=True), plan.device, 0, reader)
         self._sync = reader.sync
-        self._sync.connect(RayTransport(ray, setup.shards), publish=False)
+        self._sync.connect(transport_to(ray, setup.shards), publish=False)
         self._evaluator = Evaluator(self.config, plan)
 
     def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:

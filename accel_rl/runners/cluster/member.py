@@ -11,7 +11,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.cluster.board import Work
 from accel_rl.runners.cluster.board_line import BoardLine
 from accel_rl.runners.cluster.member_context import MemberContext
-from accel_rl.runners.cluster.ray_transport import RayTransport
+from accel_rl.runners.cluster.ray_shards import transport_to
 from accel_rl.runners.cluster.remote_replay import RemoteReplay
 from accel_rl.runners.cluster.session import load_ray
 from accel_rl.runners.cluster.setup import Place, Role, Setup, member_config
@@ -40,7 +40,7 @@ class Member:
         folder = self._folder(config)
         line = BoardLine(ray, setup.board, self._index, self._life)
         state = self._state(folder, line.ask(Work(), []).env_steps)
-        transport = RayTransport(ray, setup.shards)
+        transport = transport_to(ray, setup.shards)
         replay = self._global_replay if config.gorila.replay == "global" else None
         context = MemberContext(self._index, config.gorila, transport, line, state, self._role, replay)
         return Trainer(config, RankPlan.resolve(config), folder, state, context).run().env_steps

@@ -45,7 +45,7 @@ class ShardActor:
         return os.getpid()
 
 
-def transport_to(ray: Any, names: Sequence[str], bulk: Bulk = "ray") -> Transport:
+def transport_to(ray: Any, names: Sequence[str], bulk: Bulk = "sockets") -> Transport:
     """Return a transport to the shards that have these names, for a process that is connected to Ray.
 
     bulk: how calls travel: through sockets to the shards' actors, which Ray locates, or as Ray's calls and objects.
@@ -87,7 +87,7 @@ class RayShards:
             self._ray, ShardActor, self.names[i], self._shards[i], self._threads, scheduling_strategy="SPREAD"
         )
 
-    def transport(self, bulk: Bulk = "ray") -> Transport:
+    def transport(self, bulk: Bulk = "sockets") -> Transport:
         """Return a transport to the shards, for this process. Others call `transport_to` with `names`."""
         return transport_to(self._ray, self.names, bulk)
 

@@ -4,13 +4,13 @@ import contextlib
 import secrets
 import socket
 import threading
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from accel_rl.distributed.parameter_server.shard import Shard
 from accel_rl.distributed.parameter_server.transport import Method
 from accel_rl.runners.cluster.wire import challenge, receive, send
 
-METHODS = ("join", "push", "pull", "snapshot", "restore")
+METHODS = get_args(Method)
 TOKEN_S = 10.0  # time in which a new connection must prove that it knows the token
 
 
