@@ -37,7 +37,7 @@ from accel_rl.distributed.parameter_server.transport import InProcess, Transport
 from accel_rl.optim.adagrad import AdaGrad  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
 from accel_rl.runners.cluster.ray_shards import Bulk, RayShards, transport_to  # noqa: E402
-from accel_rl.runners.cluster.session import local_ray  # noqa: E402
+from accel_rl.runners.cluster.session import load_ray, local_ray  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians  # noqa: E402
@@ -147,8 +147,7 @@ class LearnerActor:
     """A learner in an actor's process."""
 
     def __init__(self, o: Options, shards: int, transport: str, names: list[str], learner: str):
-        import ray
-
+        ray = load_ray()
         before_torch()
         tune_torch(o.threads)
         self._flat = FlatParameters(torch.nn.Linear(o.parameters, 1, bias=False))

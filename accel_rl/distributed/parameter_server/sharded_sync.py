@@ -71,10 +71,13 @@ class ShardedSync:
     # -- the shards ------------------------------------------------------------
 
     def build_shards(self) -> list[Shard]:
-        """Build the shards of these parameters, for a transport within one process."""
-        return [
+        """Build the shards of these parameters. If a state was loaded, they continue from it."""
+        shards = [
             Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.max_delay) for p in self.parts
         ]
+        for shard, snapshot in zip(shards, self._snapshots or (), strict=False):
+            shard.restore(snapshot)
+        return shards
 
     def connect(self, transport: Transport, publish: bool) -> None:
         """Begin to use shards. publish: first restore them from the state that was loaded, if one was. Then pull all
@@ -201,9 +204,12 @@ class ShardedSync:
         """Wait for all answers, and return the state of the shards and of this learner."""
         self._collect(0)
         self.pull_now()
-        shards: dict[str, Any] = {"parameters": self.flat.data}
-        if self._saves_shards:
-            shards = from_snapshots([self._calls.ask(shard, "snapshot") for shard in range(len(self.parts))])
+        shards = range(len(self.parts)) if self._saves_shards else []
+        return self.state_of([self._calls.ask(shard, "snapshot") for shard in shards])
+
+    def state_of(self, snapshots: list[Snapshot]) -> dict[str, Any]:
+        """Return the state of this learner and of the shards. snapshots: of all shards, or none."""
+        shards = from_snapshots(snapshots) if snapshots else {"parameters": self.flat.data}
         return {
             **shards,
             "sequence": self._sequence,

@@ -6,6 +6,7 @@ from typing import Any
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
+from accel_rl.distributed.parameter_server.messages import Snapshot
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
@@ -32,6 +33,7 @@ from accel_rl.runners.signals import StopRequest
 from accel_rl.system.errors import RunError
 
 LOOK_S = 0.1  # between two looks at all processes
+ANSWER_S = 10.0  # the driver waits no longer for one process: members end if it is silent for 30 s
 END_S = 120.0  # time for members to end a cycle and write a checkpoint
 
 
@@ -54,10 +56,8 @@ class Driver:
         rows = 0
         if state is not None:
             counts, rows = self._restore(state), state["rows"]
-        self.reporter.open(self.at.env_steps, rows, self._server_updates() if g.updates else None)
         self.shards = RayShards(ray, self.sync.build_shards(), self.setup.name)
-        self.sync.connect(self.shards.transport(), publish=True)
-        self.shards.save(g.timeout_s)  # what a shard that is lost at once continues from
+        self.reporter.open(self.at.env_steps, rows, self.updates if g.updates else None)
         self.board = BoardKeeper(ray, self.setup.board, counts, config.log.window, self.reporter.event)
         self.replay = None
         if g.replay == "global":
@@ -101,9 +101,6 @@ class Driver:
         """Number of updates of the parameters, in the first shard."""
         return self.shards.status[0][0].updates
 
-    def _server_updates(self) -> int:
-        return self.sync.server_updates
-
     def train(self) -> Result:
         """Train to the end, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
         try:
@@ -113,8 +110,8 @@ class Driver:
                     self._turn(ending=False)
                     self._housekeeping()
                 self._end_members()
-                self.shards.refresh(self.config.gorila.timeout_s)
-                self.board.read(True, self.config.gorila.timeout_s)
+                self.shards.refresh(ANSWER_S)
+                self.board.read(True, ANSWER_S)
                 if not stop and self.config.evaluation.interval and self.at.env_steps != self.at.evaluated_at:
                     self._finish_evaluation()
                 self._row(None)
@@ -132,7 +129,7 @@ class Driver:
         """Look at all processes once. RunError."""
         g = self.config.gorila
         time.sleep(LOOK_S)
-        self.board.read(ending, g.timeout_s)
+        self.board.read(ending, ANSWER_S)
         self.at.env_steps = max(self.at.env_steps, self.board.total.env_steps)
         for i in self.shards.look(g.timeout_s):
             self._shards_replaced += 1
@@ -171,8 +168,7 @@ class Driver:
         """Snapshot, evaluate, report and save, as far as each is due."""
         at, config = self.at, self.config
         if self.updates // config.gorila.snapshot_updates > self._snapshot_at // config.gorila.snapshot_updates:
-            self.shards.save(config.gorila.timeout_s)
-            self._snapshot_at = self.updates
+            self._snapshot()
         evaluated = self.evaluator.look()
         due = bool(config.evaluation.interval) and at.due(at.evaluated_at, config.evaluation.interval, done=False)
         if due and not self.evaluator.busy and evaluated is None:
@@ -244,13 +240,15 @@ class Driver:
         """Write a checkpoint of the shards and of all counts."""
         at = self.at
         at.saved_at = at.env_steps
-        self.shards.save(self.config.gorila.timeout_s)
-        self._snapshot_at = self.updates
-        Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep).save(
-            at.env_steps, self.state_dict()
-        )
+        checkpoints = Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep)
+        checkpoints.save(at.env_steps, self.state_dict(self._snapshot()))
 
-    def state_dict(self) -> dict[str, Any]:
+    def _snapshot(self) -> list[Snapshot]:
+        """Take snapshots of the shards; one that does not answer keeps its last one."""
+        self._snapshot_at = self.updates
+        return self.shards.save(ANSWER_S)
+
+    def state_dict(self, snapshots: list[Snapshot]) -> dict[str, Any]:
         return {
             "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
             "env_steps": self.at.env_steps,
@@ -259,7 +257,7 @@ class Driver:
             "rows": self.reporter.rows,
             "learner": {
                 "algo": {"agent": self.learner.algo.agent.state_dict()},
-                "gradient_sync": self.sync.state_dict(),
+                "gradient_sync": self.sync.state_of(snapshots),
                 "updates": self.updates,
             },
             "members": [m.to_dict() for m in self.board.members],

@@ -11,7 +11,8 @@ from accel_rl.runners.cluster.named_actor import start_named
 from accel_rl.runners.cluster.setup import Place, Role, Setup
 from accel_rl.system.errors import ConfigError, RunError
 
-MAX_FAILED_STARTS = 3
+MAX_FAILED_STARTS = 3  # in a row, while no member of the run does anything
+MAX_PAUSE_S = 30.0  # before a member starts again that has failed often
 PLACING_S = 30.0  # members that have a place begin, at the latest
 
 
@@ -27,13 +28,18 @@ class Seat:
     place: Place | None = None
     slot: int = 0
     running: Any = None  # the call that runs the member
-    steps_at_start: int = 0  # env steps and updates of this member when its process was started
+    done_at_start: int = 0  # env steps and updates of this member when its process was started
     failed_starts: int = 0  # processes in a row that did nothing
+    starts_at: float | None = None  # time.monotonic() of its next start; None: it has a process
     ended: bool = False
 
     @property
     def name(self) -> str:
         return f"{self.role} {self.index}"
+
+
+def _done(count: MemberCount) -> int:
+    return count.work.env_steps + count.work.updates
 
 
 class Members:
@@ -52,6 +58,7 @@ class Members:
         self._ray, self._setup, self._resources, self._event = ray, setup, resources, event
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
+        self._failed_starts, self._done = 0, 0  # of all members, since this much was done
         self._slots: dict[str, int] = {}  # number of shares that a machine's cores are divided into
         for seat in self.seats:
             self._start(seat)
@@ -62,7 +69,7 @@ class Members:
             self._ray, Member, f"{self._setup.name}/{seat.role}-{seat.index}-{seat.life}",
             self._setup, seat.index, seat.life, seat.role, scheduling_strategy="SPREAD", **self._resources,
         )  # fmt: skip
-        seat.placing, seat.place, seat.running = seat.actor.place.remote(), None, None
+        seat.placing, seat.place, seat.running, seat.starts_at = seat.actor.place.remote(), None, None, None
 
     @property
     def running(self) -> int:
@@ -80,14 +87,19 @@ class Members:
         counts: what each member has done. ending: the run ends, and nobody is replaced.
         """
         for seat in self.seats:
-            if not seat.ended:
-                self._look_at(seat, counts[seat.index], ending)
+            if ending and seat.running is None:
+                seat.ended, seat.starts_at = True, None
+                self._ray.kill(seat.actor)
+            if seat.starts_at is not None and time.monotonic() >= seat.starts_at:
+                self._start(seat)
+            if not seat.ended and seat.starts_at is None:
+                self._look_at(seat, counts, ending)
         waiting = [seat for seat in self.seats if seat.running is None and not seat.ended]
         placed = [seat for seat in waiting if seat.place is not None]
         if placed and (len(placed) == len(waiting) or time.monotonic() > self._placing_until):
             self._begin(placed)
 
-    def _look_at(self, seat: Seat, count: MemberCount, ending: bool) -> None:
+    def _look_at(self, seat: Seat, counts: Sequence[MemberCount], ending: bool) -> None:
         call = seat.placing if seat.placing is not None else seat.running
         if call is None or not self._ray.wait([call], timeout=0)[0]:
             return
@@ -100,7 +112,7 @@ class Members:
                 raise type(cause)(f"{seat.name}: {cause}") from e
             raise RunError(f"{seat.name}: {' '.join(str(e).split())[-500:]}") from e
         except errors.RayActorError as e:
-            self._lost(seat, count, ending, e)
+            self._lost(seat, counts, ending, e)
             return
         if seat.placing is not None:
             seat.placing, seat.place = None, answer
@@ -118,28 +130,30 @@ class Members:
                     seat.slot = next(free)
                     seat.running = seat.actor.run.remote(seat.slot, max(self._slots[machine], seat.slot + 1))
 
-    def _lost(self, seat: Seat, count: MemberCount, ending: bool, error: Exception) -> None:
+    def _lost(self, seat: Seat, counts: Sequence[MemberCount], ending: bool, error: Exception) -> None:
         why = "its node is gone" if self._node_is_gone(seat) else "its process died"
-        did = count.work.env_steps + count.work.updates
-        seat.failed_starts = 0 if did > seat.steps_at_start else seat.failed_starts + 1
         if ending:
             seat.ended = True
             self._event(f"{seat.name}: {why} while the run ended")
             return
-        if seat.failed_starts >= MAX_FAILED_STARTS:
-            raise RunError(f"{seat.name}: {why} before it did anything, {MAX_FAILED_STARTS} times in a row: {error}")
-        seat.life, seat.steps_at_start = seat.life + 1, did
+        done = sum(_done(count) for count in counts)
+        self._failed_starts, self._done = 1 if done > self._done else self._failed_starts + 1, done
+        if self._failed_starts > MAX_FAILED_STARTS * len(self.seats):
+            raise RunError(
+                f"{seat.name}: {why}; {self._failed_starts} processes in a row died before any of them did anything: "
+                f"{str(error).splitlines()[0]}"
+            )
+        its = _done(counts[seat.index])
+        seat.failed_starts = 0 if its > seat.done_at_start else seat.failed_starts + 1
+        seat.life, seat.done_at_start, seat.running, seat.place = seat.life + 1, its, None, None
+        pause = min(2.0 ** (seat.failed_starts - MAX_FAILED_STARTS), MAX_PAUSE_S)
+        seat.starts_at = time.monotonic() + (pause if seat.failed_starts >= MAX_FAILED_STARTS else 0.0)
         self.replaced += 1
         self._event(f"{seat.name}: {why}; the others go on, another process takes its place")
-        self._start(seat)
 
     def _node_is_gone(self, seat: Seat) -> bool:
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
         return seat.place is not None and seat.place.node not in alive
-
-    def pids(self) -> list[int]:
-        """Return the process of each member that runs."""
-        return [self._ray.get(s.actor.pid.remote()) for s in self.seats if s.running is not None and not s.ended]
 
     def close(self) -> None:
         """End the processes."""

@@ -96,11 +96,13 @@ class RayShards:
         return self._ray.get([actor.pid.remote() for actor in self._actors])
 
     def save(self, timeout_s: float) -> list[Snapshot]:
-        """Take a snapshot of each shard; returns the last one of each. A shard that is gone keeps its last one."""
+        """Take a snapshot of each shard; returns the last one of each. A shard that is gone, or has not answered within
+        timeout_s, keeps its last one."""
+        deadline = time.monotonic() + timeout_s
         calls = [self._calls.call(i, "snapshot") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             try:
-                self._snapshots[i] = call.result(timeout_s)
+                self._snapshots[i] = call.result(max(0.0, deadline - time.monotonic()))
             except ShardUnavailable:
                 continue
         return list(self._snapshots)

@@ -79,7 +79,8 @@ class Killer:
                     victim.kill()
                     self.killed[kind] += 1
                     print(f"killed {kind} {victim.pid}", flush=True)
-        self.over = True
+        while not self.over:  # nodes end with the thread that has started them
+            time.sleep(0.1)
 
 
 def processes(title: str) -> list[psutil.Process]:
