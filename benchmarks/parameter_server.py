@@ -91,7 +91,7 @@ class Server:
         self._flat.grad.normal_(generator=torch.Generator().manual_seed(0))
         self._syncs = [self._sync(in_flight) for in_flight in range(MAX_IN_FLIGHT + 1)]
         built = self._syncs[0].build_shards()
-        self._actors = None if ray is None else RayShards(ray, built, f"benchmark-{shards}", o.threads)
+        self._actors = None if ray is None else RayShards(ray, built, f"benchmark-{o.parameters}-{shards}", o.threads)
         self._transport: Transport = InProcess(built) if self._actors is None else self._actors.transport()
         for sync in self._syncs:
             sync.connect(self._transport, publish=False)

@@ -2,12 +2,12 @@
 
 | in the paper | here |
 |---|---|
-| Tables 1 to 4, Figures 3 to 5: Gorila and single-GPU DQN in 49 games | `tables`; Gorila alone: `gorila`, DQN alone: `single` |
+| Tables 1 to 4, Figures 3 to 5: Gorila and single-GPU DQN in 49 games | `tables`: `gorila` and `single` |
 | section 5.2: final evaluations from null op starts and from saved starts | `accel-rl evaluate RUN --best --save` |
 
-`python -m launch.sweep experiments.gorila:tables --override address=HOST:PORT` runs them on a Ray cluster, and on a small
-machine `--scale 0.0005 --only game=pong --override gorila.bundles=2 gorila.shards=2` does. For two cores there are
-`pong_small` and `pong_small_single`.
+On a Ray cluster: `python -m launch.sweep experiments.gorila:tables --only agent=gorila --override address=HOST:PORT`.
+On a small machine: `--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2`. For two cores there
+are `pong_small` and `pong_small_single`.
 """
 
 from dataclasses import replace
@@ -30,9 +30,9 @@ def gorila(
 ) -> TrainConfig:
     """Section 5.1 at full size; replay: of each bundle, in transitions.
 
-    The paper's replay holds "1 million frames". These are the frames that the agent sees, one a transition, as in Mnih et
-    al. 2015, whose setup the paper follows: 7.1 GB a bundle. Read as emulated frames, four a transition, it would be
-    `replay=250_000`.
+    The paper's replay holds "1 million frames". We take them as the frames that the agent sees, one a transition, as in
+    Mnih et al. 2015, whose setup the paper follows: 7.1 GB a bundle. Taken as emulated frames, four a transition, they
+    are `replay=250_000`.
     """
     base = on_gorila(default_config("dqn"))
     default: Any = base.algo

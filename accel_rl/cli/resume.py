@@ -98,7 +98,9 @@ def _check_unfinished(run: RunFolder, config: TrainConfig, state: dict[str, Any]
     """Raise ConfigError if the checkpoint is at the end of the run. Updates, if given, are the length of the run."""
     if config.cluster == "gorila" and config.gorila.updates:
         if (updates := state["learner"]["updates"]) >= config.gorila.updates:
-            raise ConfigError(f"{run.path} is finished ({updates:,} updates of --gorila.updates {config.gorila.updates})")
+            raise ConfigError(
+                f"{run.path} is finished ({updates:,} updates of --gorila.updates {config.gorila.updates})"
+            )
     elif state["env_steps"] >= config.env_steps:
         raise ConfigError(
             f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
