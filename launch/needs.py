@@ -42,8 +42,8 @@ def needs_of(config: TrainConfig) -> Needs:
     """Return the needs of a run: one GPU per rank; one core per worker of --sampler.workers, else one per rank.
 
     A Gorila run whose Ray is started on this machine needs --gorila.bundle-cpus for each member (0: one core), and
-    --gorila.bundle-gpus (0: one GPU) unless --device is cpu. On a running cluster (--address) only its driver runs here,
-    on one core.
+    --gorila.bundle-gpus (0: one GPU) unless --device is cpu. On a running cluster (--address) only its driver runs
+    here, on one core.
     """
     if config.cluster == "gorila":
         g = config.gorila
