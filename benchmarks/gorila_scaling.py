@@ -23,6 +23,7 @@ from accel_rl.system.process import before_torch
 
 before_torch()
 
+from accel_rl.config.train import default_config, on_gorila  # noqa: E402
 from accel_rl.distributed.parameter_server.settings import MAX_IN_FLIGHT  # noqa: E402
 from accel_rl.runners.cluster.session import local_ray  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402
@@ -35,7 +36,6 @@ from benchmarks.gorila_model import Costs, Simulation, bounds  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians  # noqa: E402
 from benchmarks.parameter_server import Server, per_second  # noqa: E402
 from benchmarks.program import program  # noqa: E402
-from experiments import gorila  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,18 @@ class Options:
 
 
 class Alone:
-    """A bundle of experiments.gorila without a server."""
+    """A bundle of experiments.gorila without a server: one environment, an update of 32 transitions at each step."""
 
     def __init__(self, game: str, folder: Path):
-        base = gorila.gorila(game, replay=20_000)
+        base = on_gorila(default_config("dqn"))
         algo: Any = base.algo
         config = replace(
             base,
             cluster="none",
-            algo=replace(algo, replay=replace(algo.replay, start=500)),
+            env=replace(base.env, game=game, protocol="mnih2015"),
+            algo=replace(algo, intensity=32.0, replay=replace(algo.replay, size=20_000, start=500)),
+            sampler=replace(base.sampler, envs=1, horizon=1, groups=1, engine="in-process", decorrelation_steps=0),
+            device="cpu",
             evaluation=replace(base.evaluation, interval=0),
             torch_threads=1,
         )
