@@ -101,7 +101,7 @@ class Server:
         self._actors = None
         self._transport: Transport = InProcess(built)
         if transport != "in-process":
-            self._actors = RayShards(ray, built, f"{transport}-{shards}", o.threads)
+            self._actors = RayShards(ray, built, f"{transport}-{o.parameters}-{shards}", o.threads)
             self._transport = self._actors.transport(bulk_of(transport))
         for sync in self._syncs:
             sync.connect(self._transport, publish=False)

@@ -22,6 +22,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 from launch.plan import Run
+from launch.progress import read_progress
 
 LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment
 
@@ -80,8 +81,15 @@ class SweepFolder:
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
-        """Whether the run's last checkpoint exists; it is written after the last row."""
+        """Whether the run's last checkpoint exists; it is written after the last row.
+
+        A run whose length is a number of updates is finished if the last row has them.
+        """
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
+        config = self.config(name)
+        if config.cluster == "gorila" and config.gorila.updates:
+            last = read_progress(self.run(name))
+            return bool(steps) and last.updates >= config.gorila.updates and steps[-1] >= last.env_steps
         return bool(steps) and steps[-1] >= env_steps
 
     # -- beginning ------------------------------------------------------------

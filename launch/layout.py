@@ -44,5 +44,7 @@ def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
     sizes = {name: size_of(n, o, len(gpus), here.cores) for name, n in needs.items()}
     different = dict.fromkeys(sizes.values())
     return Layout(
-        here, sizes, {s: slots.plan(here, gpus, s.gpus or 1, o.runs_per_gpu, s.cores or 1) for s in different}
+        here,
+        sizes,
+        {s: slots.plan(here, gpus if s.gpus else [], s.gpus or 1, o.runs_per_gpu, s.cores or 1) for s in different},
     )

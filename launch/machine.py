@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Machine:
+    """memory: bytes, or None if unknown; of this machine, those that are free. machines: number of such machines in a
+    cluster, the sweep's one among them."""
+
     nodes: tuple[Node, ...]
+    memory: int | None = field(default=None, compare=False)
+    machines: int = 1
 
     def __post_init__(self) -> None:
         for what, ids in (("core", [t for n in self.nodes for c in n.cores for t in c]), ("GPU", list(self.gpus))):
@@ -49,7 +54,8 @@ class Machine:
         nodes, processors = len(self.nodes), sum(len(c) for n in self.nodes for c in n.cores)
         gpus = f"GPU{'s' * (len(self.gpus) > 1)} {ranges(self.gpus)}" if self.gpus else "no GPU"
         cores = f"{self.cores} core{'s' * (self.cores > 1)} ({processors} logical processor{'s' * (processors > 1)})"
-        return f"machine: {nodes} NUMA node{'s' * (nodes > 1)}, {cores}, {gpus}"
+        others = f"; {self.machines} such machines" if self.machines > 1 else ""
+        return f"machine: {nodes} NUMA node{'s' * (nodes > 1)}, {cores}, {gpus}{others}"
 
     def restricted(self, processors: Sequence[int]) -> "Machine":
         """Return the machine with only these logical processors. ConfigError for a processor that it does not have."""
@@ -60,7 +66,7 @@ class Machine:
         for node in self.nodes:
             cores = (tuple(t for t in c if t in processors) for c in node.cores)
             nodes.append(Node(tuple(c for c in cores if c), node.gpus))
-        return Machine(tuple(nodes))
+        return replace(self, nodes=tuple(nodes))
 
 
 def read(sys_folder: str = SYS) -> Machine:
@@ -81,7 +87,8 @@ def read(sys_folder: str = SYS) -> Machine:
         tuple(
             Node(tuple(cores), tuple(g for g, n in gpus.items() if n == node or (node == at and n not in nodes)))
             for node, cores in sorted(nodes.items())
-        )
+        ),
+        hardware.free_memory("cpu"),
     )
 
 
@@ -127,7 +134,8 @@ def load(file: Path) -> Machine:
     """Read a machine from JSON. ConfigError.
 
     Either all nodes, {"nodes": [{"cores": [[0, 40], [1, 41]], "gpus": [0]}, ...]}, or equal nodes, numbered as by
-    Linux: {"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}.
+    Linux: {"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}. Both may have
+    "memory_gib", and "machines", the number of such machines in a cluster.
     """
     try:
         values = json.loads(file.read_text())
@@ -136,7 +144,9 @@ def load(file: Path) -> Machine:
     except ValueError as e:
         raise ConfigError(f"--machine {file}: no JSON ({e})") from e
     try:
-        return _even(values) if isinstance(values["nodes"], int) else _listed(values["nodes"])
+        values, memory, machines = _of_cluster(values)
+        found = _even(values) if isinstance(values["nodes"], int) else _listed(values["nodes"])
+        return replace(found, memory=memory, machines=machines)
     except (KeyError, TypeError, ValueError) as e:
         if isinstance(e, ConfigError):
             raise ConfigError(f"--machine {file}: {e}") from e
@@ -146,11 +156,23 @@ def load(file: Path) -> Machine:
         ) from e
 
 
+def _of_cluster(values: dict[str, Any]) -> tuple[dict[str, Any], int | None, int]:
+    """Return (the other keys, bytes of memory, number of machines). ConfigError."""
+    memory, machines = values.get("memory_gib"), values.get("machines", 1)
+    if memory is not None and (isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0):
+        raise ConfigError(f"memory_gib={memory!r}: must be a number above 0")
+    if isinstance(machines, bool) or not isinstance(machines, int) or machines < 1:
+        raise ConfigError(f"machines={machines!r}: must be a whole number, at least 1")
+    others = {key: value for key, value in values.items() if key not in ("memory_gib", "machines")}
+    return others, None if memory is None else int(memory * 2**30), machines
+
+
 def _even(values: dict[str, int]) -> Machine:
     allowed = ("nodes", "cores_per_node", "threads_per_core", "gpus_per_node")
     for key, value in values.items():
         if key not in allowed:
-            raise ConfigError(f"unknown key {key!r}{nearest(key, allowed)}; allowed: {', '.join(allowed)}")
+            more = (*allowed, "memory_gib", "machines")
+            raise ConfigError(f"unknown key {key!r}{nearest(key, more)}; allowed: {', '.join(more)}")
         if not isinstance(value, int) or value < (key != "gpus_per_node"):
             raise ConfigError(f"{key}={value!r}: must be a whole number, at least {int(key != 'gpus_per_node')}")
     n, cores = values["nodes"], values["cores_per_node"]

@@ -42,7 +42,7 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
     for flag, value in (("--gpus-per-run", o.gpus_per_run), ("--cores-per-run", o.cores_per_run)):
         if value is not None and value < 1:
             raise ConfigError(f"{flag} {value}: must be at least 1")
-    if gpus:
+    if gpus and (o.gpus_per_run or needs.gpus):
         return Size(o.gpus_per_run or needs.gpus_of(gpus))
     return Size(0, o.cores_per_run or min(needs.cores, cores))
 
@@ -51,11 +51,11 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     """Return the configuration of a run on n GPUs, which it will see as 0 to n - 1.
 
     Each GPU gets a rank, unless the configuration names GPUs or more ranks, which then share the GPUs. ConfigError if
-    the batch or the environments cannot be divided among the ranks.
+    the batch or the environments cannot be divided among the ranks. Ray divides the GPUs of a Gorila run.
     """
     group = config.distributed
     ranks = max(group.ranks or 1, n)
-    if group.gpus or ranks == 1:
+    if group.gpus or ranks == 1 or config.cluster == "gorila":
         return config
     if group.ranks and group.ranks < n:
         given = f"{counted(group.ranks, 'rank')} cannot use {n} GPUs"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError
+from launch import cluster
 from launch.grid import Grid
 from launch.layout import Layout
-from launch.needs import Needs, Size, counted
+from launch.needs import Needs, Size, counted, named_members
 from launch.placing import check_begun, on_gpus
 from launch.queue import in_order
 
@@ -35,6 +36,8 @@ class Run:
             asked, got = counted(self.needs.cores, "core"), str(self.size.cores)
         else:
             return None
+        if self.config.cluster == "gorila":
+            return asked, got, f"{named_members(self.config)} share {self.size}"
         shared = self.ranks > (self.size.gpus or self.size.cores)
         return asked, got, f"{self.ranks} ranks share {self.size}" if shared else ""
 
@@ -72,7 +75,15 @@ def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
     rows += [(n, f"{runs[n].config.env_steps:,}", _asked(runs[n].needs), _got(layout, runs[n])) for n in names]
     wide = [max(len(row[i]) for row in rows) for i in range(3)]
     table = [f"  {name:<{wide[0]}}  {steps:>{wide[1]}}  {asks:<{wide[2]}}  {gets}" for name, steps, asks, gets in rows]
-    return [*layout.describe(), *shortages(runs.values()), f"{counted(len(runs), 'run')}, in this order:", *table]
+    at_once = max((len(layout.slots[run.size]) for run in runs.values() if run.config.address), default=0)
+    clusters = cluster.describe([run.config for run in runs.values()], layout.machine, at_once)
+    return [
+        *layout.describe(),
+        *shortages(runs.values()),
+        *clusters,
+        f"{counted(len(runs), 'run')}, in this order:",
+        *table,
+    ]
 
 
 def shortages(runs: Iterable[Run]) -> list[str]:
@@ -85,10 +96,12 @@ def shortages(runs: Iterable[Run]) -> list[str]:
 
 
 def _asked(needs: Needs) -> str:
-    return f"{counted(needs.gpus, 'GPU')}, {counted(needs.cores, 'core')}"
+    return f"{counted(needs.gpus, 'GPU')}, " * bool(needs.gpus) + counted(needs.cores, "core")
 
 
 def _got(layout: Layout, run: Run) -> str:
     cores = counted(layout.cores(run.size), "core")
     ranks = f", {run.ranks} ranks" if run.ranks > 1 else ""
+    if run.config.cluster == "gorila":
+        ranks = f", {named_members(run.config)}" if not run.config.address else ", the driver"
     return f"{run.size}, {cores}{ranks}" if run.size.gpus else f"{cores}{ranks}"

@@ -15,6 +15,7 @@ class Progress:
     env_steps: int = 0
     score: float = math.nan
     steps_per_s: float = math.nan
+    updates: int = 0
 
 
 def read_progress(run: Path) -> Progress:
@@ -32,7 +33,12 @@ def read_progress(run: Path) -> Progress:
         return Progress()
     row = dict(zip(next(csv.reader([header.strip()])), next(csv.reader([lines[-2]])), strict=False))
     try:
-        return Progress(int(row["env_steps"]), _number(row.get("score")), _number(row.get("steps_per_s")))
+        return Progress(
+            int(row["env_steps"]),
+            _number(row.get("score")),
+            _number(row.get("steps_per_s")),
+            int(row.get("updates") or 0),
+        )
     except (KeyError, ValueError):
         return Progress()  # the file is just being rewritten with a new column
 

@@ -10,7 +10,7 @@ from accel_rl.system.errors import ConfigError
 
 FEW_STEPS = 100  # an evaluation with fewer steps takes longer than them: episodes are finished
 MOST_EVALUATIONS = 10
-PERIODS = 20  # least number of periods of a concurrent run
+PERIODS = 20  # least number of periods of a concurrent run, and of target intervals on a Gorila cluster
 
 
 def full_name(config: TrainConfig, key: str) -> str:
@@ -74,6 +74,7 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
 
     Scaled are the length of the run, the interval and length of evaluations, the capacity of a replay and the decay of
     epsilon. Networks, batch sizes, learning rates and target intervals stay, with these exceptions:
+    - A run on a Gorila cluster has at least PERIODS target intervals. Its numbers of bundles and shards stay.
     - A concurrent run has at least PERIODS periods: within a single period it would learn nothing.
     - A replay keeps room for two batches and a rollout.
     - Evaluations of fewer than FEW_STEPS steps, or of a number of episodes, happen at most MOST_EVALUATIONS times: they
@@ -100,9 +101,16 @@ def scaled(config: TrainConfig, scale: float) -> TrainConfig:
         size = max(share(algo.replay.size), 2 * algo.batch_size * ranks, rollout * ranks)
         replay = replace(algo.replay, size=size, start=share(algo.replay.start))
         algo = replace(algo, replay=replay, epsilon_steps=share(algo.epsilon_steps))
+    gorila = config.gorila
+    if gorila.updates:
+        gorila = replace(gorila, updates=share(gorila.updates))
+    if config.cluster == "gorila" and isinstance(algo, DQNConfig):
+        updates = gorila.updates or round(env_steps * algo.intensity / algo.batch_size)
+        algo = replace(algo, target_interval=min(algo.target_interval, max(1, updates // PERIODS)))
     return replace(
         config,
         algo=algo,
+        gorila=gorila,
         env_steps=env_steps,
         evaluation=replace(evaluation, interval=interval, steps=steps),
     )

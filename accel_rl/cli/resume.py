@@ -3,11 +3,12 @@
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from accel_rl.cli.arguments import parse, positionals, stdout
 from accel_rl.cli.start import check, check_device, start
 from accel_rl.cli.trained_agent import read_state
+from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import UNNAMED, check_switch, played_by
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
@@ -82,11 +83,8 @@ def main(argv: list[str]) -> int:
         played = there["backend"]
         if played != config.env.backend:
             check_switch(config.env, config.sampler.reset, state["sampler"]["envs"])
-    if state is not None and state["env_steps"] >= config.env_steps:
-        raise ConfigError(
-            f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
-            f"accel-rl resume {run.path} --env-steps {2 * config.env_steps}"
-        )
+    if state is not None:
+        _check_unfinished(run, config, state)
     run.write_json("config.json", config.to_dict())
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
     if played != config.env.backend:
@@ -94,3 +92,17 @@ def main(argv: list[str]) -> int:
     if state is None:
         stdout(f"{run.path} has no checkpoint yet: starting from the beginning")
     return start(placed, plan, run, state)
+
+
+def _check_unfinished(run: RunFolder, config: TrainConfig, state: dict[str, Any]) -> None:
+    """Raise ConfigError if the checkpoint is at the end of the run. Updates, if given, are the length of the run."""
+    if config.cluster == "gorila" and config.gorila.updates:
+        if (updates := state["learner"]["updates"]) >= config.gorila.updates:
+            raise ConfigError(
+                f"{run.path} is finished ({updates:,} updates of --gorila.updates {config.gorila.updates})"
+            )
+    elif state["env_steps"] >= config.env_steps:
+        raise ConfigError(
+            f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
+            f"accel-rl resume {run.path} --env-steps {2 * config.env_steps}"
+        )

@@ -12,6 +12,7 @@ from benchmarks import (
     cuda_emulator,
     emulator,
     emulator_trace,
+    gorila_scaling,
     gradient_sync,
     parameter_server,
     peers,
@@ -27,6 +28,7 @@ MAINS = {
     "cuda_emulator": cuda_emulator.main,
     "emulator": emulator.main,
     "emulator_trace": emulator_trace.main,
+    "gorila_scaling": gorila_scaling.main,
     "gradient_sync": gradient_sync.main,
     "parameter_server": parameter_server.main,
     "peers": peers.main,
@@ -54,6 +56,10 @@ MAINS = {
         ("sampler", ["--frame", "84x85"], ["84x85", "84x84"]),
         ("sampler", ["--device", "cuda:9"], ["cuda:9"]),
         ("sampler", ["--plot", "/nonexistent/x.png"], ["/nonexistent"]),
+        ("gorila_scaling", ["--bundles", "2", "0"], ["--bundles 2 0", "at least 1"]),
+        ("gorila_scaling", ["--in-flight", "3"], ["--in-flight 3", "0 to 2"]),
+        ("gorila_scaling", ["--gigabits", "0"], ["--gigabits 0", "above 0"]),
+        ("gorila_scaling", ["--parts", "/nonexistent.json"], ["--parts /nonexistent.json", "no result"]),
         ("replay", ["--peers", "SB2"], ["SB2", "nearest: SB3"]),
         ("replay", ["--capacity", "100"], ["--capacity 100", "at least 1024"]),
         ("replay", ["--batch", "0"], ["at least 1"]),
@@ -215,6 +221,20 @@ def test_parameter_server_runs(transport, tmp_path: Path, capsys) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+def test_gorila_scaling_runs_on_measured_parts(tmp_path: Path, capsys) -> None:
+    """A push of 4 ms beyond its step is 2 ms of the learner and 2 ms of the shard."""
+    ms = {"cycle": 26.0, "act": 1.0, "step 1000": 6.0, "push 1000": 10.0, "pull 1000": 4.0}
+    parts, file = tmp_path / "parts.json", tmp_path / "result.json"
+    parts.write_text(json.dumps({"parts": {"parameters": 1_000, "ms": ms}}))
+    argv = ["--parts", str(parts), "--bundles", "1", "50", "--shards", "1", "--updates", "400", "--latency-us", "0"]
+    assert gorila_scaling.main([*argv, "--in-flight", "0", "--json", str(file)]) == 0
+    assert "| 1 | 50 | 100.0 | 49.0 | 49 | 0.0 % | shard | 100.0 |" in capsys.readouterr().out
+    one, _ = json.loads(file.read_text())["rows"]
+    assert one["updates_per_s"] == pytest.approx(1e3 / (26 - 6 + 10 + 4), rel=0.02) and one["bound"] == "learner"
+    assert gorila_scaling.main([*argv[:2], "--shards", "4"]) == 2
+    assert "--shards 4" in capsys.readouterr().err
+
+
 def test_scaling_runs(tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
     short = ("--ranks", "1", "2", "--seconds", "5", "--repeats", "1", "--simulators", "16")

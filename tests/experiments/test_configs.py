@@ -1,5 +1,6 @@
 """Every experiment is a valid configuration."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
 from accel_rl.config.train import TrainConfig
-from experiments import cpu, cule, daley, parr, sampling, sampling_only, stooke
+from experiments import cpu, cule, daley, gorila, parr, sampling, sampling_only, stooke
 from launch.grid import find_grid
 from launch.settings import scaled
 
@@ -18,6 +19,7 @@ from launch.settings import scaled
     [cpu.pong_a2c, cpu.pong_ppo, cpu.cartpole_a2c, cpu.cartpole_impala, cpu.cartpole_ppo, cule.table_3]
     + [cpu.pong_rainbow, cpu.cartpole_dqn, cpu.cartpole_c51, cpu.cartpole_rainbow, stooke.dqn_scaling]
     + [stooke.c51_scaling, stooke.rainbow_512, stooke.secondary_learner, stooke.optimizers]
+    + [gorila.gorila, gorila.single, gorila.tables, gorila.pong_small, gorila.pong_small_single]
     + [
         parr.replay_on_the_gpu,
         parr.replay_in_ram,
@@ -93,6 +95,9 @@ def test_c51_has_one_step_size_from_256_on():
         ("daley:table_2", 14 * 5),
         ("daley:table_3", 14 * 5),
         ("daley:table_4", 49),
+        ("gorila:tables", 49 * 2 * 5),
+        ("gorila:pong_small", 1),
+        ("gorila:pong_small_single", 1),
         ("cpu:step_sizes", 12),
     ],
 )
@@ -223,3 +228,41 @@ def test_a_run_that_only_samples(tmp_path):
     assert torch.equal(*same) and sampled[1]["learner"]["updates"] == 0 and sampled[0] == 400
     assert main(["train", name, *run, "--policy", str(tmp_path), "--run-dir", str(tmp_path / "no")]) == 2
     assert sampling_only.sampling_only("breakout", 16, 5).env.game == "breakout"
+
+
+def test_gorilas_settings_are_those_of_section_5_1():
+    config = gorila.gorila()
+    algo: Any = config.algo
+    assert (config.cluster, config.gorila.bundles, config.gorila.shards, config.gorila.in_flight) == (
+        "gorila",
+        100,
+        31,
+        0,
+    )
+    assert (algo.network, algo.optimizer, algo.replay.size, algo.target_interval) == (
+        *("nature", "adagrad"),
+        *(1_000_000, 60_000),
+    )
+    assert (algo.epsilon, algo.epsilon_final, algo.epsilon_steps, algo.epsilon_unit) == (1.0, 0.1, 1_000_000, "updates")
+    assert (algo.intensity / algo.batch_size, config.sampler.envs, config.T) == (1, 1, 1)  # an update at each step
+    assert config.evaluation.episodes == 30 and config.evaluation_limit == 18_000 / 4  # section 5.2, null op starts
+    saved = replace(config, evaluation=replace(config.evaluation, starts="saved"))
+    assert saved.evaluation_limit == 108_000 / 4
+
+
+def test_a_scaled_gorila_run_has_20_target_intervals():
+    algo: Any = scaled(gorila.gorila(), 1e-4).algo
+    assert algo.target_interval == 20_000 / 20
+    small = scaled(gorila.pong_small(), 0.01)
+    assert small.gorila.updates == 3_000
+    algo = small.algo
+    assert algo.target_interval == 3_000 / 20
+
+
+def test_both_agents_on_small_pong_make_the_same_updates():
+    cluster, alone = gorila.pong_small(), gorila.pong_small_single()
+    algo: Any = alone.algo
+    assert (alone.env_steps - algo.replay.start) * algo.intensity / algo.batch_size == cluster.gorila.updates == 300_000
+    assert alone.algo == cluster.algo
+    with pytest.raises(ValueError, match="gorila or single"):
+        gorila.tables(agent="two")

@@ -80,3 +80,27 @@ def test_a_machine_without_gpus_gives_daleys_samplers_its_cores(plan):
 def test_seeds_of_grids_and_tables(plan, name):
     names = [line for line in plan(name, "--seeds", "7") if ",seed=" in line]
     assert names and all(",seed=7 " in line for line in names)
+
+
+def test_gorila_is_planned_on_a_cluster_on_paper(plan, tmp_path):
+    (tmp_path / "cluster.json").write_text('{"nodes": 1, "cores_per_node": 4, "memory_gib": 16, "machines": 64}')
+    there = ("--machine", str(tmp_path / "cluster.json"))
+    only = ("--only", "agent=gorila", "game=pong", "seed=0", "--override", "address=auto")
+    lines = plan("gorila:tables", *only, *there, machine=False)
+    assert any(re.match("1 run of 100 bundles with 1 core and a replay of 6.6. GiB each, 31 shards:", x) for x in lines)
+    assert any(
+        "50 machines of 4 cores and 16.0 GiB, up to 2 members and 1 shard each; there are 64" in x for x in lines
+    )
+    assert lines[-1].endswith("1 core    1 core, the driver")
+    lines = plan("gorila:tables", *only[:4], *there, machine=False)
+    assert "1 run asks for 100 cores and gets 4: its 100 bundles share 4 cores" in lines
+    assert any("it does not fit" in line and "cluster of 50 such machines" in line for line in lines)
+
+
+def test_a_gorila_run_leaves_the_gpus_to_single_dqn(plan):
+    lines = plan("gorila:tables", "--only", "game=pong", "seed=0")
+    rows = [line.split("  ") for line in lines if line.startswith("  pong,")]
+    assert {row[1].strip(): row[-1] for row in rows} == {
+        "pong,agent=gorila,seed=0": "40 cores, 100 bundles",
+        "pong,agent=single,seed=0": "1 GPU, 5 cores",
+    }
