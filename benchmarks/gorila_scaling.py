@@ -23,7 +23,8 @@ from accel_rl.system.process import before_torch
 
 before_torch()
 
-from accel_rl.config.train import default_config, on_gorila  # noqa: E402
+from accel_rl.config.on_gorila import on_gorila  # noqa: E402
+from accel_rl.config.train import default_config  # noqa: E402
 from accel_rl.distributed.parameter_server.settings import MAX_IN_FLIGHT  # noqa: E402
 from accel_rl.runners.cluster.session import local_ray  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402

@@ -13,7 +13,8 @@ are `pong_small` and `pong_small_single`.
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.config.train import TrainConfig, default_config, on_gorila
+from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.games import ATARI_49
 from experiments import daley
 from launch.grid import levels

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from accel_rl.cli.arguments import parse, positionals, value_of
 from accel_rl.cli.start import check, check_device, reported, start
-from accel_rl.config.train import TrainConfig, default_config, on_gorila
+from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.run_folder import RunFolder

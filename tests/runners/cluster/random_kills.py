@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from accel_rl.config.train import TrainConfig, default_config, on_gorila
+from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.runners.cluster.driver import Driver
 from accel_rl.runners.cluster.local_cluster import LocalCluster, local_cluster
 from accel_rl.runners.run_folder import RunFolder
