@@ -86,11 +86,13 @@ class SweepFolder:
         A run whose length is a number of updates is finished if the last row has them.
         """
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
+        if not steps:
+            return False
         config = self.config(name)
         if config.cluster == "gorila" and config.gorila.updates:
             last = read_progress(self.run(name))
-            return bool(steps) and last.updates >= config.gorila.updates and steps[-1] >= last.env_steps
-        return bool(steps) and steps[-1] >= env_steps
+            return last.updates >= config.gorila.updates and steps[-1] >= last.env_steps
+        return steps[-1] >= env_steps
 
     # -- beginning ------------------------------------------------------------
 
