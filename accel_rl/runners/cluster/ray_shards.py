@@ -129,6 +129,7 @@ class RayShards:
 
     def refresh(self, timeout_s: float) -> None:
         """Wait for the current `status` of each shard that is there."""
+        self._asked = [None] * len(self.names)  # their answers are older
         calls = [self._calls.call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):

@@ -1,5 +1,6 @@
 """Whole runs of --cluster gorila: real Ray, real processes, real kills."""
 
+import importlib.util
 import json
 import os
 import signal
@@ -18,8 +19,11 @@ from tests.integration.runs import command, rows, run
 from tests.runners.cluster.random_kills import TITLES, catch
 from tests.runners.cluster.random_kills import run as run_with_kills
 
-pytest.importorskip("ray")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `cluster`"),
+]
 
 ROOT = Path(__file__).parents[3]
 CATCH = (
