@@ -7,7 +7,6 @@ from typing import Any
 
 from accel_rl.algos.base import Algorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.train import TrainConfig
 from accel_rl.runners.cluster.board import Work
 from accel_rl.runners.cluster.board_line import BoardLine
 from accel_rl.runners.cluster.member_context import MemberContext
@@ -37,7 +36,7 @@ class Member:
         warnings.simplefilter("ignore")  # the driver shows them
         ray, setup = load_ray(), self._setup
         config = member_config(setup.enter(), slot, slots)
-        folder = self._folder(config)
+        folder = self._folder()
         line = BoardLine(ray, setup.board, self._index, self._life)
         state = self._state(folder, line.ask(Work(), []).env_steps)
         transport = transport_to(ray, setup.shards)
@@ -52,12 +51,11 @@ class Member:
             setup.config["gorila"]["timeout_s"],
         )  # fmt: skip
 
-    def _folder(self, config: TrainConfig) -> RunFolder:
+    def _folder(self) -> RunFolder:
+        """Return this member's folder. It has no config.json: it is a part of a run, and not one by itself."""
         path = self._setup.member_folder(self._index)
         path.mkdir(parents=True, exist_ok=True)
-        folder = RunFolder(path)
-        folder.write_json("config.json", config.to_dict())
-        return folder
+        return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
         """Load the newest checkpoint of this member. A damaged one is left out: its replay fills again.
