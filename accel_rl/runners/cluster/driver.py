@@ -112,7 +112,7 @@ class Driver:
                 self._end_members()
                 self.shards.refresh(ANSWER_S)
                 self.board.read(True, ANSWER_S)
-                if not stop and self.config.evaluation.interval and self.at.env_steps != self.at.evaluated_at:
+                if not stop and self.config.evaluation.interval:
                     self._finish_evaluation()
                 self._row(None)
                 self.save()
@@ -185,17 +185,17 @@ class Driver:
         at.evaluated_at = at.env_steps
 
     def _finish_evaluation(self) -> None:
-        """Evaluate the last parameters, after an evaluation that is not over."""
+        """Wait for an evaluation that is not over, then evaluate the last parameters, unless that was it."""
         self.reporter.pause("evaluating")
+        self._await_evaluation()
+        if self.at.env_steps != self.at.evaluated_at:
+            self._begin_evaluation()
+            self._await_evaluation()
+
+    def _await_evaluation(self) -> None:
         while self.evaluator.busy:
             if (evaluated := self.evaluator.look(wait_s=LOOK_S)) is not None:
                 self._row(evaluated)
-            self._turn(ending=True)
-        self._begin_evaluation()
-        while self.evaluator.busy:
-            if (evaluated := self.evaluator.look(wait_s=LOOK_S)) is not None:
-                self._row(evaluated)
-                return
             self._turn(ending=True)
 
     def _row(self, evaluated: Evaluated | None) -> None:
