@@ -26,8 +26,8 @@ def check(config: TrainConfig) -> None:
     if config.cluster == "gorila":
         gorila.check(config)
     elif config.cluster == "ray":
-        check_ray()
         ray_ranks.check(config)
+        check_ray()
 
 
 def check_device(config: TrainConfig, plan: RankPlan) -> None:

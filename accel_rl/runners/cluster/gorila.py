@@ -27,7 +27,11 @@ def check(config: TrainConfig) -> None:
 
     On the machines of a running cluster each member checks its own memory.
     """
+    _check_fit(config)
     check_ray()
+
+
+def _check_fit(config: TrainConfig) -> None:
     g = config.gorila
     if config.address:
         check_address(config.address)
