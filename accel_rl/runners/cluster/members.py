@@ -12,6 +12,7 @@ from accel_rl.runners.cluster.setup import Place, Role, Setup
 from accel_rl.system.errors import ConfigError, RunError
 
 MAX_FAILED_STARTS = 3  # in a row, while no member of the run does anything
+IDLE_S = 60.0  # and for so long
 MAX_PAUSE_S = 30.0  # before a member starts again that has failed often
 PLACING_S = 30.0  # members that have a place begin, at the latest
 
@@ -59,6 +60,7 @@ class Members:
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
         self._failed_starts, self._done = 0, 0  # of all members, since this much was done
+        self._done_at = time.monotonic()  # when it had grown last
         self._slots: dict[str, int] = {}  # number of shares that a machine's cores are divided into
         for seat in self.seats:
             self._start(seat)
@@ -137,8 +139,11 @@ class Members:
             self._event(f"{seat.name}: {why} while the run ended")
             return
         done = sum(_done(count) for count in counts)
-        self._failed_starts, self._done = 1 if done > self._done else self._failed_starts + 1, done
-        if self._failed_starts > MAX_FAILED_STARTS * len(self.seats):
+        self._failed_starts += 1
+        if done > self._done:
+            self._failed_starts, self._done, self._done_at = 1, done, time.monotonic()
+        idle = time.monotonic() - self._done_at > IDLE_S
+        if idle and self._failed_starts > MAX_FAILED_STARTS * len(self.seats):
             raise RunError(
                 f"{seat.name}: {why}; {self._failed_starts} processes in a row died before any of them did anything: "
                 f"{str(error).splitlines()[0]}"
