@@ -86,7 +86,7 @@ class Members:
     def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
         """Let those begin that have a place, and replace those that have died. RunError, or the error of a member.
 
-        counts: what each member has done. ending: the run ends, and nobody is replaced.
+        counts: what each member has done. ending: the run ends, and no member is replaced.
         """
         for seat in self.seats:
             if ending and seat.running is None:

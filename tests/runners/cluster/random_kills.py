@@ -75,7 +75,7 @@ class Killer:
                     self.killed[kind] += 1
                     time.sleep(SETTLE_S)
                     self._nodes.append(self._cluster.add_node())
-                elif found := processes(TITLES[kind]):
+                elif found := titled(TITLES[kind]):
                     victim = self._random.choice(found)
                     victim.kill()
                     self.killed[kind] += 1
@@ -84,10 +84,10 @@ class Killer:
             time.sleep(0.1)
 
 
-def processes(title: str) -> list[psutil.Process]:
-    """Return this program's processes with a title, which Ray gives to its actors."""
+def titled(title: str, pid: int | None = None) -> list[psutil.Process]:
+    """Return the descendants of a process with a title, which Ray gives to its actors. pid: default, this process."""
     found = []
-    for p in psutil.Process().children(recursive=True):
+    for p in psutil.Process(pid).children(recursive=True):
         with suppress(psutil.Error):
             if p.cmdline() and p.cmdline()[0].startswith(title):
                 found.append(p)

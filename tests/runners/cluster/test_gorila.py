@@ -4,9 +4,7 @@ import importlib.util
 import json
 import os
 import signal
-import subprocess
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +13,9 @@ import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.runners.cluster.local_cluster import local_cluster
-from tests.integration.runs import command, rows, run
-from tests.runners.cluster.random_kills import TITLES, catch
+from tests.integration.runs import rows, run
+from tests.integration.runs import start as start_run
+from tests.runners.cluster.random_kills import TITLES, catch, titled
 from tests.runners.cluster.random_kills import run as run_with_kills
 
 pytestmark = [
@@ -38,16 +37,6 @@ GORILA = ("train", "dqn", *CATCH, "--cluster", "gorila", "--bundles", 2, "--shar
 def events(folder):
     file = folder / "events.log"
     return file.read_text() if file.exists() else ""
-
-
-def titled(pid, title):
-    """The processes of a run with a title, which Ray gives to its actors."""
-    found = []
-    for p in psutil.Process(pid).children(recursive=True):
-        with suppress(psutil.Error):
-            if p.cmdline() and p.cmdline()[0].startswith(title):
-                found.append(p)
-    return found
 
 
 def wait_until(true, timeout_s=90.0):
@@ -128,9 +117,7 @@ def test_other_algorithms_run(tmp_path, algorithm):
 @pytest.fixture
 def start(tmp_path):
     def start(*argv):
-        started.append(
-            subprocess.Popen([*command(), *map(str, argv)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        )
+        started.append(start_run(*argv))
         return started[-1]
 
     started = []
@@ -153,7 +140,7 @@ def test_a_process_that_is_killed_is_replaced(start, tmp_path, kind, line, colum
     folder = tmp_path / "run"
     train = start(*GORILA, "--env-steps", 16_000, "--run-dir", folder)
     wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 3)
-    victim = titled(train.pid, TITLES[kind])[0]
+    victim = titled(TITLES[kind], train.pid)[0]
     victim.kill()
     wait_until(lambda: line in events(folder), 30)
     _, err = train.communicate(timeout=600)
@@ -168,8 +155,8 @@ def test_a_process_that_is_killed_is_replaced(start, tmp_path, kind, line, colum
 def test_an_evaluator_that_is_killed_plays_again(start, tmp_path):
     folder = tmp_path / "run"
     train = start(*GORILA, "--env-steps", 12_000, "--evaluation.episodes", 3_000, "--run-dir", folder)
-    wait_until(lambda: titled(train.pid, TITLES["evaluator"]))
-    titled(train.pid, TITLES["evaluator"])[0].kill()
+    wait_until(lambda: titled(TITLES["evaluator"], train.pid))
+    titled(TITLES["evaluator"], train.pid)[0].kill()
     _, err = train.communicate(timeout=800)
     assert train.returncode == 0, err
     assert "the evaluator died" in events(folder) and int(rows(folder)[-1]["evaluators_replaced"]) >= 1
@@ -216,7 +203,7 @@ def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_p
         train = start(*GORILA, "--env-steps", "1e6", "--run-dir", folder, "--address", address)
         wait_until(lambda: (folder / "metrics.csv").exists() and rows(folder))
         train.send_signal(number)
-        wait_until(lambda: not titled(os.getpid(), "ray::Member.run"), 60 if number == signal.SIGSTOP else 30)
+        wait_until(lambda: not titled("ray::Member.run", os.getpid()), 60 if number == signal.SIGSTOP else 30)
         if number == signal.SIGSTOP:
             saved = [Checkpoints(folder / "members" / str(i) / "checkpoints").steps() for i in range(2)]
             assert all(saved)
