@@ -153,8 +153,12 @@ class TrainConfig:
                 raise ConfigError("--update async: its ranks share one machine's memory; --cluster gorila has several")
             return
         self.gorila.check()
-        if self.distributed.several:
-            raise ConfigError(f"--ranks {self.distributed.size}: --cluster gorila has --bundles instead")
+        if self.distributed.several and self.distributed.update != "async":
+            raise ConfigError(
+                f"--ranks {self.distributed.size}: the ranks of a bundle need --update async with --cluster gorila"
+            )
+        if self.distributed.several and self.gorila.replay == "global":
+            raise ConfigError("--gorila.replay global: each rank of --update async has a replay of its own")
         if self.schedule != "lockstep":
             raise ConfigError(f"--schedule {self.schedule}: --cluster gorila allows lockstep alone")
         if self.secondary.batch:

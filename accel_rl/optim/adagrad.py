@@ -18,6 +18,7 @@ class AdaGrad(ElementWise):
 
     def __init__(self, size: int, epsilon: float = 1e-10, device: str = "cpu"):
         self.epsilon = epsilon
+        self.decay = {"square": 1.0}
         self.square = torch.zeros(size, device=device)  # the sum s of squared gradients
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:

@@ -36,6 +36,7 @@ class Adam(ElementWise):
         epsilon_hat: bool = False,
     ):
         self.epsilon, self.beta_1, self.beta_2, self.epsilon_hat = epsilon, beta_1, beta_2, epsilon_hat
+        self.decay = {"mean": beta_1, "square": beta_2}
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
         self._steps = 0

@@ -16,7 +16,12 @@ Rate = float | Tensor
 
 
 class Optimizer(Protocol):
-    """Updates parameters [P] in place from their gradient [P]. The optimizer's state is flat, too."""
+    """Updates parameters [P] in place from their gradient [P]. The optimizer's state is flat, too.
+
+    Machines of a cluster share the optimizer's state (--cluster gorila --update async) if it also has the attribute
+    `decay`, a dict with an entry for each tensor of its state: a step makes the tensor `decay` times itself, plus a
+    function of the gradient alone. All numbers of its state must count steps. See optim/accumulated.py.
+    """
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         """Make one step. finite [] bool, on a GPU: whether loss and gradient were finite. If not, the gradient is all

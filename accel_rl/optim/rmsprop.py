@@ -27,6 +27,7 @@ class RMSProp(ElementWise):
         centered: bool = False,
     ):
         self.alpha, self.epsilon, self.epsilon_inside = alpha, epsilon, epsilon_inside
+        self.decay = {"square": alpha} | ({"mean": alpha} if centered else {})
         self.square = torch.zeros(size, device=device)
         self.mean = torch.zeros(size, device=device) if centered else None
 

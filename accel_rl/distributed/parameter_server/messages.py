@@ -1,9 +1,13 @@
 """What learners and shards of the parameter server send to each other."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor
+
+from accel_rl.optim.accumulated import Accumulated
 
 Answer = Literal["accepted", "stale", "duplicate", "not finite"]
 """A shard's answer to a push; it updates its parameters only if the push is accepted.
@@ -20,11 +24,13 @@ class Version(NamedTuple):
     """Identifies one life of the shard. Versions of different epochs cannot be compared."""
     updates: int
     """Number of updates that the parameters contain."""
+    pushes: int
+    """Number of pushes that they contain, since the epoch began. An accumulated push contains several updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """A learner's gradient of one slice."""
+    """A learner's gradient of one slice. A shard makes one update from it."""
 
     learner: str
     sequence: int
@@ -34,6 +40,32 @@ class Push:
     learning_rate: float
     gradient: Tensor  # [n] float32, on the host
 
+    @property
+    def size(self) -> int:
+        return self.gradient.numel()
+
+    def is_finite(self) -> bool:
+        return math.isfinite(self.learning_rate) and bool(torch.isfinite(self.gradient).all())
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatedPush:
+    """The updates that the learners of one machine have made to one slice since the machine's last push."""
+
+    learner: str  # the machine
+    sequence: int
+    version: Version
+    """Version of the parameters from which the updates began."""
+    parts: list[Accumulated]
+    """Of consecutive parts of the slice, whose numbers of updates can differ."""
+
+    @property
+    def size(self) -> int:
+        return sum(len(part.step) for part in self.parts)
+
+    def is_finite(self) -> bool:
+        return all(part.is_finite() for part in self.parts)
+
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
@@ -41,6 +73,7 @@ class Pulled:
 
     version: Version
     parameters: Tensor | None  # [n], a copy on the host; None if the learner already has this version
+    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if it was asked for
 
 
 @dataclass(slots=True)
@@ -53,7 +86,7 @@ class ShardCounts:
     refused: int = 0
     """Pushes that were not finite."""
     delay: int = 0
-    """Sum, over all accepted pushes, of the number of updates since the version of the push."""
+    """Sum, over all accepted pushes, of the number of other pushes since the version of the push."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class ParameterServerConfig:
     shards: Count = 1
     """Number of shards that the parameters are divided among (Nair et al. 2015, section 5.1: 31)."""
     max_delay: Count = 100
-    """Maximum age of a gradient, in updates of the shard; older ones are discarded (section 4.2, without a number).
+    """Maximum age of a push, in other pushes to the shard; older ones are discarded (section 4.2, without a number).
     The default equals the paper's number of learners. 0: only gradients at the current parameters."""
     in_flight: Count = 1
     """Maximum number of pushes that may be unanswered when an update ends, 0 to 2. 0: each update waits for the shards'
@@ -24,6 +24,9 @@ class ParameterServerConfig:
     outlier_deviations: float = 5.0
     """A learner discards a gradient whose |loss| is above the running mean by this many running standard deviations
     (section 4.2: several). 0: never."""
+    push_updates: Count = 1
+    """--update async: number of updates by the ranks of a machine after which the machine pushes all that they have
+    made. It also waits for the answers to its last push."""
     timeout_s: float = 60.0
     """Seconds after which a shard that does not answer ends the run."""
 
@@ -36,6 +39,7 @@ class ParameterServerConfig:
             # a learner's own unanswered pushes make its gradients older
             ("in_flight", self.in_flight <= self.max_delay, f"at most --gorila.max-delay {self.max_delay}"),
             ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
+            ("push_updates", self.push_updates >= 1, "at least 1"),
             ("timeout_s", self.timeout_s > 0, "above 0"),
         ):
             if not holds:

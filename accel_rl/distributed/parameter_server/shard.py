@@ -4,15 +4,23 @@ Nair et al. 2015, section 4, "Parameter server": each machine applies gradients 
 Section 4.2: the server discards gradients that are older than a threshold.
 """
 
-import math
 import secrets
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from accel_rl.distributed.parameter_server.messages import Answer, Pulled, Push, ShardCounts, Snapshot, Version
+from accel_rl.distributed.parameter_server.messages import (
+    AccumulatedPush,
+    Answer,
+    Pulled,
+    Push,
+    ShardCounts,
+    Snapshot,
+    Version,
+)
+from accel_rl.optim.accumulated import Accumulated, Point, add_
 from accel_rl.optim.optimizer import Optimizer
 
 
@@ -25,7 +33,7 @@ def _host_copy(x: Tensor) -> Tensor:
 
 
 class Shard:
-    """Applies the gradients of all learners to its slice, one after the other. It is not safe for several threads.
+    """Applies the pushes of all learners to its slice, one after the other. It is not safe for several threads.
 
     A shard starts a new epoch when it is built and when it is restored. Epochs are random numbers, so that a process
     that takes the place of a dead one never repeats an epoch. Learning does not depend on them.
@@ -34,13 +42,13 @@ class Shard:
     def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
         """parameters [n] float32: initial ones; they are copied. optimizer: for n parameters, on the same device.
 
-        max_delay: maximum age of a gradient, in updates of this shard since the gradient's version.
+        max_delay: maximum age of a push, in other pushes to this shard since the version of the push.
         """
         self.optimizer, self.max_delay = optimizer, max_delay
         self._parameters = parameters.detach().clone()
         self._sequences: dict[str, int] = {}
         self.counts = ShardCounts()
-        self.version = Version(_new_epoch(), 0)
+        self.version = Version(_new_epoch(), 0, 0)
 
     @property
     def device(self) -> torch.device:
@@ -51,30 +59,52 @@ class Shard:
         """Return the last sequence number of a learner; 0 if the shard has not seen it. Its next push must be above."""
         return self._sequences.get(learner, 0)
 
-    def push(self, push: Push) -> Answer:
-        """Make one update from a gradient, unless it is a duplicate, stale or not finite. ValueError: wrong size."""
-        if push.gradient.shape != self._parameters.shape:
-            raise ValueError(f"a gradient of shape {list(push.gradient.shape)} for {len(self._parameters)} parameters")
+    def push(self, push: Push | AccumulatedPush) -> Answer:
+        """Make the updates of a push, unless it is a duplicate, stale or not finite. ValueError: wrong size."""
+        if push.size != len(self._parameters):
+            raise ValueError(f"a push of {push.size} elements for {len(self._parameters)} parameters")
         if push.sequence <= self.join(push.learner):
             self.counts.duplicates += 1
             return "duplicate"
         self._sequences[push.learner] = push.sequence
-        delay = self.version.updates - push.version.updates
+        delay = self.version.pushes - push.version.pushes
         if push.version.epoch != self.version.epoch or not 0 <= delay <= self.max_delay:
             self.counts.stale += 1
             return "stale"
-        if not (math.isfinite(push.learning_rate) and bool(torch.isfinite(push.gradient).all())):
+        if not push.is_finite():
             self.counts.refused += 1
             return "not finite"
-        self.optimizer.step(self._parameters, push.gradient.to(self._parameters.device), push.learning_rate)
-        self.version = Version(self.version.epoch, self.version.updates + 1)
+        updates = 1
+        if isinstance(push, Push):
+            self.optimizer.step(self._parameters, push.gradient.to(self._parameters.device), push.learning_rate)
+        else:
+            updates = self._add(push.parts)
+        self.version = Version(self.version.epoch, self.version.updates + updates, self.version.pushes + 1)
         self.counts.accepted += 1
         self.counts.delay += delay
         return "accepted"
 
-    def pull(self, since: Version | None) -> Pulled:
-        """Return the current version, and the parameters if they are not those of the version `since`."""
-        return Pulled(self.version, None if since == self.version else _host_copy(self._parameters))
+    def _add(self, parts: list[Accumulated]) -> int:
+        """Make the updates of an accumulated push; returns their number, which is that of the first part."""
+        decay = cast(dict[str, float], self.optimizer.decay)  # type: ignore[attr-defined]
+        whole, begin, numbers = Point(self._parameters, self.optimizer.state_dict()), 0, dict[str, float]()
+        for accumulated in parts:
+            end = begin + len(accumulated.step)
+            changed = add_(whole.part(slice(begin, end)), accumulated, decay)
+            numbers, begin = numbers or changed, end
+        if numbers:
+            self.optimizer.load_state_dict({**whole.optimizer, **numbers})
+        return parts[0].updates
+
+    def pull(self, since: Version | None, with_optimizer: bool = False) -> Pulled:
+        """Return the current version, and the parameters if they are not those of the version `since`.
+
+        with_optimizer: return the optimizer's state, too.
+        """
+        if since == self.version:
+            return Pulled(self.version, None)
+        state = _copy(self.optimizer.state_dict()) if with_optimizer else None
+        return Pulled(self.version, _host_copy(self._parameters), state)
 
     def status(self) -> tuple[Version, ShardCounts]:
         """Return the current version, and the numbers of pushes so far."""
@@ -98,7 +128,7 @@ class Shard:
         self._parameters.copy_(snapshot.parameters)
         self.optimizer.load_state_dict(snapshot.optimizer)
         self._sequences, self.counts = dict(snapshot.sequences), replace(snapshot.counts)
-        self.version = Version(_new_epoch(), snapshot.updates)
+        self.version = Version(_new_epoch(), snapshot.updates, 0)
         return self.version
 
 

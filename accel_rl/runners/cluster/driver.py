@@ -218,6 +218,7 @@ class Driver:
             "skipped_updates": work.skipped,
             "bundles_running": members.running,
             "bundles_replaced": members.replaced,
+            **({"ranks_replaced": work.ranks_replaced} if self.config.distributed.several else {}),
             "shards_replaced": self._shards_replaced,
             "evaluators_replaced": self.evaluator.replaced,
             **({"replays_replaced": self.replay.replaced} if self.replay is not None else {}),

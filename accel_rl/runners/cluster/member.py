@@ -1,7 +1,5 @@
 """A member of a cluster run: a process that samples, learns, or both."""
 
-import os
-import shutil
 import warnings
 from typing import Any
 
@@ -9,6 +7,8 @@ from accel_rl.algos.base import Algorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.runners.cluster.board import Work
 from accel_rl.runners.cluster.board_line import BoardLine
+from accel_rl.runners.cluster.bundle_ranks import BundleRanks
+from accel_rl.runners.cluster.member_checkpoints import bring_back
 from accel_rl.runners.cluster.member_context import MemberContext
 from accel_rl.runners.cluster.ray_shards import transport_to
 from accel_rl.runners.cluster.remote_replay import RemoteReplay
@@ -21,7 +21,7 @@ from accel_rl.system.errors import ConfigError, RunError
 
 
 class Member:
-    """What runs in the process of a member: a `Trainer` with another rank context."""
+    """What runs in the process of a member: a `Trainer` with another rank context, or `BundleRanks`."""
 
     def __init__(self, setup: Setup, index: int, life: int, role: Role):
         """life: number of this process among those of the member, from 0."""
@@ -38,8 +38,10 @@ class Member:
         config = member_config(setup.enter(), slot, slots)
         folder = self._folder()
         line = BoardLine(ray, setup.board, self._index, self._life)
-        state = self._state(folder, line.ask(Work(), []).env_steps)
         transport = transport_to(ray, setup.shards)
+        if config.distributed.several:
+            return BundleRanks(config, folder, transport, line, self._index).run()
+        state = self._state(folder, line.ask(Work(), []).env_steps)
         replay = self._global_replay if config.gorila.replay == "global" else None
         context = MemberContext(self._index, config.gorila, transport, line, state, self._role, replay)
         return Trainer(config, RankPlan.resolve(config), folder, state, context).run().env_steps
@@ -63,12 +65,7 @@ class Member:
         env_steps: of the run. The checkpoint is of this moment then, also where the run continues from an earlier one.
         """
         checkpoints = Checkpoints(folder.path / "checkpoints")
-        later = [steps for steps in checkpoints.steps() if steps > env_steps]
-        for i, steps in enumerate(reversed(later)):
-            if i == 0 and not checkpoints.path(env_steps).exists():
-                os.rename(checkpoints.path(steps), checkpoints.path(env_steps))
-            else:
-                shutil.rmtree(checkpoints.path(steps))
+        bring_back(checkpoints, env_steps)
         try:
             latest = checkpoints.load_latest()
         except (ConfigError, RunError) as e:

@@ -17,8 +17,8 @@ class PushReport:
     def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
         """Return numbers since the beginning of the run, and rates and the mean delay since the last row.
 
-        A push is counted once for each shard. push_delay: mean number of updates that a shard made between the
-        parameters of an accepted gradient and its arrival.
+        A push is counted once for each shard. push_delay: mean number of other pushes that a shard took between the
+        parameters of an accepted push and its arrival.
         """
         now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
         at, last = time.monotonic(), self._last

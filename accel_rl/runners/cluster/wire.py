@@ -16,9 +16,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accel_rl.distributed.parameter_server.messages import Pulled, Push, ShardCounts, Snapshot, Version
+from accel_rl.distributed.parameter_server.messages import (
+    AccumulatedPush,
+    Pulled,
+    Push,
+    ShardCounts,
+    Snapshot,
+    Version,
+)
+from accel_rl.optim.accumulated import Accumulated
 
-_TYPES: dict[str, Any] = {t.__name__: t for t in (Version, Push, Pulled, ShardCounts, Snapshot)}
+_MESSAGES = (Version, Push, Accumulated, AccumulatedPush, Pulled, ShardCounts, Snapshot)
+_TYPES: dict[str, Any] = {t.__name__: t for t in _MESSAGES}
 _LENGTH = struct.Struct("<Q")
 _JOINED = 1 << 16  # bytes up to which a message is one packet
 _NONCE = 32  # bytes

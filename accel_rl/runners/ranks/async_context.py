@@ -31,10 +31,13 @@ START_S = 600.0  # time for rank 0 to read a checkpoint with a large replay
 
 
 class Clock(SingleProcess):
-    """The communicator of an asynchronous rank: batches are its own, schedules follow the env steps of all ranks."""
+    """The communicator of an asynchronous rank: batches are its own, schedules follow the env steps of all ranks.
 
-    def __init__(self, counters: SharedCounters, rank: int):
-        self._counters, self._rank = counters, rank
+    On a cluster, schedules of updates follow those of all machines; else each rank counts its own.
+    """
+
+    def __init__(self, counters: SharedCounters, rank: int, on_cluster: bool = False):
+        self._counters, self._rank, self._on_cluster = counters, rank, on_cluster
         self._own = self._shown = 0
 
     def begin(self, env_steps: int) -> None:
@@ -46,6 +49,9 @@ class Clock(SingleProcess):
         now = self._counters.env_steps() - self._counters.of_rank(self._rank) + self._own
         passed, self._shown = now - self._shown, now
         return CountedSteps(passed, env_steps)
+
+    def updates(self, own: int) -> int:
+        return self._counters.all_updates if self._on_cluster else own
 
 
 class AsyncContext:
@@ -63,23 +69,32 @@ class AsyncContext:
         env_steps: int | None,
         watch: Watch | None = None,
         until: int = 0,
+        all_updates: int | None = None,
+        on_cluster: bool = False,
     ):
         """env_steps: of the checkpoint that all ranks continue from; None for a new run.
         watch: the other ranks' processes, if there is no launcher that replaces lost ranks; the run then stops if a
         rank is lost before `until` env steps.
+        on_cluster: other machines may train the same parameters. all_updates: the number of updates by all machines
+        that ends the run; None: env steps end it.
         """
         self.rank, self.size, self._config = rank, config.size, config
         self._watch, self._until, self.lost = watch, until, list[int]()
         self._counters, self._fd, self._from = counters, central_fd, env_steps
         self._totals = counters.totals()
-        self.communicator = Clock(counters, rank)
+        self._all_updates, self._on_cluster = all_updates, on_cluster
+        self.communicator = Clock(counters, rank, on_cluster)
         self._pulling: PullingAgent | None = None
 
     @classmethod
     def inherit(cls, setup: dict[str, Any], config: TrainConfig) -> "AsyncContext":
         """Build the context of a rank started by a launcher. The process has inherited the shared memory."""
         counters = SharedCounters.attach(config.distributed.size, config.log.window, setup["counters"])
-        return cls(setup["rank"], config.distributed, counters, setup["central"], setup["env_steps"])
+        on_cluster = config.cluster == "gorila"
+        return cls(
+            setup["rank"], config.distributed, counters, setup["central"], setup["env_steps"],
+            all_updates=config.gorila.updates if on_cluster else None, on_cluster=on_cluster,
+        )  # fmt: skip
 
     @classmethod
     def connect(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "AsyncContext":
@@ -129,7 +144,14 @@ class AsyncContext:
         steps = checkpoints.steps()
         if not self._counters.begun and self.rank == 0:
             return None if self._from is None else load(checkpoints.path(self._from))
-        return load(checkpoints.path(steps[-1])) if steps else None
+        if not steps:
+            return None
+        state = load(checkpoints.path(steps[-1]))
+        if not self._on_cluster:
+            return state
+        self._counters.restore(self.rank, state["sampler"]["episodes"]["count"], state["learner"]["updates"])
+        now = self._counters.env_steps()  # a cluster run can continue from an earlier moment than its ranks saved at
+        return {**state, "env_steps": now, "logged_at": min(state["logged_at"], now)}
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         c = self._config
@@ -170,7 +192,7 @@ class AsyncContext:
         return self._pulling
 
     def progress(self, share: float) -> float:
-        return share
+        return min(1.0, self._counters.all_updates / self._all_updates) if self._all_updates else share
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._counters.add(self.rank, taken, updates, episodes)
@@ -180,7 +202,7 @@ class AsyncContext:
     def stops(self, asked: bool) -> bool:
         if self._watch and not asked and self._counters.env_steps() < self._until:
             self.lost = self._watch.gone()
-        return asked or bool(self.lost)
+        return asked or self._counters.stopped or bool(self.lost)
 
     def agreed(self, done: bool) -> bool:
         return done or self.rank > 0  # other ranks do not wait for rank 0's evaluation

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
@@ -16,42 +17,49 @@ MAX_FAILED_STARTS = 3
 
 
 class AsyncLauncher:
-    """The rank processes of an asynchronous run, and their shared memory."""
+    """The rank processes of an asynchronous run on this machine, and their shared memory."""
 
     def __init__(self, config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None):
         self._config, self._plan, self._run = config, plan, run
-        self._counters = SharedCounters.create(config.distributed.size, config.log.window)
-        self._central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
+        self.counters = SharedCounters.create(config.distributed.size, config.log.window)
+        self.central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)
         self._setup = {
             "run": str(run.path.absolute()),
             "env_steps": env_steps,
-            "counters": self._counters.fd,
-            "central": self._central,
+            "counters": self.counters.fd,
+            "central": self.central,
         }
         self._ranks: list[Rank] = []
+        self.replaced = 0  # number of killed ranks whose place another process has taken
         self._steps_at_start = [0] * config.distributed.size  # env steps of each rank when its process was started
         self._failed_starts = [0] * config.distributed.size  # consecutive starts of each rank without an env step
 
-    def train(self) -> Result:
-        """Run all ranks to their end. Raises the error of a rank that fails or cannot be started."""
-        try:
-            with StopRequest() as stop:
-                for r in range(self._config.distributed.size):
-                    self._ranks.append(self._launch(r))
-                return finish(self._ranks, stop, lambda rank: self._replace(rank, stop))
-        finally:
-            for rank in self._ranks:
-                rank.close()
-            self._counters.close()
-            os.close(self._central)
+    def __enter__(self) -> "AsyncLauncher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for rank in self._ranks:
+            rank.close()
+        self.counters.close()
+        os.close(self.central)
+
+    def train(self, look: Callable[[], None] = lambda: None) -> Result:
+        """Run all ranks to their end. Raises the error of a rank that fails or cannot be started.
+
+        look: called every LOOK_S seconds meanwhile.
+        """
+        with StopRequest() as stop:
+            for r in range(self._config.distributed.size):
+                self._ranks.append(self._launch(r))
+            return finish(self._ranks, stop, lambda rank: self._replace(rank, stop), look)
 
     def _launch(self, r: int) -> Rank:
         setup = {**self._setup, **setup_of(self._config, self._plan.ranks[r])}
-        return launch(setup, (self._counters.fd, self._central))
+        return launch(setup, (self.counters.fd, self.central))
 
     def _replace(self, rank: Rank, stop: StopRequest) -> None:
         """Start a new process for a killed rank, unless the run is ending. RunError."""
-        r, steps = rank.index, self._counters.of_rank(rank.index)
+        r, steps = rank.index, self.counters.of_rank(rank.index)
         if (rank.code() or 0) >= 0:
             raise_for(rank)
         self._failed_starts[r] = 0 if steps > self._steps_at_start[r] else self._failed_starts[r] + 1
@@ -67,6 +75,7 @@ class AsyncLauncher:
         self._steps_at_start[r] = steps
         rank.close()
         self._ranks[r] = self._launch(r)
+        self.replaced += 1
         line = f"{ending}: the other ranks continue, pid {self._ranks[r].process.pid} takes its place"
         self._run.event(line)
         print(line, file=sys.stderr, flush=True)

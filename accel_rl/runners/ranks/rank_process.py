@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -138,10 +138,13 @@ def raise_for(rank: RankHandle) -> None:
     raise RunError(rank.ending())
 
 
-def finish(ranks: Sequence[RankHandle], stop: StopRequest, fail: Any) -> Result:
+def finish(
+    ranks: Sequence[RankHandle], stop: StopRequest, fail: Any, look: Callable[[], None] = lambda: None
+) -> Result:
     """Wait for all ranks and return rank 0's result; pass a stop request on to them.
 
-    fail: called with each rank whose exit code is not 0. RunError if a rank does not stop within STOP_S.
+    fail: called with each rank whose exit code is not 0. look: called again and again meanwhile. RunError if a rank
+    does not stop within STOP_S.
     """
     deadline = None
     while any(r.code() is None for r in ranks):
@@ -157,6 +160,7 @@ def finish(ranks: Sequence[RankHandle], stop: StopRequest, fail: Any) -> Result:
         if deadline is not None and time.monotonic() > deadline:
             late = ", ".join(str(r.index) for r in ranks if r.code() is None)
             raise RunError(f"rank {late} did not stop within {STOP_S:g} s")
+        look()
         time.sleep(LOOK_S)
     for r in ranks:
         if r.code():

@@ -9,6 +9,8 @@ from accel_rl.samplers.episodes import EpisodeTracker
 
 _LINE = 8  # int64 of a cache line
 _STEPS, _EPISODES, _UPDATES = range(3)
+# whether the run has begun, and its env steps then; see `note_others` for the rest
+_BEGUN, _FROM, _OTHERS, _ALL_UPDATES, _STOP = range(5)
 
 
 def share(window: int, ranks: int) -> int:
@@ -28,18 +30,22 @@ class Totals(NamedTuple):
 
 
 class SharedCounters:
-    """Env steps, episodes and updates of each rank, with its recent episodes."""
+    """Env steps, episodes and updates of each rank, with its recent episodes.
+
+    A run on several machines has shared counters on each of them, and the others' work as one number.
+    """
 
     def __init__(self, memory: SharedArrays):
         self._memory = memory
-        self._counts, self._run = memory["counts"], memory["run"]
+        self._counts, self._before, self._run = memory["counts"], memory["before"], memory["run"]
         self._recent, self._written = memory["recent"], memory["written"]
 
     @staticmethod
     def layout(ranks: int, window: int) -> Layout:
         return {
-            "run": ("int64", (2,)),  # whether rank 0 has begun; env steps at which it began
+            "run": ("int64", (_LINE,)),
             "counts": ("int64", (ranks, _LINE)),
+            "before": ("int64", (ranks, _LINE)),  # what earlier processes of a rank had counted
             "recent": ("float64", (ranks, share(window, ranks), 2)),
             "written": ("int64", (ranks, _LINE)),  # number of episodes of a rank written to `recent` so far
         }
@@ -58,21 +64,48 @@ class SharedCounters:
 
     def begin(self, env_steps: int) -> None:
         """Note that the run begins at `env_steps`. Rank 0 calls it after publishing the central parameters."""
-        self._run[1] = env_steps
-        self._run[0] = 1
+        self._run[_FROM] = env_steps
+        self._run[_BEGUN] = 1
 
     @property
     def begun(self) -> bool:
-        return bool(self._run[0])
+        return bool(self._run[_BEGUN])
+
+    def note_others(self, env_steps: int, updates: int, stop: bool) -> None:
+        """Note the work of other machines. env_steps: theirs since the run began here. updates: of the parameters, by
+        the ranks of all machines. stop: whether the run ends."""
+        self._run[_OTHERS], self._run[_ALL_UPDATES], self._run[_STOP] = env_steps, updates, stop
+
+    @property
+    def all_updates(self) -> int:
+        """Number of updates of the parameters, by the ranks of all machines, as it was noted last."""
+        return int(self._run[_ALL_UPDATES])
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the run ends, as it was noted last."""
+        return bool(self._run[_STOP])
 
     def env_steps(self) -> int:
-        """Env steps of all ranks, since the beginning of the run."""
+        """Env steps of all ranks, of all machines, since the beginning of the run."""
         return self.totals().env_steps
 
     def totals(self) -> Totals:
         """Read all counters at once, so that env steps and updates in a row of metrics are of the same moment."""
         sums = self._counts.copy().sum(axis=0)
-        return Totals(int(self._run[1] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
+        return Totals(
+            int(self._run[_FROM] + self._run[_OTHERS] + sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES])
+        )
+
+    def restore(self, rank: int, episodes: int, updates: int) -> None:
+        """Note what the first process of a rank continues from. Later ones change nothing."""
+        if not self._counts[rank].any() and not self._before[rank].any():
+            self._before[rank, [_EPISODES, _UPDATES]] = episodes, updates
+
+    def new(self) -> Totals:
+        """What the ranks of this machine have done since the run began here."""
+        sums = np.maximum(self._counts - self._before, 0).sum(axis=0)
+        return Totals(int(sums[_STEPS]), int(sums[_EPISODES]), int(sums[_UPDATES]))
 
     def of_rank(self, rank: int) -> int:
         """Env steps of a rank, over all its processes."""
@@ -98,5 +131,5 @@ class SharedCounters:
         ]
 
     def close(self) -> None:
-        self._counts = self._run = self._recent = self._written = np.empty(0)
+        self._counts = self._before = self._run = self._recent = self._written = np.empty(0)
         self._memory.close()

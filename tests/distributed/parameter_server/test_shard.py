@@ -13,7 +13,8 @@ def shard_of(max_delay=2, optimizer="adagrad"):
 
 
 def push(shard, sequence, learner="a", delay=0, epoch=None, rate=0.1, gradient=None):
-    version = Version(shard.version.epoch if epoch is None else epoch, shard.version.updates - delay)
+    now = shard.version
+    version = Version(now.epoch if epoch is None else epoch, now.updates - delay, now.pushes - delay)
     gradient = torch.full((N,), float(sequence)) if gradient is None else gradient
     return shard.push(Push(learner, sequence, version, rate, gradient))
 
@@ -33,7 +34,7 @@ def test_a_pull_brings_only_what_is_new():
     assert shard.pull(first.version).parameters is None
     push(shard, 1)
     second = shard.pull(first.version)
-    assert second.parameters is not None and second.version == Version(first.version.epoch, 1)
+    assert second.parameters is not None and second.version == Version(first.version.epoch, 1, 1)
     before = second.parameters.clone()
     push(shard, 2)
     assert torch.equal(second.parameters, before)  # a copy
@@ -100,7 +101,7 @@ def test_a_restored_shard_goes_on_from_its_snapshot_in_a_new_epoch(optimizer):
     other = shard_of(optimizer=optimizer)  # takes the place of a dead one
     other.restore(snapshot)
     assert other.version.epoch != epoch and other.version.updates == 3 and other.counts.accepted == 3
-    assert other.pull(Version(epoch, 3)).parameters is not None  # another epoch is never known already
+    assert other.pull(Version(epoch, 3, 3)).parameters is not None  # another epoch is never known already
     assert push(other, 3) == "duplicate"
     assert push(other, 4, epoch=epoch) == "stale"
     assert push(other, 5, gradient=torch.full((N,), 4.0)) == "accepted"

@@ -182,7 +182,7 @@ def test_pushes_in_flight_arrive_in_order(start):
 @pytest.mark.slow
 def test_errors_of_a_shard_are_its_own(start):
     transport = start(sync_of()).transport()
-    call = transport.call(0, "push", Push("a", 1, Version(0, 0), 0.1, torch.ones(3)))
+    call = transport.call(0, "push", Push("a", 1, Version(0, 0, 0), 0.1, torch.ones(3)))
     with pytest.raises(ValueError, match="1000 parameters"):
         call.result(WAIT_S)
 
@@ -240,7 +240,7 @@ def test_messages_keep_their_numbers_on_the_way():
     from accel_rl.runners.cluster.arrays import with_arrays, with_tensors
 
     sync = connected(sync_of())
-    push = Push("a", 1, Version(1, 2), 0.5, torch.arange(3.0))
+    push = Push("a", 1, Version(1, 2, 2), 0.5, torch.arange(3.0))
     assert torch.equal(with_tensors(with_arrays(push)).gradient, push.gradient)
     (shard,) = InProcess(sync.build_shards())._shards
     pulled = shard.pull(None)

@@ -75,7 +75,7 @@ def same(a, b):
 
 @pytest.mark.parametrize("n", [0, 3, 300_000])
 def test_messages_arrive_as_they_were(n):
-    version = Version(2**62 - 1, 5)
+    version = Version(2**62 - 1, 5, 5)
     state = {"square": torch.rand(n), "steps": torch.tensor(7), "sizes": {1: 0.1, "b": None}, "on": True}
     for message in (
         Push("a", 1, version, 0.1 + 0.2, torch.randn(n)),
@@ -112,13 +112,13 @@ def test_calls_are_carried_out_in_their_order(serve):
     calls = [transport.call(0, "push", Push("a", i, version, 0.1, torch.ones(10))) for i in range(1, 6)]
     pulled = transport.call(0, "pull", version)
     assert [c.result(WAIT_S) for c in calls] == ["accepted"] * 4 + ["stale"]  # max_delay 3
-    assert pulled.result(WAIT_S).version == Version(version.epoch, 4) and shard.join("a") == 5
+    assert pulled.result(WAIT_S).version == Version(version.epoch, 4, 4) and shard.join("a") == 5
 
 
 def test_errors_of_a_shard_are_its_own_and_the_connection_goes_on(serve):
     transport = serve([shard_of()]).transport
     with pytest.raises(ValueError, match="10 parameters"):
-        transport.call(0, "push", Push("a", 1, Version(0, 0), 0.1, torch.ones(3))).result(WAIT_S)
+        transport.call(0, "push", Push("a", 1, Version(0, 0, 0), 0.1, torch.ones(3))).result(WAIT_S)
     with pytest.raises(ValueError, match="no method 'close'"):
         transport.call(0, "close").result(WAIT_S)
     assert transport.call(0, "join", "a").result(WAIT_S) == 0
@@ -162,7 +162,7 @@ def test_a_lost_call_is_not_repeated_and_the_next_finds_the_new_server(serve):
     assert transport.call(0, "join", "a").result(WAIT_S) == 0
     del served.servers["0"]
     transport._shards[0]._socket.shutdown(socket.SHUT_RDWR)  # as if the other side were gone
-    push = Push("a", 1, Version(0, 0), 0.1, torch.ones(10))
+    push = Push("a", 1, Version(0, 0, 0), 0.1, torch.ones(10))
     for _ in range(2):  # lost with the connection; no server
         with pytest.raises(ShardUnavailable, match="0 is gone"):
             transport.call(0, "push", push).result(WAIT_S)

@@ -1,0 +1,67 @@
+"""Several updates as one: the sum of their steps, and what they added to the optimizer's state.
+
+Stooke & Abbeel 2018, appendix A, for n updates with gradients g and steps s (by Adam):
+
+    a_g <- beta_1 a_g + g;   a_g2 <- beta_2 a_g2 + g^2;   a_s <- a_s + s
+
+    theta <- theta - a_s;   m <- beta_1^n m + (1 - beta_1) a_g;   v <- beta_2^n v + (1 - beta_2) a_g2
+
+Each tensor x of an optimizer's state here is such an average, or a sum: x <- decay x + f(g). So the n updates can be
+read off from the state before and after them: (1 - beta_1) a_g is m after them minus beta_1^n times m before them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NOT_NEGATIVE = "square"  # the name of every optimizer's average or sum of squared gradients
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated:
+    """`updates` updates of n parameters."""
+
+    updates: int
+    step: Tensor  # [n], the sum of their steps: theta <- theta - step
+    added: dict[str, Tensor]  # [n] each: x <- decay^updates x + added
+
+    def is_finite(self) -> bool:
+        return all(bool(torch.isfinite(x).all()) for x in (self.step, *self.added.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Parameters and the state of their optimizer at one moment."""
+
+    parameters: Tensor  # [n]
+    optimizer: dict[str, Any]  # `Optimizer.state_dict`; its numbers count updates
+
+    def part(self, part: slice) -> "Point":
+        """Return views of a slice of the parameters and of the state's tensors."""
+        state = {name: x[part] if isinstance(x, Tensor) else x for name, x in self.optimizer.items()}
+        return Point(self.parameters[part], state)
+
+    def copy(self) -> "Point":
+        """Return copies of all tensors."""
+        state = {name: x.clone() if isinstance(x, Tensor) else x for name, x in self.optimizer.items()}
+        return Point(self.parameters.clone(), state)
+
+
+def between(before: Point, after: Point, updates: int, decay: Mapping[str, float]) -> Accumulated:
+    """Return the `updates` updates that lead from one point to the other. decay: `Optimizer.decay`."""
+    added = {}
+    for name, factor in decay.items():
+        x = after.optimizer[name] - factor**updates * before.optimizer[name]
+        added[name] = x.clamp_(min=0) if name == NOT_NEGATIVE else x  # below 0 by rounding
+    return Accumulated(updates, before.parameters - after.parameters, added)
+
+
+def add_(point: Point, accumulated: Accumulated, decay: Mapping[str, float]) -> dict[str, float]:
+    """Make the accumulated updates, in place. Returns the numbers of the optimizer's state after them."""
+    point.parameters.sub_(accumulated.step)
+    for name, factor in decay.items():
+        point.optimizer[name].mul_(factor**accumulated.updates).add_(accumulated.added[name])
+    return {n: x + accumulated.updates for n, x in point.optimizer.items() if not isinstance(x, Tensor)}
