@@ -65,3 +65,33 @@ def test_the_clock_of_schedules_is_that_of_all_ranks():
     late.begin(10)
     assert late.count(5) == (40 + 30 + 5 - 10, 5)
     counters.close()
+
+
+def test_other_machines_count():
+    counters = SharedCounters.create(2, window=3)
+    counters.begin(1_000)
+    config = replace(default_config("a2c").distributed, ranks=2, update="async")
+    rank = AsyncContext(0, config, counters, -1, None, all_updates=50, on_cluster=True)
+    rank.communicator.begin(1_000)
+    assert rank.clock(1_000, 40, tracker(1.0), 1) == 1_040
+    counters.note_others(60, 25, False)
+    assert rank.communicator.count(40) == (100, 40)  # 40 of its own, 60 of others
+    assert (rank.clock(1_040, 40, tracker(1.0), 2), rank.communicator.updates(2), rank.progress(0.1)) == (1_140, 25, 0.5)
+    assert not rank.stops(asked=False)
+    counters.note_others(60, 50, True)
+    assert rank.stops(asked=False) and counters.new().env_steps == 80
+    counters.close()
+
+
+def test_new_work_is_what_was_done_since_the_checkpoint():
+    counters = SharedCounters.create(2, window=3)
+    counters.begin(1_000)
+    counters.restore(0, episodes=10, updates=100)
+    assert counters.new() == (0, 0, 0)  # also before the rank has counted
+    counters.add(0, 40, 103, tracker(*range(11)))
+    counters.add(1, 40, 2, tracker(1.0))
+    assert counters.new() == (80, 2, 5) and counters.totals() == (1_080, 12, 105)
+    counters.restore(0, episodes=11, updates=102)  # the rank was killed, and continues from a newer checkpoint
+    counters.add(0, 40, 104, tracker(*range(12)))
+    assert counters.new() == (120, 3, 6)
+    counters.close()
