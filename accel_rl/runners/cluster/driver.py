@@ -15,11 +15,11 @@ from accel_rl.runners.cluster.board import MemberCount
 from accel_rl.runners.cluster.board_keeper import BoardKeeper
 from accel_rl.runners.cluster.evaluator import Evaluated, RemoteEvaluator
 from accel_rl.runners.cluster.members import Members
+from accel_rl.runners.cluster.nodes import Nodes
 from accel_rl.runners.cluster.push_report import PushReport
 from accel_rl.runners.cluster.ray_shards import RayShards
 from accel_rl.runners.cluster.reader import Reader
 from accel_rl.runners.cluster.replay_keeper import ReplayKeeper
-from accel_rl.runners.cluster.resources import share_of
 from accel_rl.runners.cluster.setup import Role, Setup
 from accel_rl.runners.counters import Counters
 from accel_rl.runners.evaluation import Evaluation
@@ -42,7 +42,7 @@ class Driver:
 
     def __init__(self, ray: Any, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None):
         """state: of the checkpoint to continue from."""
-        self._ray, self.config, self.run_folder, g = ray, config, run, config.gorila
+        self.config, self.run_folder, g = config, run, config.gorila
         self.at, self.reporter = Counters(), Reporter(config, run, SINGLE_RANK)
         self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
         reader = Reader("driver", g, saves_shards=True)
@@ -62,14 +62,14 @@ class Driver:
         self.replay = None
         if g.replay == "global":
             self.replay = ReplayKeeper(ray, self.setup, g.bundles + g.actors, self.reporter.event)
-        self.members = Members(ray, self.setup, self.roles, counts, self._resources(), self.reporter.event)
+        self.nodes = Nodes(ray, self.reporter.event)
+        self.members = Members(ray, self.setup, self.roles, counts, self.nodes.share(config), self.reporter.event)
         self.evaluator = RemoteEvaluator(ray, self.setup, config.seed, self.reporter.event)
         self.pushes = PushReport()
         self.evaluation: Evaluation | None = None  # the last one
         self.best = BestAgent(run.path)
         self._shards_replaced, self._snapshot_at = 0, self.updates
         self._short_since: float | None = None  # since when fewer than min_bundles run
-        self._nodes = self._alive()
 
     def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
         at = self.at
@@ -81,20 +81,6 @@ class Driver:
         if len(counts) != len(self.roles):
             raise RunError(f"the checkpoint is of {len(counts)} members, the run has {len(self.roles)}")
         return counts
-
-    def _resources(self) -> dict[str, float]:
-        """Return what Ray sets aside for each member. ConfigError."""
-        g, n, nodes = self.config.gorila, len(self.roles), [x for x in self._ray.nodes() if x["Alive"]]
-        cpus = [node["Resources"].get("CPU", 0.0) for node in nodes]
-        gpus = [node["Resources"].get("GPU", 0.0) for node in nodes]
-        wants_gpu = self.config.device != "cpu" and sum(gpus) > 0
-        return {
-            "num_cpus": share_of(cpus, n, g.bundle_cpus, "bundle-cpus", "cores"),
-            "num_gpus": share_of(gpus, n, g.bundle_gpus, "bundle-gpus", "GPUs") if wants_gpu else 0.0,
-        }
-
-    def _alive(self) -> set[str]:
-        return {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
 
     @property
     def updates(self) -> int:
@@ -137,18 +123,10 @@ class Driver:
         if self.replay is not None:
             self.replay.look()
         self.members.look(self.board.members, ending)
-        self._look_at_nodes()
+        self.nodes.look()
         if not ending:
             self._require_members()
         self.reporter.progress(self.updates if g.updates else self.at.env_steps, self.board.recent)
-
-    def _look_at_nodes(self) -> None:
-        alive = self._alive()
-        for node in self._nodes - alive:
-            self.reporter.event(f"node {node[:8]} is gone: {len(alive)} of the cluster's nodes are left")
-        for node in alive - self._nodes:
-            self.reporter.event(f"node {node[:8]} has joined the cluster")
-        self._nodes = alive
 
     def _require_members(self) -> None:
         """RunError if too few members have been running for too long."""
@@ -222,7 +200,7 @@ class Driver:
             "shards_replaced": self._shards_replaced,
             "evaluators_replaced": self.evaluator.replaced,
             **({"replays_replaced": self.replay.replaced} if self.replay is not None else {}),
-            "nodes": len(self._nodes),
+            "nodes": len(self.nodes),
         }
         self.reporter.write(self.at, values, evaluations, {})
         self.at.logged_at = self.at.env_steps

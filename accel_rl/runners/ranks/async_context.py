@@ -23,6 +23,7 @@ from accel_rl.distributed.process_watch import Watch
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.pulling_agent import PullingAgent
+from accel_rl.runners.ranks.context import SamplesAndLearns
 from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
@@ -54,10 +55,9 @@ class Clock(SingleProcess):
         return self._counters.all_updates if self._on_cluster else own
 
 
-class AsyncContext:
+class AsyncContext(SamplesAndLearns):
     """The `RankContext` of a rank that shares counters and central parameters with others."""
 
-    samples = learns = True
     captures_updates = False
 
     def __init__(
@@ -181,9 +181,6 @@ class AsyncContext:
             self._counters.begin(env_steps)
         self.communicator.begin(env_steps)
 
-    def begin(self, algo: Algorithm) -> None:
-        algo.begin()
-
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         assert isinstance(gradient_sync, LockedChunks)
         if self._pulling is None or self._pulling.wrapped is not agent:
@@ -206,9 +203,6 @@ class AsyncContext:
 
     def agreed(self, done: bool) -> bool:
         return done or self.rank > 0  # other ranks do not wait for rank 0's evaluation
-
-    def beat(self) -> None:
-        pass
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
         return self._counters.recent(), self._totals.episodes, self._totals.updates

@@ -68,28 +68,36 @@ class RankContext(Protocol):
         """Context in which this rank writes its part of a checkpoint; rank 0 writes last."""
 
 
-class SingleRank:
+class SamplesAndLearns:
+    """What all contexts share whose rank samples, and learns from its own steps."""
+
+    samples = learns = True
+
+    def begin(self, algo: Algorithm) -> None:
+        algo.begin()
+
+    def progress(self, share: float) -> float:
+        return share
+
+    def beat(self) -> None:
+        """No rank waits for this one."""
+
+
+class SingleRank(SamplesAndLearns):
     """A run of one rank."""
 
     rank, size = 0, 1
-    samples = learns = True
     captures_updates = True
     communicator: Communicator = SINGLE_PROCESS
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         return Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
 
-    def begin(self, algo: Algorithm) -> None:
-        algo.begin()
-
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         pass
-
-    def progress(self, share: float) -> float:
-        return share
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + taken
@@ -99,9 +107,6 @@ class SingleRank:
 
     def agreed(self, done: bool) -> bool:
         return done
-
-    def beat(self) -> None:
-        pass
 
     def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
         return list(episodes.recent), episodes.count, updates

@@ -15,6 +15,7 @@ from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedReduce
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.ranks.context import SamplesAndLearns
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import RunError
@@ -23,14 +24,12 @@ SAVE_S = 1800.0  # a checkpoint with a large replay on a slow disk
 LOOK_S = 1.0
 
 
-class SyncContext:
+class SyncContext(SamplesAndLearns):
     """The `RankContext` of a rank in torch's default process group.
 
     store: the store through which the group was formed; it is also used for waits longer than a collective's timeout.
     shared: file descriptor of a shared memory for gradients, if all ranks are on this machine.
     """
-
-    samples = learns = True
 
     def __init__(self, store: Any, timeout_s: float, hash_interval: int, shared: int | None = None):
         self.communicator = Collective(store)
@@ -51,9 +50,6 @@ class SyncContext:
             return SharedReduce(flat, optimizer, norm, self.communicator, interval, shared, self._timeout_s)
         return AllReduce(flat, optimizer, norm, self.communicator, interval)
 
-    def begin(self, algo: Algorithm) -> None:
-        algo.begin()
-
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent
 
@@ -64,9 +60,6 @@ class SyncContext:
         steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
-
-    def progress(self, share: float) -> float:
-        return share
 
     def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         return env_steps + self.communicator.count(taken).of_run
