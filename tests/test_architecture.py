@@ -24,6 +24,7 @@ FLOORS = [
     {"config"},
     {"checkpoints", "report"},
     {"runners"},
+    {"api"},
     {"cli"},
     {"__main__", "launch"},
     {"benchmarks"},

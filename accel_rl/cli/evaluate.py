@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from accel_rl.api.launch import check
+from accel_rl.api.trained_agent import trained_agent
 from accel_rl.cli.arguments import parse, positionals, stdout
-from accel_rl.cli.start import check
-from accel_rl.cli.trained_agent import trained_agent
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.evaluator import Evaluator

@@ -1,13 +1,12 @@
 """accel-rl train ALGORITHM [options]"""
 
-import dataclasses
 from pathlib import Path
 
-from accel_rl.cli.arguments import parse, positionals, value_of
-from accel_rl.cli.start import check, check_device, reported, start
+from accel_rl.api.launch import check, check_device, run_new
+from accel_rl.cli.arguments import parse, positionals, stdout, value_of
+from accel_rl.cli.ending import reported
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
@@ -49,10 +48,5 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
         mine = info.plan(config)
         check_device(config, mine)
         return reported(*torchrun.train(info, config, mine, path))
-    path = path or RunFolder.default_path(config)
-    RunFolder.check_new(path)
-    check(config)
-    config = dataclasses.replace(config.resolved(), run_dir=str(path))
-    plan = RunPlan.resolve(config)
-    check_device(config, plan.ranks[0])
-    return start(config, plan, RunFolder.create(path, config), None)
+    run, result = run_new(config, path or RunFolder.default_path(config), stdout)
+    return reported(config, run, result)

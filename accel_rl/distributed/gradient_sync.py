@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from accel_rl.distributed.skipped_updates import SkippedUpdates
+from accel_rl.distributed.skipped_updates import CountsSkipped
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
 from accel_rl.system.devices import is_gpu
@@ -51,7 +51,7 @@ class GradientSync(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-class Local:
+class Local(CountsSkipped):
     """A single learner: clip, then step the optimizer. A non-finite update is skipped.
 
     On a GPU the host does not wait to learn whether an update is skipped: the gradient becomes zero, the optimizer
@@ -60,24 +60,9 @@ class Local:
 
     def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
         self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
+        super().__init__(flat.data.device)
         self.times: dict[str, float] = {}
-        self._skips = SkippedUpdates(flat.data.device)
         self._on_gpu = is_gpu(flat.data.device)  # whether only the GPU knows which updates are skipped
-
-    @property
-    def skipped(self) -> int:
-        return self._skips.total
-
-    @property
-    def skipped_in_a_row(self) -> int:
-        return self._skips.in_a_row
-
-    @property
-    def seen_skipped_in_a_row(self) -> int:
-        return self._skips.seen_in_a_row
-
-    def show_skipped(self) -> None:
-        self._skips.show()
 
     def pull(self) -> None:
         """Nothing to fetch."""

@@ -47,3 +47,25 @@ class SkippedUpdates:
         self._in_a_row.fill_(in_a_row)
         if self._seen is not self._counts:
             self._seen.copy_(torch.tensor([total, in_a_row]))
+
+
+class CountsSkipped:
+    """The part of a `GradientSync` that counts skipped updates."""
+
+    def __init__(self, device: torch.device):
+        self._skips = SkippedUpdates(device)
+
+    @property
+    def skipped(self) -> int:
+        return self._skips.total
+
+    @property
+    def skipped_in_a_row(self) -> int:
+        return self._skips.in_a_row
+
+    @property
+    def seen_skipped_in_a_row(self) -> int:
+        return self._skips.seen_in_a_row
+
+    def show_skipped(self) -> None:
+        self._skips.show()

@@ -18,7 +18,7 @@ from accel_rl.distributed.parameter_server.settings import ParameterServerConfig
 from accel_rl.distributed.parameter_server.shard import Shard
 from accel_rl.distributed.parameter_server.state import from_snapshots, to_snapshots
 from accel_rl.distributed.parameter_server.transport import Future, Transport
-from accel_rl.distributed.skipped_updates import SkippedUpdates
+from accel_rl.distributed.skipped_updates import CountsSkipped
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
 
@@ -28,7 +28,7 @@ class _Pull(NamedTuple):
     future: Future
 
 
-class ShardedSync:
+class ShardedSync(CountsSkipped):
     """Pushes each shard's slice of the gradient to it, and pulls parameters. Call `connect` before the first update.
 
     An update computes the gradient at the parameters pulled last, clips it by the norm of all slices, and pushes the
@@ -62,7 +62,7 @@ class ShardedSync:
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()  # (push, pull) of each shard, oldest update first
         self._snapshots: list[Snapshot] | None = None  # of a state that was loaded and not yet published
         self._outliers = OutlierGuard(config.outlier_deviations)
-        self._skips = SkippedUpdates(torch.device("cpu"))
+        super().__init__(torch.device("cpu"))
         self.counts = PushCounts()
         self.refreshed = 0  # number of pulls
         self._bytes = 0
@@ -92,7 +92,10 @@ class ShardedSync:
         joined = [self._calls.ask(shard, "join", self.learner) for shard in range(len(self.parts))]
         self._sequence = max(self._sequence, *joined)
         self._versions = [None] * len(self.parts)
-        self.pull_now()
+        for shard in range(len(self.parts)):
+            self._pulls += 1
+            self._copy(shard, self._calls.ask(shard, "pull", None), self._pulls)
+        self.refreshed += 1
 
     def pull(self) -> None:
         """With in_flight 0, wait for the newest parameters; otherwise take those that have arrived."""
@@ -174,28 +177,17 @@ class ShardedSync:
     def _take(self, shard: int, pull: _Pull) -> None:
         """Copy the parameters of an answer to a pull, unless those of a later pull are here already."""
         pulled: Pulled | None = self._calls.answer(shard, pull.future)
-        if pulled is None or pulled.parameters is None or pull.number < self._taken[shard]:
-            return
+        if pulled is not None and pulled.parameters is not None and pull.number >= self._taken[shard]:
+            self._copy(shard, pulled, pull.number)
+
+    def _copy(self, shard: int, pulled: Pulled, number: int) -> None:
+        """Copy the parameters of pull number `number`."""
+        assert pulled.parameters is not None
         self.flat.data[self.parts[shard]].copy_(pulled.parameters)
         self._bytes += 4 * len(pulled.parameters)
-        self._versions[shard], self._taken[shard] = pulled.version, pull.number
+        self._versions[shard], self._taken[shard] = pulled.version, number
 
     # -- skipped updates and checkpoints ---------------------------------------
-
-    @property
-    def skipped(self) -> int:
-        return self._skips.total
-
-    @property
-    def skipped_in_a_row(self) -> int:
-        return self._skips.in_a_row
-
-    @property
-    def seen_skipped_in_a_row(self) -> int:
-        return self._skips.seen_in_a_row
-
-    def show_skipped(self) -> None:
-        """The counts are on the host."""
 
     def verify(self) -> None:
         """Nothing to check: the shards own the parameters."""

@@ -219,6 +219,19 @@ def test_a_lost_pull_is_made_up_for_by_the_next():
     assert torch.equal(sync.flat.data, learn(local_of(), [0]))
 
 
+def test_a_shard_that_is_lost_when_a_learner_begins_is_asked_again():
+    sync, lost = sync_of(shards=2), []
+    transport = Unreliable(InProcess(sync.build_shards()))
+    transport.loses = lambda shard, method: shard == 1 and len(lost) < 3 and not lost.append(method)
+    connected(sync, transport)
+    assert lost == ["join"] * 3
+    lost.clear()
+    transport.loses = lambda shard, method: method == "pull" and len(lost) < 3 and not lost.append(method)
+    connected(sync, transport)
+    assert lost == ["pull"] * 3 and None not in sync._versions
+    assert torch.equal(learn(sync, [0]), learn(local_of(), [0]))
+
+
 def test_a_shard_that_answers_now_and_then_is_not_silent():
     sync, calls = sync_of(timeout_s=0.2), []
     transport = Unreliable(InProcess(sync.build_shards()))

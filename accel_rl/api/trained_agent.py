@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.agents.base import Agent
+from accel_rl.api.launch import check
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.cli.start import check
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in

@@ -1,0 +1,1 @@
+"""Runs from Python. The command line is a thin layer over this."""

@@ -1,0 +1,76 @@
+"""Checks a run, and runs it to its end."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.emulator.device import cuda
+from accel_rl.envs.make import make_spec
+from accel_rl.metrics.tensorboard import check_tensorboard
+from accel_rl.runners.cluster import gorila, ray_ranks
+from accel_rl.runners.cluster.session import check_ray
+from accel_rl.runners.plan import RankPlan, RunPlan
+from accel_rl.runners.ranks import sync_launcher
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
+
+
+def check(config: TrainConfig) -> None:
+    """Raise ConfigError for settings that are impossible. Placement is checked by the plan."""
+    config.check()
+    if config.log.tensorboard:
+        check_tensorboard()
+    if config.cluster == "gorila":
+        gorila.check(config)
+    elif config.cluster == "ray":
+        ray_ranks.check(config)
+        check_ray()
+
+
+def check_device(config: TrainConfig, plan: RankPlan) -> None:
+    """Raise ConfigError if the learner's memory does not fit on its device, or if games cannot be emulated there."""
+    if plan.sampler.engine == "device" and plan.device.startswith("cuda"):
+        cuda.check(plan.device)
+    config.algo.check_memory(make_spec(config.env, training=True), plan.device)
+
+
+def run_new(config: TrainConfig, path: Path, say: Callable[[str], None] = print) -> tuple[RunFolder, Result]:
+    """Start a run in a new folder and run it to its end. say: gets a line that describes it. ConfigError, RunError."""
+    RunFolder.check_new(path)
+    check(config)
+    config = dataclasses.replace(config.resolved(), run_dir=str(path))
+    plan = RunPlan.resolve(config)
+    check_device(config, plan.ranks[0])
+    run = RunFolder.create(path, config)
+    return run, run_to_end(config, plan, run, None, say)
+
+
+def run_to_end(
+    config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, say: Callable[[str], None]
+) -> Result:
+    """Run to the end from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
+    what = f"{config.algorithm} on {config.env.game or config.env.id}"
+    if config.cluster == "gorila":
+        g = config.gorila
+        length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
+        shards = f"{g.shards} shard{'s' * (g.shards != 1)}"
+        say(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
+        return gorila.train(config, run, state)
+    if config.distributed.several or config.cluster == "ray":
+        d = config.distributed
+        say(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
+        if config.cluster == "ray":
+            with gorila.ray_of(config) as ray:
+                return ray_ranks.train(config, ray, run)
+        return sync_launcher.train(config, plan, run, state["env_steps"] if state else None)
+    config = rank_config(config, 0)
+    trainer = Trainer(config, plan.ranks[0], run, state)
+    say(
+        f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
+        f"{plan.ranks[0].sampler.environments()} -> {run.path}"
+    )
+    return trainer.run()

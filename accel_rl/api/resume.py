@@ -1,0 +1,103 @@
+"""Continues a run from one of its checkpoints."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from accel_rl.api.launch import check, check_device, run_to_end
+from accel_rl.api.trained_agent import read_state
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import UNNAMED, check_switch, played_by
+from accel_rl.runners.plan import RunPlan
+from accel_rl.runners.ranks import torchrun
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What can change when a run continues. Empty: as it was."""
+
+    env_steps: int | None = None
+    checkpoint: str = ""
+    cores: tuple[int, ...] | None = None
+    backend: str = ""
+    engine: str = ""
+
+
+def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[[str], None] = print) -> Result:
+    """Continue a run, in the same folder and files. config: of the run. say: gets lines that describe it.
+
+    ConfigError, RunError.
+    """
+    config = _changed(run, config, changes)
+    placed = config
+    if changes.cores is not None:
+        placed = dataclasses.replace(config, sampler=dataclasses.replace(config.sampler, cores=changes.cores))
+    check(placed)
+    plan = RunPlan.resolve(placed)
+    check_device(placed, plan.ranks[0])
+    state = read_state(run, changes.checkpoint)
+    if torchrun.rank_info() is not None:
+        raise ConfigError("resume with torchrun: give it the command that began the run, with its --run-dir")
+    played = config.env.backend
+    if state is not None:
+        played = _check_state(config, state)
+        _check_unfinished(run, config, state)
+    run.write_json("config.json", config.to_dict())
+    run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
+    if played != config.env.backend:
+        run.event(f"played by {config.env.backend} from here on, by {played} before")
+    if state is None:
+        say(f"{run.path} has no checkpoint yet: starting from the beginning")
+    return run_to_end(placed, plan, run, state, say)
+
+
+def _changed(run: RunFolder, config: TrainConfig, changes: Changes) -> TrainConfig:
+    if changes.env_steps is not None:
+        if changes.env_steps < 1:
+            raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
+        # the intervals stay those of the run as it was begun
+        config = dataclasses.replace(
+            config,
+            env_steps=changes.env_steps,
+            checkpoint=dataclasses.replace(config.checkpoint, interval=config.checkpoint_interval()),
+            log=dataclasses.replace(config.log, interval=config.log_interval()),
+        )
+    config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, changes.backend))
+    if changes.engine:
+        sampler: Any = dataclasses.replace(config.sampler, engine=changes.engine)  # type: ignore[arg-type]
+        config = dataclasses.replace(config, sampler=sampler)
+    return config
+
+
+def _check_state(config: TrainConfig, state: dict[str, Any]) -> str:
+    """Raise ConfigError if the checkpoint is of another run; returns the backend that has played so far."""
+    there = {**UNNAMED, **state["config"]["env"]}
+    if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
+        config.algorithm,
+        config.env.to_dict(),
+    ):
+        raise ConfigError(
+            f"the checkpoint is of another run ({state['config']['algorithm']} on {state['config']['env']})"
+        )
+    played: str = there["backend"]
+    if played != config.env.backend:
+        check_switch(config.env, config.sampler.reset, state["sampler"]["envs"])
+    return played
+
+
+def _check_unfinished(run: RunFolder, config: TrainConfig, state: dict[str, Any]) -> None:
+    """Raise ConfigError if the checkpoint is at the end of the run. Updates, if given, are the length of the run."""
+    if config.cluster == "gorila" and config.gorila.updates:
+        if (updates := state["learner"]["updates"]) >= config.gorila.updates:
+            raise ConfigError(
+                f"{run.path} is finished ({updates:,} updates of --gorila.updates {config.gorila.updates})"
+            )
+    elif state["env_steps"] >= config.env_steps:
+        raise ConfigError(
+            f"{run.path} is finished ({state['env_steps']:,} env steps); to go on: "
+            f"accel-rl resume {run.path} --env-steps {2 * config.env_steps}"
+        )
