@@ -1,8 +1,75 @@
 """Deep reinforcement learning on Atari at the speed of the hardware.
 
-This module imports nothing heavy: worker processes import the package and must start in a fraction of a second.
+    import accel_rl
+
+    run = accel_rl.train("ppo", game="pong", env_steps=1e6)
+    run.evaluate(episodes=30).mean
+
+Importing this module imports nothing heavy: worker processes import it and must start in a fraction of a second. Each
+name below is imported when it is first used.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from accel_rl.system.process import before_torch
 from accel_rl.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from accel_rl.algos.a2c import A2C
+    from accel_rl.algos.c51 import C51
+    from accel_rl.algos.dqn import DQN
+    from accel_rl.algos.impala import IMPALA
+    from accel_rl.algos.ppo import PPO
+    from accel_rl.algos.rainbow import Rainbow
+    from accel_rl.api.run import Run, train
+    from accel_rl.api.sampler import make_sampler
+    from accel_rl.config.train import TrainConfig
+    from accel_rl.emulator.vector_env import VectorEnv
+    from accel_rl.system.errors import ConfigError, RunError
+
+__all__ = [
+    "A2C",
+    "C51",
+    "DQN",
+    "IMPALA",
+    "PPO",
+    "ConfigError",
+    "Rainbow",
+    "Run",
+    "RunError",
+    "TrainConfig",
+    "VectorEnv",
+    "__version__",
+    "make_sampler",
+    "train",
+]
+
+_MODULES = {
+    "A2C": "algos.a2c",
+    "C51": "algos.c51",
+    "DQN": "algos.dqn",
+    "IMPALA": "algos.impala",
+    "PPO": "algos.ppo",
+    "Rainbow": "algos.rainbow",
+    "Run": "api.run",
+    "train": "api.run",
+    "make_sampler": "api.sampler",
+    "TrainConfig": "config.train",
+    "VectorEnv": "emulator.vector_env",
+    "ConfigError": "system.errors",
+    "RunError": "system.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'accel_rl' has no attribute {name!r}")
+    before_torch()
+    value = getattr(importlib.import_module(f"accel_rl.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *globals()]

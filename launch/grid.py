@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from accel_rl.config.registry import find
+from accel_rl.config.setting import with_setting
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError, nearest
 from launch.level import Level
 from launch.needs import Needs, needs_of
-from launch.settings import full_name, parsed, with_setting
+from launch.settings import full_name, parsed
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)

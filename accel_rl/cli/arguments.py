@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from accel_rl.cli.hints import hint
+from accel_rl.config.flags import complete, flags_of
 from accel_rl.system.counts import parse_count
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError
 
 C = TypeVar("C")
 _registry = ConstructorRegistry()
@@ -41,63 +41,6 @@ def _hide(cls: Any) -> None:
         if f.metadata.get("hidden"):
             suppress: Any = tyro.conf.Suppress
             cls.__annotations__[f.name] = suppress[typing.get_type_hints(cls)[f.name]]
-
-
-def flags_of(cls: Any, default: Any = None, prefix: str = "--") -> dict[str, str]:
-    """Map every flag of a nested dataclass to its short name: {'--sampler.reset': 'reset', '--seed': 'seed'}."""
-    found: dict[str, str] = {}
-    hints = typing.get_type_hints(cls)
-    for f in dataclasses.fields(cls):
-        name = f.name.replace("_", "-")
-        value = getattr(default, f.name, None)
-        inner = type(value) if dataclasses.is_dataclass(value) else hints[f.name]
-        if dataclasses.is_dataclass(inner):
-            found |= flags_of(inner, value, f"{prefix}{name}.")
-        else:
-            found[prefix + name] = name
-    return found
-
-
-def complete(argv: list[str], flags: dict[str, str]) -> list[str]:
-    """Expand short flags: `--game` becomes `--env.game` if only one group has a field of that name.
-
-    ConfigError for an unknown flag. The message suggests the equivalent of another library's flag, or similar names.
-    """
-    by_name: dict[str, list[str]] = {}  # also for nested groups: replay.size
-    for flag in flags:
-        parts = flag[2:].split(".")
-        for i in range(len(parts)):
-            by_name.setdefault(".".join(parts[i:]), []).append(flag)
-    known = dict.fromkeys([*flags, *(f"--{n}" for n in by_name)])
-    done = []
-    for arg in argv:
-        if not arg.startswith("--") or arg == "--help":
-            done.append(arg)
-            continue
-        flag, equals, value = arg.partition("=")
-        flag = flag.replace("_", "-")
-        group, _, last = flag.rpartition(".")
-        if last.removeprefix("--").startswith("no-"):
-            positive = f"{group}.{last[3:]}" if group else "--" + last[5:]
-        else:
-            positive = flag
-        if positive in flags:
-            done.append(flag + equals + value)
-            continue
-        candidates = by_name.get(positive[2:], [])
-        if len(candidates) == 1:
-            full, negated = candidates[0], positive != flag
-            if negated:
-                head, _, tail = full.rpartition(".")
-                full = f"{head}.no-{tail}" if head else f"--no-{tail[2:]}"
-            done.append(full + equals + value)
-        elif candidates:
-            raise ConfigError(f"{flag} is ambiguous; allowed: {', '.join(candidates)}")
-        elif instead := hint(positive[2:], flags, by_name):
-            raise ConfigError(f"unknown option {flag}: {instead}")
-        else:
-            raise ConfigError(f"unknown option {flag}{nearest(flag, known) or '; see --help'}")
-    return done
 
 
 def parse(cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None) -> C:

@@ -21,6 +21,11 @@ class EnvSpec:
     protocol: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def obs_shape(self) -> tuple[int, ...]:
+        """Shape of one observation."""
+        return (self.stack, *self.frame_shape) if self.is_image else self.frame_shape
+
+    @property
     def oldest(self) -> int:
         """Value at which `age` saturates. At least 1, so that only the first step of an episode has age 0."""
         return max(self.stack - 1, 1)

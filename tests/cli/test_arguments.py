@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from accel_rl.cli.arguments import complete, flags_of, parse, positionals
+from accel_rl.cli.arguments import parse, positionals
 from accel_rl.config.checkpoint import CheckpointConfig
+from accel_rl.config.flags import complete, flags_of
 from accel_rl.config.log import LogConfig
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.sampler import SamplerConfig

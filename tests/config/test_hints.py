@@ -2,9 +2,9 @@
 
 import pytest
 
-from accel_rl.cli.arguments import complete, flags_of
-from accel_rl.cli.hints import HINTS
 from accel_rl.cli.main import main
+from accel_rl.config.flags import complete, flags_of
+from accel_rl.config.hints import HINTS
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.system.errors import ConfigError
 

@@ -1,0 +1,144 @@
+"""Runs from Python: train, load, go on, evaluate, look."""
+
+import csv
+import os
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel_rl.api.launch import run_new
+from accel_rl.api.resume import Changes, resume
+from accel_rl.api.settings import What, settings
+from accel_rl.api.trained_agent import trained_agent
+from accel_rl.api.trained_policy import TrainedPolicy
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
+from accel_rl.runners import video
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.evaluator import Evaluator
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError
+
+
+def train(
+    what: What = "a2c",
+    *,
+    env: str | Callable[..., Any] | None = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    **values: Any,
+) -> "Run":
+    """Train an agent, and return the run.
+
+        run = accel_rl.train("ppo", game="pong", env_steps=1e6)
+        run = accel_rl.train(PPO.Config(learning_rate=1e-3), env="CartPole-v1", envs=8, seed=1)
+
+    what: an algorithm's name, class or settings, or a `TrainConfig`. env: id of a Gymnasium environment, or a function
+    that makes one; Atari games are `game="pong"`. run_dir: the new folder of the run. values: all other settings, by
+    the names of `accel-rl train --help`, with two underscores in place of a point: `evaluation__interval=10_000`.
+    ConfigError for bad input, before any process starts; RunError if the run cannot continue.
+    """
+    config = settings(what, env, values)
+    path = Path(run_dir).expanduser() if run_dir is not None else RunFolder.default_path(config)
+    run, result = run_new(config, path)
+    return Run(run.path, result)
+
+
+class Run:
+    """A run in its folder. Everything is read when it is asked for, so a run that still trains can be looked at."""
+
+    def __init__(self, path: str | os.PathLike[str], result: Result | None = None):
+        """path: the folder of the run. result: of training it, if this process has done so. ConfigError: no run."""
+        self.path = Path(path).expanduser()
+        self.result = result
+        RunFolder.open(self.path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Run":
+        """Open the folder of a run. ConfigError if there is none."""
+        return cls(path)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    @property
+    def config(self) -> TrainConfig:
+        """The settings of the run."""
+        return RunFolder.open(self.path)[1]
+
+    @property
+    def metrics(self) -> dict[str, np.ndarray]:
+        """The columns of metrics.csv by name, [rows] float64 each; NaN where a row has no value.
+
+        `pandas.DataFrame(run.metrics)` is a table.
+        """
+        try:
+            with open(self.path / "metrics.csv", newline="") as f:
+                rows = list(csv.DictReader(f))
+        except FileNotFoundError:
+            return {}
+        names = list(rows[0]) if rows else []
+        return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
+
+    def resume(
+        self, env_steps: float | None = None, *, checkpoint: str = "", engine: str = "", backend: str = "",
+        cores: tuple[int, ...] | None = None,
+    ) -> "Run":  # fmt: skip
+        """Continue the run from its newest checkpoint, or from the folder `checkpoint`; returns it with its result.
+
+        env_steps: new length of the run. engine, backend, cores: as in `accel-rl resume`. ConfigError, RunError.
+        """
+        if env_steps is not None and env_steps != int(env_steps):
+            raise ConfigError(f"env_steps {env_steps}: must be a whole number")
+        run, config = RunFolder.open(self.path)
+        steps = None if env_steps is None else int(env_steps)
+        self.result = resume(run, config, Changes(steps, checkpoint, cores, backend, engine))
+        return self
+
+    def evaluate(
+        self, episodes: int = 30, *, seed: int = 0, greedy: bool = False, best: bool = False, parallel: int = 16,
+        starts: str = "",
+    ) -> Evaluation:  # fmt: skip
+        """Play episodes with the newest agent; returns their scores: `.mean`, `.std`, `.scores`, `.protocol`.
+
+        greedy: instead of sampling from the policy. best: the network with the best evaluation. parallel: number of
+        environments at a time. starts: of Atari episodes, noop or saved; default: those of the run.
+        """
+        run, config = RunFolder.open(self.path)
+        evaluation: Any = replace(
+            config.evaluation, episodes=episodes, greedy=greedy, parallel=parallel,
+            starts=starts or config.evaluation.starts,  # type: ignore[arg-type]
+        )  # fmt: skip
+        config, _, agent, plan = trained_agent(run, replace(config, evaluation=evaluation), "", greedy, best)
+        with closing(Evaluator(config, plan)) as evaluator:
+            result = evaluator.evaluate(agent, steps=config.evaluation.steps, seed=seed)
+        assert result is not None
+        return result
+
+    @property
+    def agent(self) -> TrainedPolicy:
+        """The newest agent. `run.agent.act(obs)` takes and returns arrays or tensors."""
+        return self.load_agent()
+
+    def load_agent(
+        self, checkpoint: str = "", *, best: bool = False, greedy: bool = False, seed: int = 0
+    ) -> TrainedPolicy:
+        """Load an agent: the newest, that of the folder `checkpoint`, or the one with the best evaluation."""
+        run, config = RunFolder.open(self.path)
+        config, _, agent, _ = trained_agent(run, config, checkpoint, greedy, best)
+        return TrainedPolicy(agent, make_spec(config.env, training=False).obs_shape, seed)
+
+    def watch(
+        self, out: str | os.PathLike[str] | None = None, *, seed: int = 0, steps: int = 27_000, greedy: bool = False,
+        best: bool = False,
+    ) -> Path:  # fmt: skip
+        """Make a video of an episode, .mp4 or .gif; returns its path. steps: longest episode, in env steps."""
+        run, config = RunFolder.open(self.path)
+        config, state, agent, _ = trained_agent(run, config, "", greedy, best)
+        path = Path(out).expanduser() if out is not None else video.default_path(run.path, state["env_steps"])
+        video.write(video.Episode(config, agent, seed, steps).pictures(), path)
+        return path

@@ -1,0 +1,100 @@
+"""Rollouts without training."""
+
+import os
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+from accel_rl.agents.base import Agent
+from accel_rl.agents.random import RandomAgent
+from accel_rl.api.launch import check
+from accel_rl.api.run import Run
+from accel_rl.api.settings import What, settings
+from accel_rl.data.rollout import Rollout
+from accel_rl.envs.make import make_spec
+from accel_rl.runners.build import build_sampler
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.system.errors import ConfigError
+
+
+def make_sampler(
+    what: What = "a2c",
+    *,
+    policy: "str | os.PathLike[str] | Run | Agent | None" = "random",
+    env: str | Callable[..., Any] | None = None,
+    **values: Any,
+) -> "RolloutSource":
+    """Start worker processes that play, and return what collects their rollouts. Close it, or use it in a `with`.
+
+        with accel_rl.make_sampler(game="pong", envs=32, horizon=20) as sampler:
+            rollout = sampler.collect()          # rollout.action, .reward, .terminated ... are [20, 32]
+            obs = rollout.observations(0)        # [32, 4, 104, 80] uint8
+
+    policy: "random"; None: the untrained network of `what`; a run or its folder: its newest agent; or an agent.
+    what, env, values: as for `train`. ConfigError.
+    """
+    config = settings(what, env, values)
+    check(config)
+    if config.distributed.several or config.cluster != "none":
+        raise ConfigError("make_sampler: a sampler has one rank; leave out ranks, update and cluster")
+    config = rank_config(config.resolved(), 0)
+    return RolloutSource(config, policy)
+
+
+class RolloutSource:
+    """Collects rollouts: T steps of B environments each."""
+
+    def __init__(self, config: Any, policy: Any):
+        self.config, plan = config, RankPlan.resolve(config)
+        self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
+        self.agent = _agent(config, policy, plan.device)
+        self.sampler = build_sampler(
+            plan.sampler, config.env, self.spec, config, seed=derived_seed(config.seed, Stream.SAMPLER), training=True,
+            keep=False,
+        )  # fmt: skip
+        self.T, self.B = self.sampler.T, self.sampler.B
+
+    def collect(self) -> Rollout:
+        """Play T steps in each environment. A rollout stays whole until `sampler.buffers` - 1 more are collected."""
+        return self.sampler.collect(self.agent)
+
+    def __iter__(self) -> Iterator[Rollout]:
+        """Yield rollouts without an end; environments play on while a rollout is used."""
+        return self.sampler.rollouts(self.agent, fixed=True)
+
+    @property
+    def finished(self) -> list[Any]:
+        """Episodes that ended in the last rollout, with `score` and `length`."""
+        return self.sampler.finished
+
+    def close(self) -> None:
+        """End the worker processes."""
+        self.sampler.close()
+
+    def __enter__(self) -> "RolloutSource":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _agent(config: Any, policy: Any, device: str) -> Any:
+    spec = make_spec(config.env, training=True)
+    if policy == "random":
+        return RandomAgent(spec.n_actions)
+    if policy is None:
+        return Learner(config, spec, device, derived_seed(config.seed, Stream.MODEL)).algo.agent
+    if isinstance(policy, str | os.PathLike):
+        policy = Run.load(policy)
+    if not isinstance(policy, Run):
+        return policy
+    trained = policy.agent
+    if trained.obs_shape != spec.obs_shape:
+        raise ConfigError(
+            f"{policy.path}: its agent sees observations of shape {list(trained.obs_shape)}, the environment has "
+            f"{list(spec.obs_shape)}"
+        )
+    return trained.agent

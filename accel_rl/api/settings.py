@@ -1,0 +1,103 @@
+"""The settings of a run from Python values."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from accel_rl.algos.base import Algorithm, AlgorithmConfig
+from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.registry import ALGORITHMS
+from accel_rl.config.setting import full_name, with_setting
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.system.errors import ConfigError
+
+What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
+"""An algorithm: its name as on the command line, its class, or its settings; or all settings of a run."""
+
+
+def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str, Any]) -> TrainConfig:
+    """Return the settings of a run. ConfigError, one line.
+
+    env: id of a Gymnasium environment, or a function that makes one. values: other settings by name, short (game) or
+    full with two underscores for a point (evaluation__interval); whole numbers may be floats (1e6).
+    """
+    config = _base(what)
+    if values.get("cluster") == "gorila":
+        config = on_gorila(config)
+    if env is not None:
+        values = {**values, "env__id": env if isinstance(env, str) else name_of(env, "the environment")}
+    for name, value in values.items():
+        config = _with(config, full_name(config, name.replace("__", ".").replace("_", "-")), value)
+    if not config.env.game and not config.env.id:
+        raise ConfigError("the environment is missing: game='pong' for Atari, env='CartPole-v1' for Gymnasium")
+    _check_importable(config)
+    return config
+
+
+def _with(config: TrainConfig, name: str, value: Any) -> TrainConfig:
+    try:
+        return with_setting(config, name, value)
+    except ConfigError:
+        if isinstance(value, float) and value.is_integer():
+            return with_setting(config, name, int(value))
+        raise
+
+
+def _base(what: What) -> TrainConfig:
+    if isinstance(what, TrainConfig):
+        return what
+    if isinstance(what, str):
+        return default_config(what)
+    if isinstance(what, AlgorithmConfig):
+        cls = _class_of(what)
+        return replace(default_config(_short(name_of(cls, "the algorithm"))), algo=what)
+    if isinstance(what, type) and issubclass(what, Algorithm):
+        return default_config(_short(name_of(what, "the algorithm")))
+    raise ConfigError(
+        f"{what!r} is no algorithm: give a name ('ppo', 'my_module:MyPPO'), a class (PPO), its settings "
+        "(PPO.Config(...)) or a TrainConfig"
+    )
+
+
+def _class_of(config: AlgorithmConfig) -> type[Algorithm]:
+    """Return the algorithm whose own settings are of this type. ConfigError if there is none, or several."""
+    found = [cls for cls in _subclasses(Algorithm) if cls.__dict__.get("Config") is type(config)]
+    if len(found) != 1:
+        name = type(config).__name__
+        raise ConfigError(
+            f"{name}: {len(found)} algorithms have these settings; give the class (train(MyAlgorithm, ...)) instead"
+        )
+    return found[0]
+
+
+def _subclasses(cls: Any) -> set[Any]:
+    return {cls}.union(*map(_subclasses, cls.__subclasses__()))
+
+
+def name_of(thing: Any, what: str) -> str:
+    """Return the name module:attribute by which other processes import a class or a function. ConfigError."""
+    module, name = thing.__module__, thing.__qualname__
+    if getattr(importlib.import_module(module), name, None) is not thing:
+        raise ConfigError(f"{name}: {what} must be defined at the top of a module, not inside a function or class")
+    return f"{module}:{name}"
+
+
+def _short(name: str) -> str:
+    return next((short for short, long in ALGORITHMS.items() if long == name), name)
+
+
+def _check_importable(config: TrainConfig) -> None:
+    """Raise ConfigError if another process of the run would have to import from this script or notebook."""
+    processes = []
+    if config.env.id.startswith("__main__:") and (config.sampler.engine != "in-process" or config.distributed.several):
+        processes.append((config.env.id, "worker processes; or use engine='in-process'"))
+    if config.algorithm.startswith("__main__:") and (config.distributed.several or config.cluster != "none"):
+        processes.append((config.algorithm, "the processes of the ranks"))
+    for name, others in processes:
+        script = getattr(sys.modules["__main__"], "__file__", None) or "this notebook"
+        raise ConfigError(
+            f"{name.partition(':')[2]} is defined in {script}: put it into a module, my_module.py, and import it from "
+            f"there, so that it can be imported by {others}"
+        )

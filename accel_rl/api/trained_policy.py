@@ -1,0 +1,51 @@
+"""A trained agent that acts on observations of yours."""
+
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accel_rl.agents.base import Agent
+from accel_rl.data.rnn_state import RnnState
+
+X = TypeVar("X", np.ndarray, Tensor)
+
+
+class TrainedPolicy:
+    """Chooses actions as in an evaluation. An LSTM's state is kept between calls; see `reset`."""
+
+    def __init__(self, agent: Agent, obs_shape: tuple[int, ...], seed: int = 0):
+        """agent: for evaluation. obs_shape: of one observation, such as [4, 104, 80] (frames, oldest first)."""
+        self.agent, self.obs_shape = agent, obs_shape
+        self._device = next((p.device for p in agent.model.parameters()), torch.device("cpu"))
+        self._random = torch.Generator().manual_seed(seed)
+        self._state: Tensor | None = None  # [N, Z]
+
+    def reset(self) -> None:
+        """Forget the state of an LSTM: new episodes begin."""
+        self._state = None
+
+    def act(self, obs: X, first: Any = None) -> X:
+        """obs [N, ...] or [...], as the environment's observations -> actions [N] or [], int64, of the same kind.
+
+        first [N] bool: environments whose episode begins with this observation, for an LSTM. ValueError: wrong shape.
+        """
+        x = torch.as_tensor(obs)
+        single = x.dim() == len(self.obs_shape)
+        x = x.unsqueeze(0) if single else x
+        if tuple(x.shape[1:]) != self.obs_shape:
+            raise ValueError(f"observations of shape {list(x.shape[1:])}; the agent was trained on {self.obs_shape}")
+        uniform = torch.rand(len(x), generator=self._random).to(self._device)
+        with torch.no_grad():
+            action, _ = self.agent.act(x.to(self._device), uniform, self._memory(len(x), first))
+        action = action.cpu()[0] if single else action.cpu()
+        return action.numpy() if isinstance(obs, np.ndarray) else action
+
+    def _memory(self, n: int, first: Any) -> RnnState | None:
+        if not self.agent.state_size:
+            return None
+        if self._state is None or len(self._state) != n:
+            self._state = torch.zeros(n, self.agent.state_size, device=self._device)
+        begins = torch.zeros(n, dtype=torch.bool) if first is None else torch.as_tensor(first).reshape(n)
+        return RnnState(self._state, begins.unsqueeze(0).to(self._device))

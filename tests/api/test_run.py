@@ -1,0 +1,131 @@
+"""Runs from Python, as a user's script makes them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import accel_rl
+from accel_rl import DQN, PPO, ConfigError, Run
+from accel_rl.api.settings import settings
+
+SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", "evaluation__interval": 0}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    return accel_rl.train(PPO.Config(minibatch=16), **SMALL, env_steps=640, run_dir=tmp_path_factory.mktemp("a") / "run")
+
+
+def test_a_run_is_trained_loaded_and_looked_at(trained):
+    assert trained.result.env_steps == 640 and trained.config.algo == PPO.Config(minibatch=16)
+    run = Run.load(trained.path)
+    metrics = run.metrics
+    assert metrics["env_steps"][-1] == 640 and len({len(x) for x in metrics.values()}) == 1
+    assert np.isfinite(metrics["loss"][-1])
+    evaluation = run.evaluate(episodes=3, parallel=2)
+    assert len(evaluation.scores) == 3 and evaluation.mean > 0
+    assert run.evaluate(episodes=3, parallel=2).scores == evaluation.scores
+
+
+def test_a_run_goes_on(trained):
+    run = Run.load(trained.path).resume(env_steps=1e3)
+    assert run.result.env_steps == 1_024 and run.config.env_steps == 1_000
+    with pytest.raises(ConfigError, match="is finished"):
+        run.resume()
+
+
+def test_the_agent_acts_on_arrays_and_tensors(trained):
+    agent = trained.load_agent(greedy=True)
+    obs = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    actions = agent.act(obs)
+    assert isinstance(actions, np.ndarray) and actions.shape == (5,) and set(actions) <= {0, 1}
+    tensor = agent.act(torch.from_numpy(obs))
+    assert isinstance(tensor, torch.Tensor) and tensor.tolist() == actions.tolist()
+    assert agent.act(obs[2]) == actions[2]
+    with pytest.raises(ValueError, match=r"shape \[3\]"):
+        agent.act(obs[:, :3])
+
+
+def test_an_lstm_keeps_its_state(tmp_path):
+    run = accel_rl.train("a2c", **SMALL, lstm=8, env_steps=64, run_dir=tmp_path / "run")
+    agent = run.load_agent(greedy=True)
+    obs = np.ones((2, 4), np.float32)
+    agent.act(obs)
+    before = agent._state.clone()
+    agent.act(obs, first=[True, False])
+    assert torch.equal(agent._state[0], before[0]) and not torch.equal(agent._state[1], before[1])
+    agent.reset()
+    agent.act(obs)
+    assert torch.equal(agent._state, before)
+
+
+def test_settings_by_names_of_the_command_line():
+    config = settings(DQN.Config(batch_size=64), None, {"game": "pong", "env_steps": 1e6, "evaluation__interval": 500})
+    assert config.algorithm == "dqn" and config.algo.batch_size == 64
+    assert (config.env.game, config.env_steps, config.evaluation.interval) == ("pong", 1_000_000, 500)
+    assert isinstance(config.env_steps, int)
+    assert settings(DQN, None, {"game": "pong"}) == settings("dqn", None, {"game": "pong"})
+    assert settings(config, None, {"seed": 3}).seed == 3
+    on_cluster = settings("dqn", None, {"game": "pong", "cluster": "gorila"})
+    assert on_cluster.algo.target_interval == 60_000
+
+
+@pytest.mark.parametrize(
+    ("what", "values", "words"),
+    [
+        ("ppo", {}, ["environment is missing", "game='pong'"]),
+        ("pp0", {"game": "pong"}, ["pp0", "ppo"]),
+        ("ppo", {"game": "pong", "env_stps": 5}, ["--env-stps", "--env-steps"]),
+        ("ppo", {"game": "pong", "env_steps": 1.5}, ["env_steps=1.5", "int"]),
+        ("ppo", {"game": "pong", "envs": "many"}, ["envs='many'", "int"]),
+        ("ppo", {"game": "pong", "interval": 5}, ["ambiguous", "--log.interval"]),
+        (object(), {"game": "pong"}, ["is no algorithm"]),
+        ("ppo", {"env": lambda: None}, ["the top of a module"]),
+    ],
+)
+def test_bad_input_is_one_line(what, values, words):
+    with pytest.raises(ConfigError) as e:
+        accel_rl.train(what, **values)
+    assert all(w in str(e.value) for w in words) and "\n" not in str(e.value)
+
+
+SCRIPT = """
+import accel_rl
+from accel_rl import DQN
+
+class Mine(DQN):
+    Config = DQN.Config
+
+run = accel_rl.train(Mine, env="CartPole-v1", envs=4, env_steps=400, run_dir="run", replay__start=100, replay__size=1000,
+                     evaluation__interval=0)
+print(run.agent.act(__import__("numpy").zeros(4, "float32")))
+print(len(accel_rl.Run.load("run").metrics["env_steps"]))
+try:
+    accel_rl.train(Mine, env="CartPole-v1", ranks=2, run_dir="two")
+except accel_rl.ConfigError as e:
+    print(e)
+"""
+
+
+def test_a_script_without_a_main_guard(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[-3] in "01" and int(lines[-2]) > 0
+    assert "Mine is defined in" in lines[-1] and "put it into a module" in lines[-1]
+    assert not (Path(tmp_path) / "two").exists()
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, accel_rl; assert not {'torch', 'numpy', 'gymnasium'} & set(sys.modules); accel_rl.train"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+    assert {"train", "Run", "make_sampler"} <= set(dir(accel_rl))
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        accel_rl.trian  # noqa: B018

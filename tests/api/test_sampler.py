@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+import torch
+
+import accel_rl
+from accel_rl import ConfigError
+
+
+def test_rollouts_of_random_play():
+    with accel_rl.make_sampler(game="pong", envs=4, horizon=5, workers=1, seed=3) as sampler:
+        assert (sampler.T, sampler.B) == (5, 4)
+        rollout = sampler.collect()
+        assert rollout.action.shape == rollout.reward.shape == (5, 4)
+        assert rollout.observations(0).shape == (4, *sampler.spec.obs_shape)
+        assert int(rollout.action.max()) < sampler.spec.n_actions
+
+
+def test_the_seed_decides():
+    def actions():
+        with accel_rl.make_sampler(env="CartPole-v1", envs=4, horizon=8, engine="in-process", seed=3) as sampler:
+            return torch.cat([sampler.collect().action.clone() for _ in range(3)])
+
+    assert torch.equal(actions(), actions())
+
+
+def test_a_runs_agent_plays(tmp_path):
+    run = accel_rl.train(
+        "ppo", env="CartPole-v1", envs=4, horizon=8, engine="in-process", env_steps=20_000, learning_rate=1e-3,
+        evaluation__interval=0, run_dir=tmp_path / "run",
+    )  # fmt: skip
+    lengths = {}
+    for name, policy in (("random", "random"), ("run", run), ("folder", str(run.path))):
+        with accel_rl.make_sampler(
+            policy=policy, env="CartPole-v1", envs=4, horizon=50, engine="in-process", decorrelation_steps=0
+        ) as sampler:
+            found = []
+            for rollout, _ in zip(sampler, range(20), strict=False):
+                found += [e.length for e in sampler.finished]
+                assert rollout.reward.sum() == 4 * 50
+            lengths[name] = np.mean(found)
+    assert lengths["run"] > 2 * lengths["random"] and lengths["folder"] == lengths["run"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"game": "pong", "ranks": 2}, "one rank"),
+        ({}, "environment is missing"),
+        ({"game": "pong", "policy": "nowhere"}, "no run"),
+    ],
+)
+def test_bad_input_is_one_line(values, words):
+    with pytest.raises(ConfigError, match=words):
+        accel_rl.make_sampler(**values)
