@@ -17,7 +17,8 @@ SMALL = {"env": "CartPole-v1", "envs": 4, "horizon": 8, "engine": "in-process", 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    return accel_rl.train(PPO.Config(minibatch=16), **SMALL, env_steps=640, run_dir=tmp_path_factory.mktemp("a") / "run")
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    return accel_rl.train(PPO.Config(minibatch=16), **SMALL, env_steps=640, run_dir=folder)
 
 
 def test_a_run_is_trained_loaded_and_looked_at(trained):
@@ -100,8 +101,10 @@ from accel_rl import DQN
 class Mine(DQN):
     Config = DQN.Config
 
-run = accel_rl.train(Mine, env="CartPole-v1", envs=4, env_steps=400, run_dir="run", replay__start=100, replay__size=1000,
-                     evaluation__interval=0)
+run = accel_rl.train(
+    Mine, env="CartPole-v1", envs=4, env_steps=400, run_dir="run", replay__start=100, replay__size=1000,
+    evaluation__interval=0,
+)
 print(run.agent.act(__import__("numpy").zeros(4, "float32")))
 print(len(accel_rl.Run.load("run").metrics["env_steps"]))
 try:
