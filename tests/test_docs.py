@@ -107,6 +107,25 @@ def test_the_tests_of_the_walk_throughs_pass(module, example_modules):
         test()
 
 
+def test_the_page_on_python_runs(tmp_path, monkeypatch):
+    """Its blocks one after the other, as one script, with fewer steps."""
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(blocks(ROOT / "docs/python.md", "python"))
+    small = {
+        "env_steps=1e6, seed=1": "env_steps=256, envs=4, horizon=16, minibatch=32, evaluation__interval=0",
+        "env_steps=1e5": "env_steps=512, horizon=16, minibatch=32",
+        "2e5": "1024",
+        "episodes=30": "episodes=1",
+        '"episode.gif"': '"episode.gif", steps=50',
+        "envs=32": "envs=4",
+    }
+    for long, short in small.items():
+        assert long in code, long
+        code = code.replace(long, short)
+    exec(compile(code, "docs/python.md", "exec"), {"__name__": "__main__"})
+    assert (tmp_path / "episode.gif").stat().st_size > 0
+
+
 SMALL = ["--envs", "4", "--env-steps", "128", "--evaluation.interval", "0", "--decorrelation-steps", "0"]
 SMALL += ["--engine", "in-process", "--torch-threads", "1"]
 REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
