@@ -16,6 +16,7 @@ from accel_rl.system.process import before_torch
 from accel_rl.version import __version__
 
 if TYPE_CHECKING:
+    from accel_rl import gym
     from accel_rl.algos.a2c import A2C
     from accel_rl.algos.c51 import C51
     from accel_rl.algos.dqn import DQN
@@ -41,6 +42,7 @@ __all__ = [
     "TrainConfig",
     "VectorEnv",
     "__version__",
+    "gym",
     "make_sampler",
     "train",
 ]
@@ -63,6 +65,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "gym":
+        return importlib.import_module("accel_rl.gym")
     if name not in _MODULES:
         raise AttributeError(f"module 'accel_rl' has no attribute {name!r}")
     before_torch()

@@ -26,7 +26,7 @@ FLOORS = [
     {"runners"},
     {"api"},
     {"cli"},
-    {"__main__", "launch"},
+    {"__main__", "gym", "launch"},
     {"benchmarks"},
     {"experiments"},
 ]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.config.warning import warning
 from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.tensorboard import check_tensorboard
@@ -46,6 +47,9 @@ def run_new(config: TrainConfig, path: Path, say: Callable[[str], None] = print)
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
     run = RunFolder.create(path, config)
+    if line := warning(config):
+        say(f"warning: {line}")
+        run.event(line)
     return run, run_to_end(config, plan, run, None, say)
 
 

@@ -1,5 +1,7 @@
 """Report how a run ended."""
 
+import math
+
 from accel_rl.cli.arguments import stdout
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.progress import human_score, human_time
@@ -18,10 +20,13 @@ def reported(config: TrainConfig, run: RunFolder, result: Result | None) -> int:
 def _report(config: TrainConfig, run: RunFolder, result: Result) -> None:
     """Print the results of the run and the commands to use next."""
     state = "stopped" if result.exit_code else "finished"
+    online = f"online score {human_score(result.score)} over the last {config.log.window} episodes"
+    if math.isnan(result.score):
+        each = result.env_steps // max(1, config.sampler.envs * config.distributed.size)
+        online = f"no online score: no episode has ended in about {each:,} steps of each environment"
     stdout(
         f"{state} at {result.env_steps:,} env steps after {human_time(result.wall_s)} "
-        f"({result.env_steps / max(result.wall_s, 1e-9):,.0f} steps/s); online score {human_score(result.score)} over "
-        f"the last {config.log.window} episodes"
+        f"({result.env_steps / max(result.wall_s, 1e-9):,.0f} steps/s); {online}"
     )
     if result.evaluation:
         e = result.evaluation

@@ -1,0 +1,38 @@
+"""Gymnasium ids: importing this module registers the 57 games of the benchmark.
+
+    import accel_rl
+    import gymnasium
+
+    gymnasium.register_envs(accel_rl.gym)
+    envs = gymnasium.make_vec("accel_rl/Breakout-v5", num_envs=64)
+    env = gymnasium.make("accel_rl/Breakout-v5")
+
+`make_vec` makes a `VectorEnv`, `make` an environment with the same observations. Names, version and default arguments
+are those of ale-py's ids: `repeat_action_probability` is 0.25, as Machado et al. 2018 ask.
+"""
+
+from gymnasium.envs.registration import register, registry
+
+from accel_rl.emulator.games import BENCHMARK_GAMES, games
+
+V5 = {
+    "repeat_action_probability": 0.25,
+    "full_action_space": False,
+    "frameskip": 4,
+    "max_num_frames_per_episode": 108_000,
+}
+
+
+def env_id(game: str) -> str:
+    """Return the id of a game: ms_pacman -> accel_rl/MsPacman-v5."""
+    return f"accel_rl/{''.join(word.capitalize() for word in game.split('_'))}-v5"
+
+
+for _game in list(games())[:BENCHMARK_GAMES]:
+    if env_id(_game) not in registry:
+        register(
+            env_id(_game),
+            entry_point="accel_rl.emulator.single_env:SingleEnv",
+            vector_entry_point="accel_rl.emulator.vector_env:VectorEnv",
+            kwargs={"game": _game, **V5},
+        )

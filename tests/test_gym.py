@@ -1,0 +1,63 @@
+"""Gymnasium's ids of the games, under Gymnasium's own checkers."""
+
+import subprocess
+import sys
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import accel_rl
+from accel_rl.emulator.games import BENCHMARK_GAMES, games
+from accel_rl.gym import env_id
+
+GAMES = list(games())[:BENCHMARK_GAMES]
+gymnasium.register_envs(accel_rl.gym)
+
+
+def test_ids_are_those_of_ale_py():
+    import ale_py
+
+    gymnasium.register_envs(ale_py)
+    for game in GAMES:
+        ours, theirs = (gymnasium.spec(i) for i in (env_id(game), env_id(game).replace("accel_rl/", "ALE/")))
+        assert {k: theirs.kwargs[k] for k in ours.kwargs} == ours.kwargs
+
+
+def test_make_vec_is_the_vector_env():
+    envs = gymnasium.make_vec("accel_rl/Breakout-v5", num_envs=3, noop_max=1, repeat_action_probability=0.0)
+    assert isinstance(envs.unwrapped, accel_rl.VectorEnv) and envs.num_envs == 3
+    obs, info = envs.reset(seed=1)
+    assert obs.shape == (3, 4, 84, 84) and obs in envs.observation_space and set(info) >= {"lives"}
+    obs, reward, *_ = envs.step(envs.action_space.sample())
+    assert obs.shape == (3, 4, 84, 84) and reward.shape == (3,)
+    envs.close()
+
+
+def test_one_game_plays_as_one_of_several():
+    env, envs = gymnasium.make("accel_rl/Pong-v5"), gymnasium.make_vec("accel_rl/Pong-v5", num_envs=2)
+    obs, _ = env.reset(seed=5)
+    many, _ = envs.reset(seed=5)
+    assert np.array_equal(obs, many[0])
+    for action in np.random.default_rng(0).integers(6, size=300):
+        obs, reward, terminated, _, _ = env.step(int(action))
+        many, rewards, ended, _, _ = envs.step(np.array([action, 0]))
+        assert np.array_equal(obs, many[0]) and (reward, terminated) == (rewards[0], ended[0])
+    env.close()
+    envs.close()
+
+
+@pytest.mark.parametrize("game", ["pong", "ms_pacman", *(pytest.param(g, marks=pytest.mark.slow) for g in GAMES)])
+def test_gymnasiums_checker_is_clean(game):
+    env = gymnasium.make(env_id(game))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(env.unwrapped, skip_render_check=True)
+    env.close()
+
+
+def test_the_id_is_found_from_the_package_alone():
+    code = "import accel_rl, gymnasium; gymnasium.register_envs(accel_rl.gym); gymnasium.spec('accel_rl/Pong-v5')"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
