@@ -92,32 +92,42 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 def pong_small(seed: int = 1) -> TrainConfig:
     """Pong's first 300,000 updates on two cores: two bundles, two shards.
 
-    Differences from `gorila`: A3C's small network, a replay of 100,000, a shorter random start and decay of epsilon, a
-    target network every 2,000 updates, one unanswered push, and actions and frames as in Stooke & Abbeel 2018.
+    Actions and frames are those of Stooke & Abbeel 2018, with 2 frames of 104x80 in a stack. All is small: the network
+    of A3C with 64 hidden units, batches of 8, targets of 3 steps, 16 environments a bundle, a replay of 100,000. RMSProp takes
+    the place of AdaGrad, whose learning rate was not searched.
     """
-    config = gorila("pong", 2, 2, 100_000, seed)
+    config = on_gorila(default_config("dqn"))
+    default: Any = config.algo
+    algo: Any = replace(
+        default,
+        replay=replace(default.replay, size=100_000, start=5_000),
+        batch_size=8,
+        intensity=2.0,  # an update every 4 env steps
+        n_step=3,
+        network="a3c",
+        hidden=64,
+        optimizer="rmsprop",
+        learning_rate=2.5e-4,
+        epsilon_steps=50_000,
+        target_interval=2_000,
+    )
     return replace(
         config,
-        env=replace(config.env, protocol="stooke2018"),
-        algo=_small(config.algo),
-        gorila=replace(config.gorila, in_flight=1, updates=SMALL_UPDATES),
-        evaluation=replace(config.evaluation, interval=50_000, episodes=10),
-        env_steps=SMALL_UPDATES + config.gorila.bundles * 5_000,  # the updates end the run
+        env=replace(config.env, game="pong", stack=2),
+        algo=algo,
+        gorila=replace(config.gorila, bundles=2, shards=2, updates=SMALL_UPDATES),
+        evaluation=replace(config.evaluation, interval=100_000, steps=10_000),
+        env_steps=_small_env_steps(algo),
+        torch_threads=1,
+        seed=seed,
     )
 
 
 def pong_small_single(seed: int = 1) -> TrainConfig:
     """The 300,000 updates of `pong_small` by one learner without a cluster, with the same settings."""
     config = pong_small(seed)
-    algo: Any = config.algo
-    return replace(config, cluster="none", env_steps=algo.replay.start + SMALL_UPDATES)
+    return replace(config, cluster="none", env_steps=_small_env_steps(config.algo))
 
 
-def _small(algo: Any) -> Any:
-    return replace(
-        algo,
-        network="a3c",
-        replay=replace(algo.replay, start=5_000),
-        epsilon_steps=50_000,
-        target_interval=2_000,
-    )
+def _small_env_steps(algo: Any) -> int:
+    return int(algo.replay.start + SMALL_UPDATES * algo.batch_size / algo.intensity)
