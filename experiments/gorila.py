@@ -92,9 +92,9 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 def pong_small(seed: int = 1) -> TrainConfig:
     """Pong's first 300,000 updates on two cores: two bundles, two shards.
 
-    Actions and frames are those of Stooke & Abbeel 2018, with 2 frames of 104x80 in a stack. All is small: the network
-    of A3C with 64 hidden units, batches of 8, targets of 3 steps, 16 environments a bundle, a replay of 100,000. RMSProp takes
-    the place of AdaGrad, whose learning rate was not searched.
+    Actions and frames are those of Stooke & Abbeel 2018, with 2 frames of 104x80 in a stack. All is small: A3C's
+    network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments a bundle, a replay of 100,000. The
+    optimizer is RMSProp; AdaGrad's learning rate was not searched.
     """
     config = on_gorila(default_config("dqn"))
     default: Any = config.algo
