@@ -1,4 +1,4 @@
-"""The console script: accel-rl train | resume | evaluate | watch | plot | report | starts | doctor | games."""
+"""The console script: accel-rl train, resume, evaluate ... See `COMMANDS`."""
 
 import errno
 import importlib
@@ -15,9 +15,12 @@ COMMANDS = {
     "evaluate": "score a run's agent on fresh episodes: accel-rl evaluate RUN",
     "watch": "make a video of a run's agent: accel-rl watch RUN",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
+    "sweep": "train a grid of runs: accel-rl sweep experiments.cpu:pong_a2c",
+    "status": "show what the runs of a sweep are doing: accel-rl status FOLDER",
     "report": "compare runs with published results: accel-rl report RUNS",
     "starts": "record start points for evaluations: accel-rl starts pong",
     "doctor": "report this machine's hardware, the placement of a run, and problems",
+    "bench": "measure throughput against peers and ceilings: accel-rl bench sampler",
     "games": "list the games with their published random and human scores",
 }
 

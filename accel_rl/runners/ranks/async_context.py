@@ -151,7 +151,7 @@ class AsyncContext(SamplesAndLearns):
             return state
         self._counters.restore(self.rank, state["sampler"]["episodes"]["count"], state["learner"]["updates"])
         now = self._counters.env_steps()  # a cluster run can continue from an earlier moment than its ranks saved at
-        return {**state, "env_steps": now, "logged_at": min(state["logged_at"], now)}
+        return {**state, **{name: min(state[name], now) for name in ("env_steps", "logged_at")}}
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         c = self._config
