@@ -1,0 +1,45 @@
+"""Every example runs, at a small size."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accel_rl.cli.main import main
+
+ROOT = Path(__file__).parent.parent
+SMALL = {
+    "train_in_python": (2_048, "evaluation:"),
+    "clipped_targets": (700, ""),
+    "own_network": (2_048, ""),
+    "own_environment": (2_048, ""),
+    "rollouts": (1_280, "1,280 env steps"),
+    "vector_env": (800, "episodes, mean score"),
+}
+
+
+def test_all_are_listed_and_tested():
+    names = {p.stem for p in (ROOT / "examples").glob("*.py")}
+    assert names == {*SMALL, "sweep"}
+    listed = (ROOT / "examples/README.md").read_text()
+    assert all(f"[{name}.py]({name}.py)" in listed for name in names)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_runs(name, tmp_path):
+    steps, line = SMALL[name]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / f"examples/{name}.py"), str(steps)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=280, check=False,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert line in done.stdout
+
+
+def test_the_grid_is_planned(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    assert main(["sweep", "examples.sweep:sizes", "--dry-run"]) == 0
+    assert "envs=64" in capsys.readouterr().out
