@@ -1,4 +1,4 @@
-"""Rollouts of random play, without training: rewards and returns of 64 Pong games."""
+"""Rollouts of random play, without training: rewards and scores of 32 Pong games."""
 
 import sys
 import time

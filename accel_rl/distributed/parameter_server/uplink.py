@@ -46,9 +46,9 @@ class _State:
         state: dict[str, Any] = {name: x[piece.whole] for name, x in self.vectors.items()}
         return Point(state.pop("parameters"), {**state, **self.numbers[i]})
 
-    def set(self, i: int, piece: _Piece, parameters: Tensor, optimizer: dict[str, Any]) -> None:
-        """Copy parameters and optimizer state of piece number i."""
-        for name, x in {"parameters": parameters, **optimizer}.items():
+    def set(self, i: int, piece: _Piece, point: Point) -> None:
+        """Copy piece number i."""
+        for name, x in {"parameters": point.parameters, **point.optimizer}.items():
             if isinstance(x, Tensor):
                 self.vectors[name][piece.whole].copy_(x)
             else:
@@ -103,7 +103,7 @@ class Uplink:
         self._note_pulled([self._calls.ask(shard, "pull", None, True) for shard in shards])
         for k in range(len(self._central.parts)):
             with self._central.held(k, LOCK_S):
-                self._publish(k, None)
+                self._publish(k, [False] * len(self._slices))
                 self._taken_updates[k] = self._central.updates(k)
         self._rebase()
 
@@ -137,8 +137,7 @@ class Uplink:
         for k in range(len(self._central.parts)):
             with self._central.held(k, LOCK_S):
                 for i, piece in self._pieces_of(k):
-                    point = self._current(piece)
-                    self._taken.set(i, piece, point.parameters, point.optimizer)
+                    self._taken.set(i, piece, self._current(piece))
                 self._taken_updates[k] = self._central.updates(k)
         parts: list[list[Accumulated]] = [[] for _ in self._slices]
         for i, piece in enumerate(self._pieces):
@@ -173,18 +172,17 @@ class Uplink:
             answer, begin = pulled[piece.shard], self._slices[piece.shard].start
             assert answer.parameters is not None and answer.optimizer is not None
             part = slice(piece.whole.start - begin, piece.whole.stop - begin)
-            point = Point(answer.parameters, answer.optimizer).part(part)
-            self._pulled.set(i, piece, point.parameters, point.optimizer)
+            self._pulled.set(i, piece, Point(answer.parameters, answer.optimizer).part(part))
         self.bytes_moved += self._bytes_of(self._slices[-1].stop)
 
-    def _publish(self, k: int, keeps: list[bool] | None) -> None:
+    def _publish(self, k: int, keeps: list[bool]) -> None:
         """Write the shards' state to chunk k, with the updates that were made since the last push was taken; call it
-        with the chunk's lock held. keeps: for each shard, whether to keep those updates; None: there are none."""
+        with the chunk's lock held. keeps: for each shard, whether to keep those updates."""
         updates = self._central.updates(k) - self._taken_updates[k]
         spare, numbers = self._central.spare(k), dict[str, float]()
         for i, piece in self._pieces_of(k):
             new = self._pulled.point(i, piece).copy()
-            if keeps is not None and keeps[piece.shard]:
+            if keeps[piece.shard]:
                 later = between(self._taken.point(i, piece), self._current(piece), updates, self._decay)
                 changed = add_(new, later, self._decay)
                 new = replace(new, optimizer={**new.optimizer, **changed})

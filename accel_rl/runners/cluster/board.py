@@ -25,7 +25,7 @@ class Work:
     moved: int = 0
     """Bytes of gradients pushed and parameters pulled."""
     ranks_replaced: int = 0
-    """Killed ranks of a bundle whose place another process has taken."""
+    """Killed ranks of a bundle that were replaced."""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))

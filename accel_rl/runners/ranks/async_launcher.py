@@ -30,7 +30,7 @@ class AsyncLauncher:
             "central": self.central,
         }
         self._ranks: list[Rank] = []
-        self.replaced = 0  # number of killed ranks whose place another process has taken
+        self.replaced = 0  # number of killed ranks that were replaced
         self._steps_at_start = [0] * config.distributed.size  # env steps of each rank when its process was started
         self._failed_starts = [0] * config.distributed.size  # consecutive starts of each rank without an env step
 

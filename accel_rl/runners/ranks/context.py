@@ -69,7 +69,7 @@ class RankContext(Protocol):
 
 
 class SamplesAndLearns:
-    """What all contexts share whose rank samples, and learns from its own steps."""
+    """Base class of the contexts of ranks that sample, and learn from their own steps."""
 
     samples = learns = True
 

@@ -6,23 +6,27 @@ import pytest
 import torch
 
 from accel_rl.distributed.central import Central
-from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.distributed.parameter_server.counts import PushCounts
 from accel_rl.distributed.parameter_server.settings import ParameterServerConfig
-from accel_rl.distributed.parameter_server.shard import Shard
 from accel_rl.distributed.parameter_server.transport import InProcess
 from accel_rl.distributed.parameter_server.uplink import Uplink
 from accel_rl.system.errors import ConfigError
-from tests.distributed.parameter_server.made_up import OPTIMIZERS, Slow, Unreliable, connected, flat_of, sync_of
-
-P = 1_000
+from tests.distributed.parameter_server.made_up import (
+    OPTIMIZERS,
+    Slow,
+    Unreliable,
+    connected,
+    flat_of,
+    learn,
+    local_of,
+    sync_of,
+)
 
 
 def shards_of(n=3, optimizer="adam", max_delay=100):
-    sync = sync_of(optimizer=optimizer, shards=n, max_delay=max_delay)
-    return [Shard(sync.flat.data[p], OPTIMIZERS[optimizer](p.stop - p.start), max_delay) for p in sync.parts]
+    return sync_of(optimizer=optimizer, shards=n, max_delay=max_delay).build_shards()
 
 
 class Machine:
@@ -40,8 +44,7 @@ class Machine:
             rank.connect(self.central, publish=False)
 
     def learn(self, seeds, rank=0):
-        for seed in seeds:
-            step(self.ranks[rank], seed)
+        learn(self.ranks[rank], seeds)
 
     def parameters(self):
         return torch.cat([self.central.read(k)[0] for k in range(len(self.central))])
@@ -55,17 +58,9 @@ def machines():
         os.close(machine.fd)
 
 
-def step(sync, seed):
-    sync.pull()
-    sync.flat.grad.copy_(torch.randn(P, generator=torch.Generator().manual_seed(seed)))
-    sync.step(1e-2, torch.zeros(()))
-
-
 def local(seeds, optimizer="adam"):
-    flat = flat_of()
-    sync = Local(flat, OPTIMIZERS[optimizer](P), None)
-    for seed in seeds:
-        step(sync, seed)
+    sync = local_of(optimizer)
+    learn(sync, seeds)
     return sync
 
 
@@ -159,8 +154,7 @@ def test_several_local_updates_between_two_pushes_of_a_rank(machines):
     machine = machines(InProcess(shards), chunks=3)
     rank = MultiStepAdam(flat_of(), OPTIMIZERS["adam"], None, 3, local_updates=4)
     rank.connect(machine.central, publish=False)
-    for seed in range(8):
-        step(rank, seed)
+    learn(rank, range(8))
     machine.uplink.flush()
     close(state(shards)[0], local(range(8)).flat.data)
     assert shards[0].version.updates == 8 and shards[0].counts.accepted == 1
@@ -240,7 +234,7 @@ def test_gradients_and_accumulated_updates_go_to_the_same_shards(machines):
     machine, learner = machines(InProcess(shards)), sync_of("learner", "adam", shards=3, max_delay=5)
     connected(learner, InProcess(shards))
     machine.learn(range(2))
-    step(learner, 5)
+    learn(learner, [5])
     machine.uplink.flush()
     learner.pull()
     close(learner.flat.data, state(shards)[0])
