@@ -3,7 +3,6 @@
 import csv
 import os
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,12 @@ import numpy as np
 from accel_rl.api.launch import run_new
 from accel_rl.api.resume import Changes, resume
 from accel_rl.api.settings import What, settings
-from accel_rl.api.trained_agent import trained_agent
+from accel_rl.api.trained_agent import evaluate, trained_agent
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.runners import video
 from accel_rl.runners.evaluation import Evaluation
-from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
@@ -113,11 +111,7 @@ class Run:
             config.evaluation, episodes=episodes, greedy=greedy, parallel=parallel,
             starts=starts or config.evaluation.starts,  # type: ignore[arg-type]
         )  # fmt: skip
-        config, _, agent, plan = trained_agent(run, replace(config, evaluation=evaluation), "", greedy, best)
-        with closing(Evaluator(config, plan)) as evaluator:
-            result = evaluator.evaluate(agent, steps=config.evaluation.steps, seed=seed)
-        assert result is not None
-        return result
+        return evaluate(run, replace(config, evaluation=evaluation), seed=seed, best=best)[0]
 
     @property
     def agent(self) -> TrainedPolicy:

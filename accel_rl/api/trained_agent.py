@@ -1,5 +1,6 @@
-"""The agent of a run, read from one of its checkpoints."""
+"""The agent of a run, read from one of its checkpoints, and its evaluation."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners.best_agent import BestAgent
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.learner import load_agent
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
@@ -47,3 +50,17 @@ def trained_agent(
     multiply_in("float32", plan.device)
     agent = load_agent(config, state, make_spec(config.env, training=True), plan.device)
     return config, state, agent.evaluating(greedy), plan
+
+
+def evaluate(
+    run: RunFolder, config: TrainConfig, *, seed: int, checkpoint: str = "", best: bool = False
+) -> tuple[Evaluation, int]:
+    """Evaluate a run's agent as `config.evaluation` says; returns the evaluation, and the agent's env steps.
+
+    checkpoint, best: see `trained_agent`. ConfigError.
+    """
+    config, state, agent, plan = trained_agent(run, config, checkpoint, config.evaluation.greedy, best)
+    with closing(Evaluator(config, plan)) as evaluator:
+        result = evaluator.evaluate(agent, steps=config.evaluation.steps, seed=seed)
+    assert result is not None
+    return result, state["env_steps"]

@@ -2,17 +2,15 @@
 
 import dataclasses
 import json
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from accel_rl.api.launch import check
-from accel_rl.api.trained_agent import trained_agent
+from accel_rl.api.trained_agent import evaluate
 from accel_rl.cli.arguments import parse, positionals, stdout
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.evaluation import Evaluation
-from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.random_baseline import evaluate_random
 from accel_rl.runners.run_folder import RunFolder
@@ -93,14 +91,8 @@ def _with_options(config: TrainConfig, chosen: EvaluateOptions) -> TrainConfig:
 
 def _trained(run: RunFolder, config: TrainConfig, chosen: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
     """Return the evaluation, and what was evaluated."""
-    config, state, agent, plan = trained_agent(run, config, chosen.checkpoint, chosen.greedy, chosen.best)
-    with closing(Evaluator(config, plan)) as evaluator:
-        result = evaluator.evaluate(agent, steps=chosen.steps, seed=chosen.seed)
-    assert result is not None
-    return result, {
-        "env_steps": state["env_steps"],
-        "agent": chosen.checkpoint or ("best" if chosen.best else "newest"),
-    }
+    result, env_steps = evaluate(run, config, seed=chosen.seed, checkpoint=chosen.checkpoint, best=chosen.best)
+    return result, {"env_steps": env_steps, "agent": chosen.checkpoint or ("best" if chosen.best else "newest")}
 
 
 def _random(config: TrainConfig, chosen: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
