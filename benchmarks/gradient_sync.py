@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from accel_rl.cli.arguments import parse
+from accel_rl.config.arguments import parse
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import allowed_cores, pin
 from accel_rl.system.process import before_torch

@@ -26,7 +26,7 @@ def program(
 
     Returns the exit code: 2 for an impossible setting (ConfigError of `check` or `measure`), 1 for a RunError or
     a result with entries in `wrong`."""
-    from accel_rl.cli.arguments import parse  # needs tyro, which `benchmarks.gpu` does without
+    from accel_rl.config.arguments import parse  # needs tyro, which `benchmarks.gpu` does without
 
     try:
         o = parse(options, argv, f"python -m benchmarks.{module}", doc or "")

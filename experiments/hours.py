@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from accel_rl.cli.arguments import parse, stdout
+from accel_rl.config.arguments import parse, stdout
 from accel_rl.report import families
 from accel_rl.report.papers import daley_hours
 from accel_rl.report.runs import flat

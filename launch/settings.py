@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.algos.dqn import DQNConfig
-from accel_rl.cli.arguments import parse
 from accel_rl.config import setting
+from accel_rl.config.arguments import parse
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from accel_rl.cli.arguments import stdout
+from accel_rl.config.arguments import stdout
 from accel_rl.system.errors import ConfigError
 from launch.folder import SweepFolder
 from launch.needs import Needs, Size, counted

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from accel_rl.cli.arguments import parse, positionals
+from accel_rl.config.arguments import parse, positionals
 from accel_rl.system.errors import ConfigError
 from launch.folder import Record, SweepFolder
 from launch.table import View

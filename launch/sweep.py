@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from accel_rl.cli.arguments import parse, positionals, stdout
+from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.counts import Count

@@ -25,10 +25,11 @@ FLOORS = [
     {"checkpoints", "report"},
     {"runners"},
     {"api"},
-    {"cli"},
-    {"__main__", "gym", "launch"},
+    {"gym", "launch"},
     {"benchmarks"},
     {"experiments"},
+    {"cli"},
+    {"__main__"},
 ]
 RANK = {room: i for i, floor in enumerate(FLOORS) for room in floor}
 

@@ -2,7 +2,7 @@
 
 import math
 
-from accel_rl.cli.arguments import stdout
+from accel_rl.config.arguments import stdout
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.runners.result import Result

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from accel_rl.api.launch import check
 from accel_rl.api.trained_agent import evaluate
-from accel_rl.cli.arguments import parse, positionals, stdout
+from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.plan import RankPlan

@@ -1,6 +1,6 @@
 """accel-rl games"""
 
-from accel_rl.cli.arguments import stdout
+from accel_rl.config.arguments import stdout
 from accel_rl.envs.games_table import table
 from accel_rl.system.errors import ConfigError
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_rl.cli.arguments import parse, positionals, stdout
+from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.report.runs import find_runs
 from accel_rl.runners.run_folder import RunFolder

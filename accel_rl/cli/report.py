@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from accel_rl.cli.arguments import parse, positionals, stdout
+from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import read_csv, read_runs
 from accel_rl.report.statistics import check_rliable

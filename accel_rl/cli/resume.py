@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from accel_rl.api.resume import Changes, resume
-from accel_rl.cli.arguments import parse, positionals, stdout
 from accel_rl.cli.ending import reported
+from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import OptionalCount
 

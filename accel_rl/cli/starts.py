@@ -7,7 +7,7 @@ from pathlib import Path
 from accel_rl.agents.base import Agent
 from accel_rl.agents.random import StickyRandomAgent
 from accel_rl.api.trained_agent import trained_agent
-from accel_rl.cli.arguments import parse, positionals, stdout
+from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import make_spec
 from accel_rl.envs.start_points import NOTE

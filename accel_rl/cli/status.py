@@ -1,8 +1,8 @@
 """accel-rl status FOLDER: `python -m launch.status`."""
 
-import importlib
+from launch import status
 
 
 def main(argv: list[str]) -> int:
     """accel-rl status FOLDER"""
-    return int(importlib.import_module("launch.status").main(argv))
+    return status.main(argv)

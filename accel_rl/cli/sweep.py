@@ -1,8 +1,8 @@
 """accel-rl sweep EXPERIMENT [options]: `python -m launch.sweep`."""
 
-import importlib
+from launch import sweep
 
 
 def main(argv: list[str]) -> int:
     """accel-rl sweep EXPERIMENT [options]"""
-    return int(importlib.import_module("launch.sweep").main(argv))
+    return sweep.main(argv)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from accel_rl.api.launch import check, check_device, run_new
-from accel_rl.cli.arguments import parse, positionals, stdout, value_of
 from accel_rl.cli.ending import reported
+from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.runners.ranks import torchrun

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.api.trained_agent import trained_agent
-from accel_rl.cli.arguments import parse, positionals, stdout
+from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.runners import video
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import Count

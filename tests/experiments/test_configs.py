@@ -144,7 +144,7 @@ def test_the_fourteen_variants_are_table_1s():
 
 
 def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
-    from accel_rl.cli.arguments import parse
+    from accel_rl.config.arguments import parse
     from benchmarks.sampler import Options
 
     o = parse(Options, sampling.figure_2(sampling.Options(scale=0.5, workers=(1, 2)), "somewhere"), "", "")
@@ -161,7 +161,7 @@ def test_sampling_experiments_are_settings_of_the_benchmark(capsys):
 
 def test_table_1_is_measured_with_a_barrier_and_without():
     """By ranks, which meet every five steps where they are synchronous; one process alone has nothing to meet."""
-    from accel_rl.cli.arguments import parse
+    from accel_rl.config.arguments import parse
     from benchmarks.scaling import cases
     from benchmarks.scaling_settings import Options
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
-from accel_rl.cli.arguments import parse
+from accel_rl.config.arguments import parse
 from accel_rl.config.train import TrainConfig, default_config
 
 EXAMPLE = Path(__file__).parent.parent.parent / "experiments" / "wandb_sweep.yaml"

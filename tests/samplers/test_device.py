@@ -46,18 +46,20 @@ def policy(env: EnvConfig) -> CategoricalPolicyAgent:
     return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True), "a3c"))
 
 
-def assert_equal(expected, found) -> None:
+def assert_equal(expected, found, recorded_atol: float = 0.0) -> None:
     for name in CELLS:
         assert torch.equal(getattr(expected, name), getattr(found, name)), name
     assert torch.equal(expected.final_frames[expected.ended], found.final_frames[found.ended])
     for name, x in expected.recorded.items():
-        assert torch.equal(x, found.recorded[name]), name
+        torch.testing.assert_close(x, found.recorded[name], rtol=0.0, atol=recorded_atol, msg=name)
 
 
 def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate", groups: int = 1) -> None:
     agent, first, second = policy(env), in_process(env, reset=reset), device_sampler(env, reset=reset, groups=groups)
+    # Two groups give the network smaller batches, whose sums a BLAS may order otherwise.
+    atol = 0.0 if groups == 1 else 1e-5
     for _ in range(rollouts):
-        assert_equal(first.collect(agent), second.collect(agent))
+        assert_equal(first.collect(agent), second.collect(agent), atol)
         assert first.finished == second.finished
     assert first.episodes.count == second.episodes.count > 0
 

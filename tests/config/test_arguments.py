@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from accel_rl.cli.arguments import parse, positionals
+from accel_rl.config.arguments import parse, positionals
 from accel_rl.config.checkpoint import CheckpointConfig
 from accel_rl.config.flags import complete, flags_of
 from accel_rl.config.log import LogConfig
