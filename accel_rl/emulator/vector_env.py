@@ -43,7 +43,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
     batch_size: environments that recv() returns, the first to be done, if not all (0); info["env_id"] names them, and
     the next send() is for them. num_threads: 0: one for each core that this process may use, at most one for each
-    environment. thread_affinity_offset: thread i stays on the (offset + i)-th of those cores (Linux only); -1: anywhere.
+    environment. thread_affinity_offset: thread i stays on the (offset + i)-th of those cores, on Linux; -1: anywhere.
     max_num_frames_per_episode: emulated frames. noop_max: below it is the number of no-ops after a reset, drawn from
     the seed. life_loss_info: a lost life terminates, though the game goes on; episodic_life: and the game is reset.
 
