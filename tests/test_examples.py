@@ -22,7 +22,7 @@ SMALL = {
 
 def test_all_are_listed_and_tested():
     names = {p.stem for p in (ROOT / "examples").glob("*.py")}
-    assert names == {*SMALL, "sweep"}
+    assert names == {*SMALL, "sweep", "search"}
     listed = (ROOT / "examples/README.md").read_text()
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
@@ -43,3 +43,12 @@ def test_the_grid_is_planned(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert main(["sweep", "examples.sweep:sizes", "--dry-run"]) == 0
     assert "envs=64" in capsys.readouterr().out
+
+
+def test_the_search_runs(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    monkeypatch.chdir(ROOT)
+    small = ["env-steps=512", "horizon=16", "minibatch=64", "evaluation.interval=512", "evaluation.episodes=1"]
+    options = ["--trials", "1", "--override", *small, "env.max-episode-steps=50", "--out", str(tmp_path / "search")]
+    assert main(["search", "examples.search:space", *options]) == 0, capsys.readouterr().err
+    assert "1 complete" in capsys.readouterr().out

@@ -16,6 +16,7 @@ COMMANDS = {
     "watch": "make a video of a run's agent: accel-rl watch RUN",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
     "sweep": "train a grid of runs: accel-rl sweep experiments.cpu:pong_a2c",
+    "search": "search for good settings: accel-rl search experiments.spaces:cartpole_dqn",
     "status": "show what the runs of a sweep are doing: accel-rl status FOLDER",
     "report": "compare runs with published results: accel-rl report RUNS",
     "starts": "record start points for evaluations: accel-rl starts pong",
