@@ -133,7 +133,7 @@ class Study:
             writer.writerow(["trial", "state", "score", *names])
             for t in ended:
                 complete = t.state == self._optuna.trial.TrialState.COMPLETE
-                score = f"{t.value:g}" if complete else ""
+                score = named(t.value) if complete else ""
                 writer.writerow([t.number, t.state.name.lower(), score, *(named(t.params.get(n, "")) for n in names)])
         part.replace(self._folder / "trials.csv")
 

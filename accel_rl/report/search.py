@@ -45,6 +45,7 @@ class Search:
                 axis.plot(x, [s for _, s in there], "o", markersize=4, alpha=0.7)
                 if x and min(x) > 0 and max(x) >= 10 * min(x):
                     axis.set_xscale("log")
+                    axis.minorticks_off()
             axis.set_xlabel(setting, fontsize=9)
             axis.set_ylabel("score", fontsize=8)
             axis.tick_params(labelsize=8)
