@@ -252,6 +252,7 @@ def test_bundles_runs(tmp_path: Path, capsys) -> None:
     assert "| 2 | 2 |" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_scaling_runs(tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
     short = ("--ranks", "1", "2", "--seconds", "5", "--repeats", "1", "--simulators", "16")
