@@ -32,8 +32,8 @@ INTRO = """# Commands
 Written by `docs/tools/commands.py` from what `accel-rl COMMAND --help` prints; a test compares the two.
 
 A setting can be written without its group if its name is unique: `--envs 32` for `--sampler.envs 32`. N is a whole
-number, also written as `1e6`. `--strict` switches on, `--no-strict` off. The same names are keywords in Python, with two
-underscores for a point ([from Python](python.md)).
+number, also written as `1e6`. `--strict` switches on, `--no-strict` off. The same names are keywords in Python, with
+two underscores for a point ([from Python](python.md)).
 
 Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n ([faults](faults.md#exit-codes)).
 """
