@@ -18,7 +18,7 @@ CURVES = {
     "pong_ppo": ("PPO on Pong", "env_steps", 1e6, 0.25, [("pong_ppo_winograd", "Xeon"), ("pong_ppo_wide", "EPYC")]),
     "pong_a2c": ("A2C on Pong", "env_steps", 1e6, 0.5, [("pong_a2c_seed1", "seed 1")]),
     "pong_a3c": ("A3C on Pong, two ranks", "env_steps", 1e6, 1.0, [("pong_a3c", "seed 1")]),
-    "pong_rainbow": ("epsilon-Rainbow on Pong", "env_steps", 1e6, 0.1, [("pong_rainbow", "seed 0")]),
+    "pong_rainbow": ("epsilon-Rainbow on Pong", "env_steps", 1e6, 0.1, [("pong_rainbow", "seed 1")]),
     "pong_dqn": (
         "DQN and Gorila on Pong",
         "updates", 1e3, 50.0, [("pong_dqn_single", "one learner"), ("pong_gorila", "Gorila, two bundles")],
