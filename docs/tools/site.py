@@ -45,10 +45,30 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     return "".join([*done, _prose(markdown[at:], here, page.file.src_uri)])
 
 
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Put the formulas into the page, which Markdown has not seen."""
+    html = re.sub(r"<p>(FORMULA\d+X)</p>", r"\1", html)
+    for name, formula in _formulas.items():
+        html = html.replace(name, formula)
+    _formulas.clear()
+    return html
+
+
+_formulas: dict[str, str] = {}
+"""Formulas of the page in work, by the word that stands for each."""
+
+
+def _formula(tex: str, block: bool) -> str:
+    name = f"FORMULA{len(_formulas)}X"
+    math = convert(tex, display="block" if block else "inline")
+    _formulas[name] = f'<div class="formula">{math}</div>' if block else math
+    return name
+
+
 def _prose(text: str, here: Path, uri: str) -> str:
     text = LINK.sub(lambda m: m[1] + _link(m[2], here, uri) + m[3], text)
-    text = BLOCK.sub(lambda m: f'<div class="formula">{convert(m[1], display="block")}</div>', text)
-    return INLINE.sub(lambda m: convert(m[1]), text)
+    text = BLOCK.sub(lambda m: _formula(m[1], block=True), text)
+    return INLINE.sub(lambda m: _formula(m[1], block=False), text)
 
 
 def _link(link: str, here: Path, uri: str) -> str:
