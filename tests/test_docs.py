@@ -115,9 +115,10 @@ def test_the_page_on_python_runs(tmp_path, monkeypatch):
     """Its blocks one after the other, as one script, with fewer steps."""
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks(ROOT / "docs/python.md", "python"))
+    size = "horizon=16, minibatch=32, torch_threads=1"
     small = {
-        "env_steps=1e6, seed=1": "env_steps=256, envs=4, horizon=16, minibatch=32, evaluation__interval=0, torch_threads=1",
-        "env_steps=1e5": "env_steps=512, horizon=16, minibatch=32, torch_threads=1",
+        "env_steps=1e6, seed=1": f"env_steps=256, envs=4, evaluation__interval=0, {size}",
+        "env_steps=1e5": f"env_steps=512, {size}",
         "2e5": "1024",
         "episodes=30": "episodes=1",
         '"episode.gif"': '"episode.gif", steps=50',

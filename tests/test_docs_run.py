@@ -58,7 +58,9 @@ FOREIGN = {
     "python -m pip": "installs",
     "python -m pytest": "the tests themselves",
 }
-SLOW = ("--ranks",)  # processes of their own
+# Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
+SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
+SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
 
 LINES = sorted({shlex.join(words) for page in PAGES for words in command_lines(page)})
 
@@ -135,7 +137,7 @@ def new_run(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "line", [pytest.param(x, marks=pytest.mark.slow if any(s in x for s in SLOW) else ()) for x in EXECUTED]
+    "line", [pytest.param(x, marks=pytest.mark.slow if any(word in x for word in SLOW) else ()) for x in EXECUTED]
 )
 def test_it_runs(line, here, capsys):
     """The command of the line ends with exit code 0."""
@@ -156,9 +158,7 @@ def test_it_runs(line, here, capsys):
 
 
 MACHINE = Machine(cores=tuple(range(32)), quota=None, memory=2**40, gpus=(80 * 2**30,) * 8)
-PLAN = (
-    '{"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}'
-)
+PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
 
 
 @pytest.mark.parametrize("line", NOT_EXECUTED)
