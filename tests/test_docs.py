@@ -208,6 +208,19 @@ def test_the_settings_named_for_other_libraries_exist():
                 assert flag in short, f"{page}: no {flag}"
 
 
+@pytest.mark.parametrize("page", ["troubleshooting.md", "faults.md"])
+def test_messages_are_the_programs(page):
+    """The longest part of each quoted message, between what is filled in, is in the source."""
+    files = [p for folder in ("accel_rl", "launch") for p in (ROOT / folder).rglob("*.py")]
+    source = re.sub(r'"\s*f?"', "", "\n".join(p.read_text() for p in files))
+    for row in re.findall(r"^\|.*\|$", (ROOT / "docs" / page).read_text(), re.M):
+        for message in re.findall(r"`([^`]*)`", row):
+            if len(message.split()) < 4 or message.startswith(("accel-rl", "pip", "ulimit", "--ulimit")):
+                continue
+            parts = re.split(r"\.\.\.|'[^']*'|[\d.,]*\d|\[[^\]]*\]|RUN|--\w\S*|SIG\w+|\b(?:cpu|cuda)\b|[();=]", message)
+            assert max(map(str.strip, parts), key=len) in source, f"{page}: {message}"
+
+
 def test_every_page_is_in_the_site():
     """mkdocs.yml names every page, and every page of benchmarks/results."""
     navigation = set(re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
