@@ -155,7 +155,7 @@ class VectorEnv(GymnasiumVectorEnv):
     def reset(
         self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """All environments, or those of options["reset_mask"] [num_envs] bool; the others show their last observation.
+        """All environments, or those of options["reset_mask"], bool [num_envs]; the others show their last observation.
 
         seed: the first one's, the others' follow by ones; or an array [environments that are reset], below 0: none."""
         which = np.arange(self.num_envs, dtype=np.int32)
