@@ -39,6 +39,25 @@ def test_it_runs(name, tmp_path):
     assert line in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("library", "argv", "line"),
+    [
+        ("stable_baselines3", ["sb3_learners.py", "ppo", "2048"], "ppo: 2048 steps, score"),
+        ("stable_baselines3", ["sb3_learners.py", "dqn", "1000"], "dqn: 1000 steps, score"),
+        ("torchrl", ["torchrl_rollouts.py", "400"], "400 steps"),
+        ("tianshou", ["tianshou_collector.py", "400"], "400 steps"),
+    ],
+)
+def test_other_libraries_run_on_the_emulator(library, argv, line, tmp_path):
+    pytest.importorskip(library)
+    command = [sys.executable, str(ROOT / "examples" / "peers" / argv[0]), *argv[1:]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=880, check=False)
+    assert done.returncode == 0, done.stderr
+    assert line in done.stdout
+
+
 def test_the_grid_is_planned(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert main(["sweep", "examples.sweep:sizes", "--dry-run"]) == 0

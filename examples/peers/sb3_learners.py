@@ -19,7 +19,9 @@ def make(n: int, **rules: bool) -> SB3VecEnv:
 name, steps = sys.argv[1], int(sys.argv[2])
 if name == "ppo":
     envs = make(8, episodic_life=True)
-    model = PPO("CnnPolicy", envs, n_steps=128, batch_size=256, n_epochs=4, learning_rate=2.5e-4, clip_range=0.1, seed=1)
+    model = PPO(
+        "CnnPolicy", envs, n_steps=128, batch_size=256, n_epochs=4, learning_rate=2.5e-4, clip_range=0.1, seed=1
+    )
 else:
     envs = make(1, episodic_life=True)
     model = DQN("CnnPolicy", envs, buffer_size=20_000, learning_starts=min(10_000, steps // 2), train_freq=4, seed=1)

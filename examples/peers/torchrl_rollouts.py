@@ -1,6 +1,6 @@
 """TorchRL's GymEnv and its collector on the emulator: `python torchrl_rollouts.py 2000`.
 
-`gymnasium.make("ALE/Pong-v5")` with TorchRL's transforms becomes `"accel_rl/Pong-v5"`, whose frames are stacked already.
+The id "ALE/Pong-v5" with TorchRL's transforms becomes "accel_rl/Pong-v5", whose frames are stacked already.
 """
 
 import sys
