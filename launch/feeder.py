@@ -43,6 +43,7 @@ class Feeder:
         self._lock = lock
         self.folder, self.layout, self.runs, self.retries, self._say = folder, layout, runs, retries, say
         self.running: dict[str, Running] = {}
+        self._ending: dict[str, tuple[str, float]] = {}  # the status that each will have, and when it is killed
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
 
@@ -50,8 +51,29 @@ class Feeder:
     def over(self) -> bool:
         return not self.running and not self.waiting
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a run of a size that there is could start at once."""
+        used = {p for running in self.running.values() for p in running.slot.held}
+        slots = [slot for same in self.layout.slots.values() for slot in same]
+        return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
+
+    def add(self, name: str, env_steps: int, layout: Layout) -> None:
+        """Add a run to the queue. layout: has a slot of its size."""
+        self.runs[name], self.layout = env_steps, layout
+        self.waiting.append(name)
+
+    def end(self, name: str, status: str) -> None:
+        """Stop a run before its end; it saves a checkpoint. status: that its record will have."""
+        if name not in self._ending:
+            self._ending[name] = status, time.monotonic() + PATIENCE_S
+            self.running[name].process.terminate()
+
     def step(self) -> None:
         """Record the runs that have ended, and start runs in the free slots."""
+        for name, (_, deadline) in self._ending.items():
+            if time.monotonic() > deadline:
+                self.running[name].process.kill()
         for name, running in list(self.running.items()):
             if (code := running.process.poll()) is not None:
                 del self.running[name]
@@ -97,6 +119,9 @@ class Feeder:
         record = self.folder.records[name]
         finished = self.folder.finished(name, self.runs[name])
         ended = {"exit_code": code, "pid": None, "slot": None, "ended": time.time()}
+        if name in self._ending:
+            self.folder.note(name, status=self._ending.pop(name)[0], **ended)
+            return
         if finished:
             self.folder.note(name, status="done", **ended)
             if code:

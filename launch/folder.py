@@ -1,7 +1,7 @@
 """A sweep's folder: its plan, the state of its runs, and the lock of the sweep that is running.
 
 sweep.json       the grid, the options of placement, and the resources that each run asks for and gets
-state.json       each run: waiting, running, done, failed or stopped; attempts; exit code
+state.json       each run: waiting, running, done, failed, pruned or stopped; attempts; exit code
 NAME/            the folder of a run, as of `accel-rl train`, with its output in log.txt
 """
 
@@ -24,6 +24,8 @@ from accel_rl.system.errors import ConfigError
 from launch.plan import Run
 from launch.progress import read_progress
 
+PRUNED = "pruned"
+"""Status of a run that a search has ended early."""
 LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment
 
 
@@ -125,13 +127,23 @@ class SweepFolder:
 
         labels: of each run in its grid.
         """
-        for name, run in runs.items():
-            path = self.run(name)
-            RunFolder.create(path, replace(run.config.resolved(), run_dir=str(path)))
-        asks = {name: {"gpus": run.needs.gpus, "cores": run.needs.cores} for name, run in runs.items()}
-        sizes = {name: {"asks": asks[name], "gets": asdict(run.size)} for name, run in runs.items()}
+        sizes = {name: self._begun(name, run) for name, run in runs.items()}
         named = {name: dict(labels[name]) for name in runs}
         self.write("sweep.json", {**placed, "created": time.time(), "runs": named, "sizes": sizes})
+
+    def add(self, name: str, run: Run, labels: Mapping[str, str]) -> None:
+        """Add a run to a sweep that has begun."""
+        plan = self.plan
+        sizes = {**plan["sizes"], name: self._begun(name, run)}
+        self.write("sweep.json", {**plan, "runs": {**plan["runs"], name: dict(labels)}, "sizes": sizes})
+        self.records[name] = Record()
+        self._save()
+
+    def _begun(self, name: str, run: Run) -> dict[str, Any]:
+        """Write a run's configuration; returns its entry among the sizes of sweep.json."""
+        path = self.run(name)
+        RunFolder.create(path, replace(run.config.resolved(), run_dir=str(path)))
+        return {"asks": {"gpus": run.needs.gpus, "cores": run.needs.cores}, "gets": asdict(run.size)}
 
     def load_records(self) -> dict[str, Record]:
         try:
@@ -142,9 +154,10 @@ class SweepFolder:
         return self.records
 
     def begin(self, waiting: Sequence[str]) -> None:
-        """Reset the records for a new or resumed sweep: the runs in `waiting` wait, all others are done."""
+        """Reset the records for a new or resumed sweep: the runs in `waiting` wait, all others have ended."""
         for name, record in self.load_records().items():
-            status = "waiting" if name in waiting else "done"
+            ended = record.status if record.status in (PRUNED, "failed") else "done"
+            status = "waiting" if name in waiting else ended
             self.records[name] = replace(record, status=status, attempts=0, slot=None, pid=None)
         self._save()
 

@@ -18,18 +18,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
-from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, show_warning
 from accel_rl.system.process import before_torch
 from launch.feeder import Feeder
 from launch.folder import SweepFolder
-from launch.grid import Grid, find_grid, overridden
+from launch.grid import Grid, find_grid
 from launch.layout import Layout, lay_out
 from launch.placing import Placing, needs_of_begun, placing
 from launch.plan import begun, describe, planned, shortages
-from launch.settings import scaled
+from launch.prepared import pairs, prepared
 from launch.table import Display, View
 
 LOOK_S = 0.2
@@ -64,37 +63,13 @@ class Options(Placing):
     """Time limit of a job, in hours. An interrupted job is requeued and continues from its checkpoint."""
 
 
-def _pairs(flag: str, words: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not (key and equals and value):
-            raise ConfigError(f"{flag} {word}: wanted KEY=VALUE")
-        if key in pairs:
-            raise ConfigError(f"{flag} {word}: {key} is given twice")
-        pairs[key] = value
-    return pairs
-
-
 def make_grid(experiment: str, o: Options) -> Grid:
     """Build and check the runs of an experiment with the given options. ConfigError."""
-    if not 0 < o.scale <= 1:
-        raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
     grid = find_grid(experiment, o.seeds)
-    grid = grid.only({key: value.split(",") for key, value in _pairs("--only", o.only).items()})
-    if o.scale != 1:
-        grid = grid.changed(lambda config: scaled(config, o.scale))
-    grid = overridden(grid, _pairs("--override", o.override))
+    grid = grid.only({key: value.split(",") for key, value in pairs("--only", o.only).items()})
     if not grid.members:
         raise ConfigError("the grid is empty: no run has all of the values that --only names")
-    for member in grid.members:
-        try:
-            with warnings.catch_warnings(action="ignore"):  # warnings about shared cores do not apply: the slot decides
-                member.config.check()
-                RankPlan.resolve(member.config, device="cpu")
-        except ConfigError as e:
-            raise ConfigError(f"run {member.name}: {e}") from e
-    return grid
+    return prepared(grid, o.scale, o.override)
 
 
 def show(lines: Sequence[str]) -> int:
@@ -162,6 +137,8 @@ def sweep(argv: list[str]) -> int:
 def resume(o: Options) -> int:
     """Resume the sweep in a folder (--resume), with its options of placement unless they are given again."""
     folder = SweepFolder(Path(o.resume).expanduser())
+    if "search" in folder.plan:
+        raise ConfigError(f"{folder.path} is a search: python -m launch.search --resume {folder.path}")
     placed = folder.plan["placing"]
     if folder.plan["slurm"] and not o.slurm:
         raise ConfigError(f"{folder.path} was submitted to Slurm; once its jobs have ended, resume it with --slurm")

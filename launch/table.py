@@ -13,7 +13,7 @@ from accel_rl.metrics.progress import human_score, human_time
 from launch.folder import Record, SweepFolder
 from launch.progress import Progress, read_progress
 
-ORDER = ("running", "failed", "stopped", "waiting", "done")
+ORDER = ("running", "failed", "stopped", "waiting", "pruned", "done")
 PLAIN_INTERVAL_S = 30.0
 MOST_ROWS = 40
 

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import COMMANDS, main
+from accel_rl.config.flags import flags_of
 from accel_rl.config.registry import ALGORITHMS
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.version import __version__
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 RESULTS = [ROOT / "experiments/results/README.md", *sorted((ROOT / "benchmarks/results").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -45,7 +49,7 @@ def command_lines(path: Path) -> Iterator[list[str]]:
     """Yield the words of each line of fenced blocks without a language; a backslash at its end continues a line."""
     for block in blocks(path, ""):
         for line in block.replace("\\\n", " ").splitlines():
-            for part in line.split("#")[0].split("&&"):
+            for part in re.sub(r"\[[^\]]*\]", "", line).split("#")[0].split("&&"):  # without [optional words]
                 part = part.strip().removeprefix("PYTHONPATH=. ")
                 words = part.split()
                 if words and (words[0] in ("accel-rl", "torchrun", "pytest") or words[:2] == ["python", "-m"]):
@@ -111,9 +115,10 @@ def test_the_page_on_python_runs(tmp_path, monkeypatch):
     """Its blocks one after the other, as one script, with fewer steps."""
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks(ROOT / "docs/python.md", "python"))
+    size = "horizon=16, minibatch=32, torch_threads=1"
     small = {
-        "env_steps=1e6, seed=1": "env_steps=256, envs=4, horizon=16, minibatch=32, evaluation__interval=0",
-        "env_steps=1e5": "env_steps=512, horizon=16, minibatch=32",
+        "env_steps=1e6, seed=1": f"env_steps=256, envs=4, evaluation__interval=0, {size}",
+        "env_steps=1e5": f"env_steps=512, {size}",
         "2e5": "1024",
         "episodes=30": "episodes=1",
         '"episode.gif"': '"episode.gif", steps=50',
@@ -136,7 +141,7 @@ REPLAY = ["--replay.size", "1000", "--replay.start", "32"]
     [
         ("munchausen:MunchausenDQN", ["--game", "pong", "--tau", "0.05", "--network", "a3c", *REPLAY]),
         ("my_network:SmallPPO", ["--game", "pong", "--horizon", "16", "--minibatch", "32"]),
-        ("my_module:MyPPO", ["--game", "pong", "--logit-penalty", "1e-2", "--horizon", "16", "--minibatch", "32"]),
+        ("my_ppo:MyPPO", ["--game", "pong", "--logit-penalty", "1e-2", "--horizon", "16", "--minibatch", "32"]),
         ("lion:LionA2C", ["--game", "pong", "--learning-rate", "1e-4"]),
         ("ppo", ["--env", "my_env:make_env", "--horizon", "16", "--minibatch", "32"]),
     ],
@@ -174,7 +179,69 @@ def test_named_tests_exist(path):
 
 def test_every_page_is_in_the_index():
     linked = set(LINK.findall((ROOT / "docs/README.md").read_text()))
-    assert {p.name for p in PAGES if p.parent.name == "docs"} - {"README.md"} <= linked
+    assert {p.name for p in PAGES if p.parent == ROOT / "docs"} - {"README.md"} <= linked
+
+
+def test_the_pictures_and_the_command_reference_are_up_to_date(monkeypatch):
+    """They are what docs/tools writes now."""
+    monkeypatch.syspath_prepend(ROOT / "docs/tools")
+    pictures, commands = importlib.import_module("pictures"), importlib.import_module("commands")
+    for file, text in pictures.drawn().items():
+        assert (ROOT / "docs/pictures" / file).read_text() == text, f"{file}: run python docs/tools/pictures.py"
+    assert (ROOT / "docs/commands.md").read_text() == commands.page(), "run python docs/tools/commands.py"
+
+
+def test_pictures_are_small_and_shown():
+    shown = {link for page in PAGES for link in LINK.findall(page.read_text())}
+    for file in (ROOT / "docs/pictures").glob("*.svg"):
+        assert file.stat().st_size < 50_000
+        assert {f"pictures/{file.name}", f"docs/pictures/{file.name}"} & shown, f"{file.name} is on no page"
+
+
+def test_the_settings_named_for_other_libraries_exist():
+    """The right column of coming_from.md, and the left column of the settings of algorithms.md."""
+    known = set().union(*(flags_of(TrainConfig, default_config(name)) for name in ALGORITHMS))
+    short = {"--" + ".".join(flag[2:].split(".")[i:]) for flag in known for i in range(flag.count(".") + 1)}
+    for page, column in (("coming_from.md", 2), ("algorithms.md", 1)):
+        for row in re.findall(r"^\|.*\|$", (ROOT / "docs" / page).read_text(), re.M):
+            for flag in re.findall(r"`(--[\w.-]+)", row.split("|")[column]):
+                assert flag in short, f"{page}: no {flag}"
+
+
+@pytest.mark.parametrize("page", ["troubleshooting.md", "faults.md"])
+def test_messages_are_the_programs(page):
+    """The longest part of each quoted message, between what is filled in, is in the source."""
+    files = [p for folder in ("accel_rl", "launch") for p in (ROOT / folder).rglob("*.py")]
+    source = re.sub(r'"\s*f?"', "", "\n".join(p.read_text() for p in files))
+    for row in re.findall(r"^\|.*\|$", (ROOT / "docs" / page).read_text(), re.M):
+        for message in re.findall(r"`([^`]*)`", row):
+            if len(message.split()) < 4 or message.startswith(("accel-rl", "pip", "ulimit", "--ulimit")):
+                continue
+            parts = re.split(r"\.\.\.|'[^']*'|[\d.,]*\d|\[[^\]]*\]|RUN|--\w\S*|SIG\w+|\b(?:cpu|cuda)\b|[();=]", message)
+            assert max(map(str.strip, parts), key=len) in source, f"{page}: {message}"
+
+
+def test_every_page_is_in_the_site():
+    """mkdocs.yml names every page, and every page of benchmarks/results."""
+    navigation = set(re.findall(r": ([\w/]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M))
+    pages = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").glob("*.md")}
+    pages |= {name(p) for p in RESULTS} | {"examples/README.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+    assert navigation == pages
+
+
+def test_the_site_builds(tmp_path):
+    pytest.importorskip("mkdocstrings")
+    pytest.importorskip("material")
+    pytest.importorskip("latex2mathml")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "FORMULA" not in (tmp_path / "algorithms/index.html").read_text()
+
+
+def test_the_citation_has_the_version():
+    version = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    assert version and version[1] == __version__
 
 
 def test_what_is_missing_is_seen():

@@ -22,7 +22,7 @@ SMALL = {
 
 def test_all_are_listed_and_tested():
     names = {p.stem for p in (ROOT / "examples").glob("*.py")}
-    assert names == {*SMALL, "sweep"}
+    assert names == {*SMALL, "sweep", "search"}
     listed = (ROOT / "examples/README.md").read_text()
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 
@@ -39,7 +39,35 @@ def test_it_runs(name, tmp_path):
     assert line in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("library", "argv", "line"),
+    [
+        ("stable_baselines3", ["sb3_learners.py", "ppo", "2048"], "ppo: 2048 steps, score"),
+        ("stable_baselines3", ["sb3_learners.py", "dqn", "1000"], "dqn: 1000 steps, score"),
+        ("torchrl", ["torchrl_rollouts.py", "400"], "400 steps"),
+        ("tianshou", ["tianshou_collector.py", "400"], "400 steps"),
+    ],
+)
+def test_other_libraries_run_on_the_emulator(library, argv, line, tmp_path):
+    pytest.importorskip(library)
+    command = [sys.executable, str(ROOT / "examples" / "peers" / argv[0]), *argv[1:]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=880, check=False)
+    assert done.returncode == 0, done.stderr
+    assert line in done.stdout
+
+
 def test_the_grid_is_planned(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert main(["sweep", "examples.sweep:sizes", "--dry-run"]) == 0
     assert "envs=64" in capsys.readouterr().out
+
+
+def test_the_search_runs(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    monkeypatch.chdir(ROOT)
+    small = ["env-steps=512", "horizon=16", "minibatch=64", "evaluation.interval=512", "evaluation.episodes=1"]
+    options = ["--trials", "1", "--override", *small, "env.max-episode-steps=50", "--out", str(tmp_path / "search")]
+    assert main(["search", "examples.search:space", *options]) == 0, capsys.readouterr().err
+    assert "1 complete" in capsys.readouterr().out

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.api.launch import check, check_device, run_to_end
+from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.trained_agent import read_state
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import UNNAMED, check_switch, played_by
@@ -32,6 +33,8 @@ def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[
 
     ConfigError, RunError.
     """
+    if ModelFolder(run.path).is_there:
+        raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
     config = _changed(run, config, changes)
     placed = config
     if changes.cores is not None:

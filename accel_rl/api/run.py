@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.api.export import export
 from accel_rl.api.launch import run_new
 from accel_rl.api.resume import Changes, resume
 from accel_rl.api.settings import What, settings
@@ -125,6 +126,18 @@ class Run:
         run, config = RunFolder.open(self.path)
         config, _, agent, _ = trained_agent(run, config, checkpoint, greedy, best)
         return TrainedPolicy(agent, make_spec(config.env, training=False).obs_shape, seed)
+
+    def export(
+        self, out: str | os.PathLike[str], *, checkpoint: str = "", best: bool = False, onnx: bool = False
+    ) -> "Run":
+        """Write the newest network as a model that others can load (`accel-rl export`); returns it.
+
+        out: a new folder. checkpoint: a checkpoint folder; best: the network with the best evaluation, instead. onnx:
+        also write policy.onnx. A model can be evaluated and watched, its `agent` acts, but it cannot be resumed.
+        """
+        run, config = RunFolder.open(self.path)
+        export(run, config, Path(out).expanduser(), checkpoint=checkpoint, best=best, onnx=onnx)
+        return Run(out)
 
     def watch(
         self, out: str | os.PathLike[str] | None = None, *, seed: int = 0, steps: int = 27_000, greedy: bool = False,

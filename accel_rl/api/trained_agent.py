@@ -6,6 +6,7 @@ from typing import Any
 
 from accel_rl.agents.base import Agent
 from accel_rl.api.launch import check
+from accel_rl.api.model_folder import ModelFolder
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
@@ -33,6 +34,13 @@ def read_state(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
     return latest[1] if latest else None
 
 
+def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str, Any] | None:
+    """The same, or the model if the folder has one instead (`accel-rl export`)."""
+    if not chosen and ModelFolder(run.path).is_there:
+        return ModelFolder(run.path).load()
+    return read_state(run, chosen, best)
+
+
 def trained_agent(
     run: RunFolder, config: TrainConfig, chosen: str, greedy: bool, best: bool = False
 ) -> tuple[TrainConfig, dict[str, Any], Agent, RankPlan]:
@@ -42,7 +50,7 @@ def trained_agent(
     there is no checkpoint.
     """
     check(config)
-    state = read_state(run, chosen, best)
+    state = read_agent(run, chosen, best)
     if state is None:
         raise ConfigError(f"{run.path} has no {'evaluation' if best else 'checkpoint'} yet")
     plan = RankPlan.resolve(config)

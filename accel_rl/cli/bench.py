@@ -14,6 +14,7 @@ PROGRAMS = {
     "kernels": "what each compiled kernel brings to training",
     "gradient_sync": "gradient synchronization",
     "parameter_server": "pushes and pulls of the parameter server",
+    "bundles": "updates/s of a cluster on this machine by its number of bundles",
     "gorila_scaling": "a cluster of many bundles, simulated from measured calls",
     "cuda_emulator": "emulation, inference and training by number of environments",
     "gpu": "everything that a GPU is measured by",

@@ -66,6 +66,26 @@ class StackedEnv {
         report.episode_frame = core_.episode_frames();
     }
 
+    // All that later steps depend on: numbers, the stack, the emulator.
+    std::string save() {
+        const Saved saved = {MAGIC, rules_.stack, u32(size_), newest_, first_, ended_, lives_, report, noops_};
+        std::string out(reinterpret_cast<const char*>(&saved), sizeof saved);
+        out.append(reinterpret_cast<const char*>(ring_.data()), ring_.size());
+        return out + core_.save();
+    }
+    void restore(const std::string& bytes) {
+        Saved saved;
+        if (bytes.size() < sizeof saved + ring_.size()) throw std::invalid_argument("the state is cut off");
+        std::memcpy(static_cast<void*>(&saved), bytes.data(), sizeof saved);
+        if (saved.magic != MAGIC) throw std::invalid_argument("these bytes are no state of a VectorEnv's environment");
+        if (saved.stack != rules_.stack || saved.size != size_) throw std::invalid_argument("the state is of another stack_num");
+        require(saved.newest < rules_.stack && saved.noops.next <= 624, "its numbers");
+        core_.restore(bytes.substr(sizeof saved + ring_.size()));
+        newest_ = saved.newest, first_ = saved.first, ended_ = saved.ended != 0, lives_ = saved.lives;
+        report = saved.report, noops_ = saved.noops, finished = false;
+        std::memcpy(ring_.data(), bytes.data() + sizeof saved, ring_.size());
+    }
+
     // The stack, oldest first. out [stack, 84, 84].
     void write(u8* out) const {
         for (u32 i = 0; i < rules_.stack; i++)
@@ -85,6 +105,14 @@ class StackedEnv {
     bool finished = false;  // SAME_STEP: this step has a final observation
 
   private:
+    static constexpr u32 MAGIC = 0x31565241;  // "ARV1"
+    struct Saved {
+        u32 magic, stack, size, newest, first, ended;
+        i32 lives;
+        Report report;
+        Random noops;
+    };
+
     Report result(double reward, bool terminated, bool over) const {
         const i32 points = i32(reward);
         const bool late = played() >= rules_.max_frames;

@@ -90,6 +90,17 @@ class PythonVector {
         }
     }
 
+    // Nothing may be running.
+    std::vector<py::bytes> save(const Ints& which) {
+        std::vector<py::bytes> out;
+        for (py::ssize_t i = 0; i < which.size(); i++) out.emplace_back(env(which.at(i)).save());
+        return out;
+    }
+    void restore(const Ints& which, const std::vector<std::string>& states) {
+        if (size_t(which.size()) != states.size()) throw std::invalid_argument("states and environments differ in number");
+        for (py::ssize_t i = 0; i < which.size(); i++) env(which.at(i)).restore(states[size_t(i)]);
+    }
+
     std::vector<bool> waiting() {
         std::vector<bool> out;
         for (u32 i = 0; i < vector_.size(); i++) out.push_back(vector_.env(i).waits_for_reset());
@@ -101,6 +112,10 @@ class PythonVector {
     }
 
   private:
+    StackedEnv& env(i32 i) {
+        if (i < 0 || size_t(i) >= vector_.size()) throw std::invalid_argument("there is no such env");
+        return vector_.env(u32(i));
+    }
     static void put(const Report& report, i32* to, size_t n) {
         to[n] = report.lives, to[2 * n] = i32(report.frame), to[3 * n] = i32(report.episode_frame);
     }
@@ -157,6 +172,8 @@ inline void bind_vector(py::module_& m) {
              py::arg("terminated").noconvert(), py::arg("truncated").noconvert(), py::arg("numbers").noconvert())
         .def("final", &PythonVector::final, py::arg("obs").noconvert(), py::arg("numbers").noconvert(),
              py::arg("ended").noconvert())
+        .def("save", &PythonVector::save, py::arg("which"))
+        .def("restore", &PythonVector::restore, py::arg("which"), py::arg("states"))
         .def("waiting", &PythonVector::waiting)
         .def("drain", &PythonVector::drain)
         .def("stop", &PythonVector::stop);

@@ -15,7 +15,7 @@ life in SAME_STEP mode, its final_obs was never written. On top of it there are
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -159,7 +159,7 @@ class VectorEnv(GymnasiumVectorEnv):
     def reset(
         self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """All environments, or those of options["reset_mask"] [num_envs] bool; the others show their last observation.
+        """All environments, or those of options["reset_mask"], bool [num_envs]; the others show their last observation.
 
         seed: the first one's, the others' follow by ones; or an array [environments that are reset], below 0: none."""
         which = np.arange(self.num_envs, dtype=np.int32)
@@ -221,6 +221,41 @@ class VectorEnv(GymnasiumVectorEnv):
             info |= {"final_info": dict(zip(INFO, final, strict=True)), "_final_info": ended.copy()}
         return obs, reward, terminated, truncated, info
 
+    def clone_states(self, indices: Sequence[int] | None = None) -> list[bytes]:
+        """Return the state of each environment, or of those in `indices`, for `restore_states`.
+
+        A state holds all that later steps depend on: the console, the stack of observations, the streams of sticky
+        actions and no-ops. About 100 kB each with a stack of 4.
+        """
+        which = self._checked_indices(indices)
+        if self._last is None:
+            raise error.ResetNeeded("clone_states() before reset()")
+        return list(self._core.save(which))
+
+    def restore_states(
+        self, states: Sequence[bytes], indices: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Continue each environment, or those in `indices`, from a state; returns observations and info of all.
+
+        A state may come from any environment of any VectorEnv with the same game, mode and stack_num. ValueError for a
+        state that does not fit; environments before it in `indices` then have their new states.
+        """
+        which = self._checked_indices(indices)
+        if len(states) != len(which):
+            raise ValueError(f"{len(states)} states for {len(which)} environments")
+        if not self._whole:
+            raise ValueError(f"restore_states with batch_size={self.batch_size}: must be num_envs={self.num_envs}")
+        if self._last is None and len(np.unique(which)) < self.num_envs:
+            raise error.ResetNeeded("restore_states of some environments before the first reset of all")
+        self._core.restore(which, list(states))
+        self._new[which] = False
+        nothing = np.empty(0, np.int32)
+        self._begin()
+        self._core.reset(nothing, nothing.astype(np.int64), self._obs)
+        self._pending = True
+        obs, _, _, _, info = self.recv()
+        return obs, info
+
     def close_extras(self, **kwargs: Any) -> None:
         """Ends the threads."""
         self._core.stop()
@@ -231,6 +266,15 @@ class VectorEnv(GymnasiumVectorEnv):
         else:
             self._buffers.reverse()
             self._obs = self._buffers[0]
+
+    def _checked_indices(self, indices: Sequence[int] | None) -> np.ndarray:
+        if self._pending:
+            raise error.AlreadyPendingCallError("states while a step is running: call recv() first", "states")
+        which = np.arange(self.num_envs) if indices is None else np.asarray(indices)
+        fits = which.ndim == 1 and (which.dtype.kind in "iu" or not which.size)
+        if not fits or (which.size and not 0 <= which.min() <= which.max() < self.num_envs):
+            raise ValueError(f"indices={indices!r}: must be whole numbers from 0 to {self.num_envs - 1}")
+        return which.astype(np.int32)
 
     def _checked_mask(self, mask: Any) -> np.ndarray:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (self.num_envs,):

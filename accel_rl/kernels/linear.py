@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from accel_rl.kernels import native
 from accel_rl.kernels.activation_cache import OutputBuffer, output_buffer
 from accel_rl.kernels.linear_small_batch import linear_small_batch
 
@@ -22,7 +23,7 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     takes it for `weight.grad` without a copy. A weight that a loss uses twice gets its gradient from autograd.
     """
     is_autocast = torch.is_autocast_enabled(x.device.type) or x.dtype != weight.dtype
-    if is_autocast or x.dim() != 2:
+    if is_autocast or x.dim() != 2 or native.is_left_out():
         return F.linear(x, weight, bias)
     buffer = output_buffer(weight, len(x), len(weight), dtype=x.dtype) if x.device.type == "cpu" else None
     if not hasattr(weight, "flat_grad") or not (torch.is_grad_enabled() and weight.requires_grad):
@@ -37,7 +38,7 @@ def head_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
     While acting, each output row is bitwise identical for any batch size.
     """
-    out = linear_small_batch(x, weight, bias) if x.dim() == 2 else None
+    out = None if x.dim() != 2 or native.is_left_out() else linear_small_batch(x, weight, bias)
     return F.linear(x, weight, bias) if out is None else out
 
 

@@ -1,8 +1,11 @@
 """The compiled extension of the CPU kernels (kernels/src)."""
 
+import contextlib
 import ctypes
 import functools
 import importlib
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 
@@ -10,9 +13,27 @@ import torch
 
 from accel_rl.system.hardware import say_once
 
+_left_out: ContextVar[bool] = ContextVar("left_out", default=False)
+
+
+@contextlib.contextmanager
+def left_out() -> Iterator[None]:
+    """Let torch compute everything, for any batch size alike, to record a network of torch's operations alone."""
+    token = _left_out.set(True)
+    try:
+        yield
+    finally:
+        _left_out.reset(token)
+
+
+def is_left_out() -> bool:
+    return _left_out.get()
+
 
 def compiled() -> ModuleType | None:
-    """Return the extension; None, with a single message, if it was not built."""
+    """Return the extension; None in `left_out`, or, with a single message, if it was not built."""
+    if _left_out.get():
+        return None
     try:
         module = importlib.import_module("accel_rl.kernels._native")
         module.use_team(_team())

@@ -37,9 +37,8 @@ def multiply_in(precision: Precision, device: torch.device | str) -> None:
     than float32."""
     if precision == "tfloat32" and not is_gpu(device):
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
-    backends: Any = torch.backends
-    for backend in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
-        backend.fp32_precision = "tf32" if precision == "tfloat32" else "ieee"
+    # torch.export and torch.compile fail where the newer `fp32_precision` differs from these
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tfloat32"
 
 
 def multiplies_bfloat16() -> bool:
@@ -65,4 +64,5 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Apply a hidden layer, in float32 on a CPU if the batch is too small to be worth converting the weights."""
-    return layer(x) if len(x) >= WORTH_CONVERTING or is_gpu(x.device) else float32_head(layer, x)
+    is_autocast = torch.is_autocast_enabled(x.device.type)
+    return layer(x) if not is_autocast or len(x) >= WORTH_CONVERTING or is_gpu(x.device) else float32_head(layer, x)

@@ -68,9 +68,11 @@ class ReplayConfig:
         device = self.where(learner)
         need, free = self.size * self.bytes_each(spec), 0.95 * hardware.free_memory(device)
         if need > free:
+            most = int(free / self.bytes_each(spec))
+            unit = 10 ** max(0, len(str(most)) - 2)
             raise ConfigError(
                 f"--replay.size {self.size}: needs {need / 2**30:.2f} GiB on {device}, where {free / 2**30:.2f} GiB "
-                f"are free, {(need - free) / 2**30:.2f} GiB too much; at most {int(free / self.bytes_each(spec))}"
+                f"are free, {(need - free) / 2**30:.2f} GiB too much; give --replay.size {most // unit * unit}"
             )
 
     def build(self, spec: EnvSpec, B: int, returns: NStep, learner: str, seed: int) -> Replay:

@@ -15,7 +15,14 @@ from accel_rl.report.page import Section, page
 from accel_rl.report.papers import published, table_of_49, tables_of_times
 from accel_rl.report.run import Run, by_setting
 from accel_rl.report.scores import scores_table
-from accel_rl.report.sections import aggregates, learning_curves, norms_of_layers, paper_tables, secondary_learners
+from accel_rl.report.sections import (
+    aggregates,
+    learning_curves,
+    norms_of_layers,
+    paper_tables,
+    searches,
+    secondary_learners,
+)
 from accel_rl.report.table import Table
 from accel_rl.report.throughput import throughput_table
 from accel_rl.system.counts import Count
@@ -60,6 +67,7 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
     published_only = [t for t in (table_of_49(), *tables_of_times()) if t.name not in have]
     of_tables = any(r.experiment for r in runs) and not shown_figures(runs)
     sections = [
+        *searches(runs),
         *(own + drawn if of_tables else drawn + own),
         Section(scores.title, tables=[scores]),
         *aggregated,

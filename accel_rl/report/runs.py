@@ -115,7 +115,7 @@ def _labels(runs: Sequence[Run]) -> list[str]:
         keys = dict.fromkeys(k for s in all_settings for k in s if k not in APART)
         differing[name] = [k for k in keys if len({json.dumps(s.get(k)) for s in all_settings}) > 1]
     return [
-        ", ".join([name, *(f"{_short(k)}={r.settings.get(k)}" for k in differing[name])])
+        ", ".join([name, *(f"{_short(k)}={_named(r.settings.get(k))}" for k in differing[name])])
         for r, name in zip(runs, names, strict=True)
     ]
 
@@ -124,6 +124,11 @@ def _short(key: str) -> str:
     """Shorten a setting's name to its last word if that is clear; `steps` for evaluation.steps would mislead."""
     group, _, name = key.rpartition(".")
     return name if group in ("", "algo", "sampler", "env", "distributed") else key
+
+
+def _named(value: Any) -> str:
+    """Format a setting's value; a search's learning rate has 17 digits."""
+    return f"{value:.4g}" if isinstance(value, float) and len(str(value)) > 8 else str(value)
 
 
 def read_csv(file: Path) -> list[Run]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from accel_rl.report import cule, daley, figures, gorila, gorila_figures, learning, norms, secondary, stooke
+from accel_rl.report import cule, daley, figures, gorila, gorila_figures, learning, norms, search, secondary, stooke
 from accel_rl.report.aggregates import Matrices, aggregates_table, normalised, profiles_table
 from accel_rl.report.canvas import colours
 from accel_rl.report.claims import claims, shown_figures, title
@@ -75,6 +75,16 @@ def norms_of_layers(runs: Sequence[Run]) -> Shown:
         sections.append(Section(title(NORM_FIGURES), pictures, notes=said))
         hidden.append(panels_table("norms", "Norms of the layers", [p for panels in found.values() for p in panels]))
     return sections, hidden
+
+
+def searches(runs: Sequence[Run]) -> list[Section]:
+    """Build a section for each search (`launch.search`)."""
+    found = []
+    for one in search.searches(runs):
+        caption = f"Score of each complete trial by its settings ({one.table().name}.csv)"
+        pictures = [Picture(one.drawn(), caption)] if one.settings else []
+        found.append(Section(one.table().title, pictures, [one.table()]))
+    return found
 
 
 def paper_tables(runs: Sequence[Run], settings: Settings) -> list[Section]:

@@ -248,7 +248,7 @@ def test_losses_become_priorities():
         ({"replay": ReplayConfig(alpha=1.5)}, "--replay.alpha"),
         ({"replay": ReplayConfig(size=10, start=20)}, "--replay.start 20: must be at most --replay.size 10"),
         ({"replay": ReplayConfig(device="tpu", start=0)}, "--replay.device tpu"),
-        ({"replay": ReplayConfig(size=10**12, start=0)}, "too much; at most"),
+        ({"replay": ReplayConfig(size=10**12, start=0)}, "too much; give --replay.size"),
         ({"replay": ReplayConfig(size=40, start=0)}, "too small"),
         ({"batch_size": 700, "replay": SMALL}, "--algo.batch-size 700: must be at most"),
     ],

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import (
+    bundles,
     concurrent,
     cuda_emulator,
     emulator,
@@ -24,6 +25,7 @@ from benchmarks import (
 )
 
 MAINS = {
+    "bundles": bundles.main,
     "concurrent": concurrent.main,
     "cuda_emulator": cuda_emulator.main,
     "emulator": emulator.main,
@@ -56,6 +58,9 @@ MAINS = {
         ("sampler", ["--frame", "84x85"], ["84x85", "84x84"]),
         ("sampler", ["--device", "cuda:9"], ["cuda:9"]),
         ("sampler", ["--plot", "/nonexistent/x.png"], ["/nonexistent"]),
+        ("bundles", ["--bundles", "1", "0"], ["--bundles 1 0", "at least 1"]),
+        ("bundles", ["--bundles", "1000"], ["--bundles 1000", "number of cores"]),
+        ("bundles", ["--intensities", "0"], ["--intensities 0", "above 0"]),
         ("gorila_scaling", ["--bundles", "2", "0"], ["--bundles 2 0", "at least 1"]),
         ("gorila_scaling", ["--in-flight", "3"], ["--in-flight 3", "0 to 2"]),
         ("gorila_scaling", ["--gigabits", "0"], ["--gigabits 0", "above 0"]),
@@ -235,6 +240,19 @@ def test_gorila_scaling_runs_on_measured_parts(tmp_path: Path, capsys) -> None:
     assert "--shards 4" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `cluster`")
+def test_bundles_runs(tmp_path: Path, capsys) -> None:
+    file = tmp_path / "result.json"
+    argv = ["--bundles", "2", "--intensities", "2", "--seconds", "5", "--repeats", "1", "--json", str(file)]
+    assert bundles.main(argv) == 0
+    (found,) = json.loads(file.read_text())["results"]["2/2"]
+    assert found["updates_per_s"] > 0 and found["pushes_per_s"] > 0
+    assert found["cores: bundles"] > found["cores: shards"] > 0
+    assert "| 2 | 2 |" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_scaling_runs(tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
     short = ("--ranks", "1", "2", "--seconds", "5", "--repeats", "1", "--simulators", "16")

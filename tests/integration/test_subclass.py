@@ -1,4 +1,4 @@
-"""README's own example of a user's algorithm trains through the console script."""
+"""The documentation's example of a user's algorithm trains through the console script."""
 
 import csv
 import json
@@ -8,21 +8,22 @@ from pathlib import Path
 
 from tests.integration.runs import run
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 
 
-def test_the_readmes_subclass_trains_and_resumes(tmp_path):
-    code = next(c for c in re.findall(r"```python\n(.*?)```", README.read_text(), re.S) if "# my_module.py" in c)
+def test_the_documented_subclass_trains_and_resumes(tmp_path):
+    page = (ROOT / "docs/extending.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if "# my_ppo.py" in c)
     assert len(code.splitlines()) <= 30
-    (tmp_path / "my_module.py").write_text(code)
-    environment = {**os.environ, "PYTHONPATH": str(README.parent)}
-    args = ("train", "my_module:MyPPO", "--env", "CartPole-v1", "--env-steps", 800, "--horizon", 25,
+    (tmp_path / "my_ppo.py").write_text(code)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    args = ("train", "my_ppo:MyPPO", "--env", "CartPole-v1", "--env-steps", 800, "--horizon", 25,
             "--minibatch", 100, "--logit-penalty", 1e-2,
             "--run-dir", "run", "--evaluation.interval", 0)  # fmt: skip
     done = run(*args, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["algo"]["logit_penalty"] == 1e-2 and config["algorithm"] == "my_module:MyPPO"
+    assert config["algo"]["logit_penalty"] == 1e-2 and config["algorithm"] == "my_ppo:MyPPO"
     with open(tmp_path / "run" / "metrics.csv", newline="") as f:
         assert float(next(csv.DictReader(f))["penalty"]) > 0
     done = run("resume", "run", "--env-steps", 1600, cwd=tmp_path, env=environment)
@@ -33,7 +34,7 @@ def test_an_environment_of_the_users_own(tmp_path):
     (tmp_path / "my_env.py").write_text(
         "import gymnasium\n\n\ndef make():\n    return gymnasium.make('CartPole-v1', max_episode_steps=30)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(README.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     args = ("train", "a2c", "--env", "my_env:make", "--env-steps", 1600, "--run-dir", "run", "--evaluation.steps", 100)
     done = run(*args, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,58 @@
+"""Writes the network of a run as a model that others can load."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from accel_rl.api import model_card, onnx_file
+from accel_rl.api.model_folder import ModelFolder
+from accel_rl.api.trained_agent import trained_agent
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError, RunError
+
+COPIED = ("protocol.json", "versions.json", "metrics.csv")
+
+
+def export(
+    run: RunFolder, config: TrainConfig, out: Path, *, checkpoint: str = "", best: bool = False, onnx: bool = False
+) -> dict[str, Any]:
+    """Write the folder of a model (`ModelFolder`); returns its env steps and evaluation.
+
+    checkpoint: a checkpoint folder; "" for the newest. best: the network with the best evaluation instead. onnx: also
+    write policy.onnx. ConfigError for bad input, before anything is written. RunError if the disk is full.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError(f"--out {out} exists and is not an empty folder")
+    config, state, agent, _ = trained_agent(run, config, checkpoint, greedy=False, best=best)
+    if onnx:
+        onnx_file.check(agent)
+    spec = make_spec(config.env, training=False)
+    steps = state["env_steps"]
+    about = {"env_steps": steps, "evaluation": state.get("evaluation") or _evaluation(run, steps)}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        RunFolder(out).write_json("config.json", replace(config, run_dir="").to_dict())
+        for name in COPIED:
+            if (run.path / name).exists():
+                shutil.copyfile(run.path / name, out / name)
+        ModelFolder(out).save(agent.model, about, state["learner"]["algo"]["agent"])
+        if onnx:
+            onnx_file.write(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), out / "policy.onnx")
+        model_card.write(out, config, about)
+    except OSError as e:
+        raise RunError(f"{out} could not be written: {e.strerror or e}") from e
+    return about
+
+
+def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:
+    """Read the run's evaluation at this point; None if there was none."""
+    try:
+        return dict(json.loads((run.path / "evaluations" / f"{env_steps:012d}.json").read_text()))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,87 @@
+"""Models to and from a model hub (huggingface_hub), or a folder that stands for one."""
+
+import importlib
+import importlib.util
+import shutil
+from pathlib import Path
+from typing import Any
+
+from accel_rl.api.model_folder import ModelFolder
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.errors import ConfigError, RunError
+
+
+def _hub() -> Any:
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise ConfigError("huggingface_hub is not installed: pip install 'accel_rl[hub]'")
+    return importlib.import_module("huggingface_hub")
+
+
+def is_folder(place: str) -> bool:
+    """Whether a place is a folder of this machine: it begins with / . or ~. Otherwise it names a model of the hub."""
+    return place.startswith(("/", ".", "~"))
+
+
+def check_name(place: str) -> None:
+    """Raise ConfigError if a place names neither a folder nor a model."""
+    parts = place.split("/")
+    if not is_folder(place) and (len(parts) != 2 or not all(parts)):
+        raise ConfigError(f"{place!r}: must be NAME/MODEL on the hub, or a folder that begins with / . or ~")
+
+
+def push(model: Path, place: str, private: bool = False) -> str:
+    """Upload a model; returns where it is. place: NAME/MODEL on the hub, or a new folder.
+
+    ConfigError for bad input; RunError if the hub refuses it.
+    """
+    check_name(place)
+    RunFolder.open(model)
+    if not ModelFolder(model).is_there:
+        raise ConfigError(f"{model} holds no model: make one with accel-rl export {model}")
+    ModelFolder(model).load()
+    if is_folder(place):
+        return str(_copied(model, Path(place).expanduser()))
+    hub = _hub()
+    try:
+        api = hub.HfApi()
+        api.create_repo(place, private=private, exist_ok=True)
+        return str(api.upload_folder(repo_id=place, folder_path=str(model), commit_message="accel_rl"))
+    except Exception as e:  # the hub's errors and those of the connection have no common class
+        raise RunError(f"the hub did not take {place}: {_one_line(e)}") from e
+
+
+def pull(place: str, out: Path) -> Path:
+    """Download a model into a new folder; returns it. ConfigError, RunError."""
+    check_name(place)
+    if is_folder(place):
+        source = Path(place).expanduser()
+        if not ModelFolder(source).is_there:
+            raise ConfigError(f"{source} holds no model")
+        return _copied(source, out)
+    _check_new(out)
+    hub = _hub()
+    try:
+        hub.snapshot_download(place, local_dir=str(out))
+    except Exception as e:
+        raise RunError(f"{place} could not be downloaded: {_one_line(e)}") from e
+    if not ModelFolder(out).is_there:
+        raise RunError(f"{place} is no model of accel_rl: it has no model.safetensors")
+    return out
+
+
+def _copied(source: Path, out: Path) -> Path:
+    _check_new(out)
+    try:
+        shutil.copytree(source, out, dirs_exist_ok=True)
+    except OSError as e:
+        raise RunError(f"{out} could not be written: {e.strerror or e}") from e
+    return out
+
+
+def _check_new(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ConfigError(f"{out} exists and is not an empty folder")
+
+
+def _one_line(e: BaseException) -> str:
+    return " ".join(str(e).split()) or type(e).__name__

@@ -1,0 +1,78 @@
+"""The card of an exported model: README.md, with the header that model hubs read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.metrics.plot import draw, gather
+from accel_rl.system.errors import ConfigError
+from accel_rl.version import __version__
+
+
+def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
+    """Write README.md and, if the run has a score, curve.png.
+
+    about: env_steps, and evaluation, a result of `Evaluation.to_dict`, or None.
+    """
+    has_curve = _draw(folder)
+    game = config.env.game or config.env.id
+    evaluation = about["evaluation"]
+    lines = [*_header(config, game, evaluation), f"# {config.algorithm} on {game}", ""]
+    lines += [f"Trained for {about['env_steps']:,} env steps by accel_rl {__version__}, seed {config.seed}.", ""]
+    if evaluation:
+        lines += [
+            f"Score {evaluation['score_mean']:.2f} +- {evaluation['score_std']:.2f}, mean and standard deviation of "
+            f"{len(evaluation['scores'])} episodes.",
+            "",
+        ]
+        if protocol := evaluation.get("protocol"):
+            lines += ["| protocol | |", "|---|---|", *(f"| {k} | {v} |" for k, v in protocol.items()), ""]
+    if has_curve:
+        lines += ["![training score by env steps](curve.png)", ""]
+    lines += [
+        "```python",
+        "import accel_rl",
+        "",
+        'run = accel_rl.Run.load("this folder")',
+        "print(run.evaluate(episodes=30).mean)",
+        "agent = run.agent  # agent.act(observations)",
+        "```",
+        "",
+        "`accel-rl evaluate FOLDER` and `accel-rl watch FOLDER` do the same from the command line. `config.json` has",
+        "all settings, `metrics.csv` the training.",
+    ]
+    if (folder / "policy.onnx").exists():
+        lines += [
+            "",
+            "`policy.onnx`: `obs` [N, ...] to `preferences` [N, A]; the largest is that of the greedy action.",
+        ]
+    (folder / "README.md").write_text("\n".join(lines) + "\n")
+
+
+def _header(config: TrainConfig, game: str, evaluation: dict[str, Any] | None) -> list[str]:
+    tags = ["reinforcement-learning", *(["atari"] if config.env.game else []), config.algorithm, game]
+    header = ["---", "library_name: accel_rl", "tags:", *(f"- {json.dumps(tag)}" for tag in tags)]
+    if evaluation:
+        header += [
+            "model-index:",
+            f"- name: {json.dumps(config.algorithm)}",
+            "  results:",
+            "  - task:",
+            "      type: reinforcement-learning",
+            "    dataset:",
+            f"      name: {json.dumps(game)}",
+            f"      type: {json.dumps(game)}",
+            "    metrics:",
+            "    - type: mean_reward",
+            f'      value: "{evaluation["score_mean"]:.2f} +/- {evaluation["score_std"]:.2f}"',
+        ]
+    return [*header, "---", ""]
+
+
+def _draw(folder: Path) -> bool:
+    try:
+        draw(gather([folder], "env_steps", "score"), folder / "curve.png", "env_steps", "score")
+    except ConfigError:  # no episode has ended
+        return False
+    return True

@@ -1,0 +1,63 @@
+"""The acting network as an ONNX file, for programs without torch."""
+
+import importlib.util
+import logging
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.agents.base import Agent
+from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.kernels import native
+from accel_rl.system.errors import ConfigError
+
+
+class Preferences(nn.Module):
+    """obs [N, ...] -> a number for each action [N, A]: the logits of a policy, or the action values.
+
+    Their largest is the greedy action; the softmax of logits is the policy.
+    """
+
+    def __init__(self, agent: Agent):
+        super().__init__()
+        self.model, self._is_policy = agent.model, isinstance(agent, CategoricalPolicyAgent)
+
+    def forward(self, obs: Tensor) -> Tensor:
+        if self._is_policy:
+            logits: Tensor = self.model(obs)[0]
+            return logits
+        values: Tensor = self.model.q(obs, noise=False)  # type: ignore[operator]
+        return values
+
+
+def check(agent: Agent) -> None:
+    """Raise ConfigError if the agent cannot be written, or if the packages are missing."""
+    if missing := [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]:
+        raise ConfigError(f"{missing[0]} is not installed: pip install 'accel_rl[onnx]'")
+    if agent.state_size:
+        raise ConfigError("--onnx: a network with an LSTM is not supported")
+    if not isinstance(agent, CategoricalPolicyAgent | EpsilonGreedyAgent):
+        raise ConfigError(f"--onnx: an agent of the class {type(agent).__name__} is not supported")
+
+
+def write(agent: Agent, obs_shape: tuple[int, ...], obs_dtype: torch.dtype, file: Path) -> None:
+    """Write the network. Input `obs` [N, *obs_shape]; output `preferences` [N, A], see `Preferences`."""
+    network = Preferences(agent).eval()
+    device = next(agent.model.parameters()).device
+    example = torch.zeros((2, *obs_shape), dtype=obs_dtype, device=device)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it lists operators that no network here has
+    with torch.no_grad(), native.left_out(), warnings.catch_warnings(action="ignore"):
+        torch.onnx.export(
+            network,
+            (example,),
+            str(file),
+            input_names=["obs"],
+            output_names=["preferences"],
+            dynamic_shapes=({0: torch.export.Dim("N")},),
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+        )

@@ -1,0 +1,8 @@
+"""accel-rl search SPACE [options]: `python -m launch.search`."""
+
+from launch import search
+
+
+def main(argv: list[str]) -> int:
+    """accel-rl search SPACE [options]"""
+    return search.main(argv)

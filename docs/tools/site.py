@@ -1,0 +1,84 @@
+"""Hooks of mkdocs: pages outside docs/ are part of the site, and formulas become MathML.
+
+The pages read well on GitHub as they are: links are relative to the file, formulas stand between dollar signs. For the
+site the links are rewritten, and `latex2mathml` turns each formula into MathML, which needs no script in the browser.
+"""
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("examples", "experiments", "benchmarks/results")
+"""Folders whose pages, and whatever they link to, are part of the site, under their own path."""
+SUFFIXES = (".md", ".png", ".svg", ".csv", ".json", ".py", ".yaml")
+CODE = re.compile(r"^(```|~~~).*?^\1\s*$|`[^`\n]+`", re.M | re.S)
+LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+BLOCK = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.M | re.S)
+INLINE = re.compile(r"(?<![\w$\\])\$([^$\n]+?)\$(?![\w$])")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages outside docs/, and the files that they show."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and path.suffix in SUFFIXES and "__pycache__" not in path.parts:
+                uri = path.relative_to(ROOT).as_posix()
+                files.append(File(uri, str(ROOT), config.site_dir, config.use_directory_urls))
+    for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
+        files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Rewrite links and formulas, but not in code."""
+    here = Path(page.file.abs_src_path).parent
+    done, at = [], 0
+    for code in CODE.finditer(markdown):
+        done += [_prose(markdown[at : code.start()], here, page.file.src_uri), code.group()]
+        at = code.end()
+    return "".join([*done, _prose(markdown[at:], here, page.file.src_uri)])
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Put the formulas into the page, which Markdown has not seen."""
+    html = re.sub(r"<p>(FORMULA\d+X)</p>", r"\1", html)
+    for name, formula in _formulas.items():
+        html = html.replace(name, formula)
+    _formulas.clear()
+    return html
+
+
+_formulas: dict[str, str] = {}
+"""Formulas of the page in work, by the word that stands for each."""
+
+
+def _formula(tex: str, block: bool) -> str:
+    name = f"FORMULA{len(_formulas)}X"
+    math = convert(tex, display="block" if block else "inline")
+    _formulas[name] = f'<div class="formula">{math}</div>' if block else math
+    return name
+
+
+def _prose(text: str, here: Path, uri: str) -> str:
+    text = LINK.sub(lambda m: m[1] + _link(m[2], here, uri) + m[3], text)
+    text = BLOCK.sub(lambda m: _formula(m[1], block=True), text)
+    return INLINE.sub(lambda m: _formula(m[1], block=False), text)
+
+
+def _link(link: str, here: Path, uri: str) -> str:
+    """Return a link of a file in the folder `here` as a link of the site's page `uri`."""
+    if re.match(r"[a-z]+:|#", link):
+        return link
+    file, hash_, anchor = link.partition("#")
+    target = Path(os.path.normpath(here / file))
+    if target.is_dir():  # the folder of a recorded run is shown by its curve
+        target /= "curve.png" if (target / "curve.png").exists() else "README.md"
+    docs = ROOT / "docs"
+    there = target.relative_to(docs if target.is_relative_to(docs) else ROOT).as_posix()
+    return posixpath.relpath(there, posixpath.dirname(uri) or ".") + hash_ + anchor

@@ -1,0 +1,42 @@
+"""TorchRL's GymEnv and its collector on the emulator: `python torchrl_rollouts.py 2000`.
+
+The id "ALE/Pong-v5" with TorchRL's transforms becomes "accel_rl/Pong-v5", whose frames are stacked already.
+"""
+
+import sys
+
+import gymnasium
+import torch
+from tensordict.nn import TensorDictModule
+from torch import nn
+from torchrl.collectors import Collector
+from torchrl.envs import GymEnv, ParallelEnv
+from torchrl.modules import ProbabilisticActor
+
+import accel_rl
+
+
+def make() -> GymEnv:
+    gymnasium.register_envs(accel_rl.gym)
+    return GymEnv("accel_rl/Pong-v5", categorical_action_encoding=True)
+
+
+class Network(nn.Module):
+    def __init__(self, n_actions: int):
+        super().__init__()
+        layers = (nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten())
+        self.net = nn.Sequential(*layers, nn.Linear(2592, n_actions))
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        return self.net(obs.float().flatten(0, -4) / 255).unflatten(0, obs.shape[:-3] or (1,))
+
+
+if __name__ == "__main__":
+    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    envs = ParallelEnv(2, make)
+    module = TensorDictModule(Network(6), in_keys=["observation"], out_keys=["logits"])
+    policy = ProbabilisticActor(module, in_keys=["logits"], distribution_class=torch.distributions.Categorical)
+    collector = Collector(envs, policy, frames_per_batch=200, total_frames=steps)
+    frames = sum(batch.numel() for batch in collector)
+    collector.shutdown()
+    print(f"{frames} steps")

@@ -1,0 +1,143 @@
+"""The study of a search (Optuna): which settings come next, which runs are pruned, how trials have ended."""
+
+import csv
+import importlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.metrics.plot import read_columns
+from accel_rl.system.errors import ConfigError
+
+Space = Callable[[Any], TrainConfig]
+"""Returns the settings of a run from an `optuna.Trial`, whose `suggest_...` methods give the values."""
+Pruner = Literal["median", "none"]
+Sampler = Literal["tpe", "random"]
+SCORES = {"evaluation": "eval_score", "online": "score"}
+"""The column of metrics.csv that each objective is read from."""
+PERIODS = 20
+"""Number of times in a run that its online score is compared with those of other runs at the same number of steps."""
+WARM_UP = 4
+"""Number of these periods in which no run is pruned."""
+FIRST_TRIALS = 5
+"""Number of ended runs before any is pruned."""
+
+
+def optuna() -> ModuleType:
+    """Import Optuna. ConfigError if it is not installed."""
+    if importlib.util.find_spec("optuna") is None:
+        raise ConfigError("Optuna is not installed: pip install 'accel_rl[search]'")
+    module = importlib.import_module("optuna")
+    module.logging.set_verbosity(module.logging.WARNING)
+    return module
+
+
+class Study:
+    """An Optuna study in a folder: study.log has all trials, trials.csv those that have ended.
+
+    Each trial is a run. Higher scores are better. seed: of the sampler.
+    """
+
+    def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
+        self._folder, self._optuna = folder, optuna()
+        journal = importlib.import_module("optuna.storages.journal")
+        samplers, pruners = self._optuna.samplers, self._optuna.pruners
+        chosen = {
+            # constant_liar: settings that are being tried are not tried again meanwhile
+            "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
+            "random": lambda: samplers.RandomSampler(seed),
+            "median": lambda: pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
+            "none": pruners.NopPruner,
+        }
+        self._study = self._optuna.create_study(
+            study_name="search",
+            storage=self._optuna.storages.JournalStorage(journal.JournalFileBackend(str(folder / "study.log"))),
+            load_if_exists=True,
+            direction="maximize",
+            sampler=chosen[sampler](),
+            pruner=chosen[pruner](),
+        )
+
+    @property
+    def trials(self) -> list[Any]:
+        """All trials, as `optuna.trial.FrozenTrial`."""
+        return list(self._study.trials)
+
+    def ask(self) -> Any:
+        """Return a new trial."""
+        return self._study.ask()
+
+    @staticmethod
+    def settings(space: Space, trial: Any) -> TrainConfig:
+        """Return what the space gives for a trial. ConfigError if it is something else than the settings of a run."""
+        try:
+            config = space(trial)
+        except ValueError as e:
+            raise ConfigError(str(e)) from e
+        if not isinstance(config, TrainConfig):
+            raise ConfigError(f"the space returns {type(config).__name__}, not a TrainConfig")
+        return config
+
+    def unfinished(self) -> list[Any]:
+        """Return the trials that have not ended."""
+        running = self._optuna.trial.TrialState.RUNNING
+        return [self._optuna.trial.Trial(self._study, t._trial_id) for t in self.trials if t.state == running]
+
+    def prunes(self, trial: Any, run: Path, length: int) -> bool:
+        """Report a run's online score so far. Returns whether it is to end: its best score is below the median of the
+        other runs' scores at the same number of env steps.
+
+        length: of the run, in env steps.
+        """
+        steps, scores = read_columns(run, "env_steps", ("score",))["score"]
+        known, new = self.trials[trial.number].intermediate_values, False
+        for period in range(1, PERIODS):
+            until = length * period / PERIODS
+            if period not in known and steps.size and steps[0] <= until <= steps[-1]:
+                trial.report(float(scores[steps <= until][-1]), period)
+                new = True
+        return new and bool(trial.should_prune())
+
+    def ended(self, trial: Any, run: Path, objective: str) -> str:
+        """End a trial with its run's last score; returns it as text. Without a score the trial has failed."""
+        _, scores = read_columns(run, "env_steps", (SCORES[objective],))[SCORES[objective]]
+        if not scores.size:
+            self.failed(trial)
+            return f"failed: the run has no {objective} score"
+        self._study.tell(trial, float(scores[-1]))
+        self._write()
+        return f"score {scores[-1]:.4g}"
+
+    def pruned(self, trial: Any) -> None:
+        self._study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
+        self._write()
+
+    def failed(self, trial: Any) -> None:
+        self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        self._write()
+
+    def best(self, n: int) -> list[Any]:
+        """Return up to n complete trials, the best first."""
+        complete = [t for t in self.trials if t.state == self._optuna.trial.TrialState.COMPLETE]
+        return sorted(complete, key=lambda t: t.value, reverse=True)[:n]
+
+    def _write(self) -> None:
+        ended = [t for t in self.trials if t.state.is_finished()]
+        names = list(dict.fromkeys(name for t in ended for name in t.params))
+        part = self._folder / "trials.csv.part"
+        with open(part, "w", newline="") as f:
+            writer = csv.writer(f, lineterminator="\n")
+            writer.writerow(["trial", "state", "score", *names])
+            for t in ended:
+                complete = t.state == self._optuna.trial.TrialState.COMPLETE
+                score = named(t.value) if complete else ""
+                writer.writerow([t.number, t.state.name.lower(), score, *(named(t.params.get(n, "")) for n in names)])
+        part.replace(self._folder / "trials.csv")
+
+
+def named(value: Any) -> str:
+    """Format the value of a setting."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

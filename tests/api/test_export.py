@@ -1,0 +1,170 @@
+"""Exported models: the same agent elsewhere, as a file of ONNX, and on a hub."""
+
+import importlib.util
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import accel_rl
+from accel_rl import Run
+from accel_rl.api import hub, onnx_file
+from accel_rl.api.settings import settings
+from accel_rl.cli.main import main
+from accel_rl.envs.make import make_spec
+from accel_rl.runners.learner import Learner
+from accel_rl.system.errors import ConfigError, RunError
+
+CARTPOLE = {"env": "CartPole-v1", "envs": 4, "engine": "in-process", "evaluation__episodes": 2}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export") / "run"
+    values = {"env_steps": 640, "horizon": 8, "evaluation__interval": 320, **CARTPOLE}
+    return accel_rl.train("ppo", minibatch=16, **values, run_dir=folder)
+
+
+@pytest.fixture(scope="module")
+def model(run, tmp_path_factory):
+    return run.export(tmp_path_factory.mktemp("models") / "ppo")
+
+
+def test_a_model_plays_as_its_run(run, model):
+    obs = np.random.default_rng(0).normal(size=(7, 4)).astype(np.float32)
+    assert (model.load_agent(seed=3).act(obs) == run.load_agent(seed=3).act(obs)).all()
+    assert model.evaluate(3, parallel=2).scores == run.evaluate(3, parallel=2).scores
+    assert not (model.path / "checkpoints").exists() and model.config.run_dir == ""
+    card = (model.path / "README.md").read_text()
+    last = json.loads((run.path / "evaluations" / "000000000640.json").read_text())
+    assert f"Score {last['score_mean']:.2f} +- {last['score_std']:.2f}" in card and "curve.png" in card
+    assert (model.path / "curve.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_the_best_network_and_that_of_a_checkpoint(run, tmp_path):
+    steps = sorted(p.name for p in (run.path / "checkpoints").iterdir())
+    first = run.export(tmp_path / "first", checkpoint=str(run.path / "checkpoints" / steps[0]))
+    assert json.loads((first.path / "model.json").read_text())["env_steps"] == int(steps[0])
+    best = run.export(tmp_path / "best", best=True)
+    means = [json.loads(f.read_text())["score_mean"] for f in (run.path / "evaluations").iterdir()]
+    assert json.loads((best.path / "model.json").read_text())["evaluation"]["score_mean"] == max(means)
+    again = best.export(tmp_path / "again")
+    for name in ("model.safetensors", "model.json"):
+        assert (again.path / name).read_bytes() == (best.path / name).read_bytes()
+
+
+def test_an_agent_whose_state_has_a_tensor(tmp_path):
+    run = accel_rl.train(
+        "dqn", epsilon_final=0.1, env_steps=320, replay__size=1_000, replay__start=64, evaluation__interval=0,
+        **CARTPOLE, run_dir=tmp_path / "run",
+    )  # fmt: skip
+    model = run.export(tmp_path / "model")
+    obs = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    assert (model.agent.act(obs) == run.agent.act(obs)).all()
+    assert "not evaluated" not in (model.path / "README.md").read_text()
+
+
+def test_a_model_is_not_resumed_and_a_damaged_one_not_read(model, tmp_path, capsys):
+    assert main(["resume", str(model.path)]) == 2
+    assert "exported model" in capsys.readouterr().err
+    damaged = tmp_path / "damaged"
+    shutil.copytree(model.path, damaged)
+    (damaged / "model.safetensors").write_bytes((damaged / "model.safetensors").read_bytes()[:200])
+    assert main(["evaluate", str(damaged)]) == 2
+    assert "model.safetensors is not readable" in capsys.readouterr().err
+    (damaged / "model.json").write_text('{"format": "accel_rl model 0"}')
+    assert main(["evaluate", str(damaged)]) == 2
+    assert "accel_rl model 0" in capsys.readouterr().err
+
+
+def test_the_command_exports_evaluates_and_makes_a_video(run, capsys):
+    assert main(["export", str(run.path)]) == 0
+    out = capsys.readouterr().out
+    assert f"{run.path / 'model'}: ppo at 640 env steps, score" in out and f"accel-rl evaluate {run.path}" in out
+    assert main(["evaluate", str(run.path / "model"), "--episodes", "2"]) == 0
+    assert main(["export", str(run.path)]) == 2
+    assert "not an empty folder" in capsys.readouterr().err
+    assert main(["export", str(run.path / "nowhere")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "values"),
+    [
+        ("ppo", {"env": "CartPole-v1"}),
+        ("a2c", {"game": "pong", "network": "nature"}),
+        ("dqn", {"game": "breakout", "dueling": True}),
+        ("rainbow", {"game": "pong", "noisy": True}),
+    ],
+)
+def test_onnx_computes_the_same(algorithm, values, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    config = settings(algorithm, values.pop("env", None), values)
+    spec = make_spec(config.env, training=False)
+    agent = Learner(config, spec, "cpu", seed=1).algo.agent.evaluating(True)
+    with torch.no_grad():  # initial heads are nearly zero
+        for p in agent.model.parameters():
+            p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel())) * 0.02)
+    onnx_file.check(agent)
+    onnx_file.write(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), tmp_path / "policy.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "policy.onnx"), providers=["CPUExecutionProvider"])
+    for n in (1, 5):
+        draw = np.random.default_rng(n)
+        shape = (n, *spec.obs_shape)
+        obs = draw.integers(0, 256, shape, np.uint8) if spec.is_image else draw.normal(size=shape).astype(np.float32)
+        (found,) = session.run(["preferences"], {"obs": obs})
+        with torch.no_grad():
+            expected = onnx_file.Preferences(agent)(torch.from_numpy(obs))
+        assert expected.std() > 0.01
+        np.testing.assert_allclose(found, expected.numpy(), atol=1e-5, rtol=1e-5)
+        action, _ = agent.act(torch.from_numpy(obs), torch.zeros(n), None)
+        assert found.argmax(-1).tolist() == action.tolist()
+
+
+def test_what_onnx_cannot_hold_is_one_line(tmp_path, monkeypatch, capsys):
+    run = accel_rl.train("a2c", lstm=8, horizon=8, env_steps=64, **CARTPOLE, run_dir=tmp_path / "run")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    assert main(["export", str(run.path), "--onnx"]) == 2
+    assert "LSTM is not supported" in capsys.readouterr().err and not (run.path / "model").exists()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert main(["export", str(run.path), "--onnx"]) == 2
+    assert "pip install 'accel_rl[onnx]'" in capsys.readouterr().err
+
+
+def test_a_model_goes_to_a_folder_and_back(model, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["push", str(model.path), "./shared/ppo"]) == 0
+    assert main(["pull", "./shared/ppo", "--out", "mine"]) == 0
+    assert "accel-rl evaluate mine" in capsys.readouterr().out
+    assert Run.load("mine").evaluate(2).scores == model.evaluate(2).scores
+    assert main(["pull", "./shared/ppo", "--out", "mine"]) == 2
+    assert main(["pull", "./nowhere"]) == 2
+
+
+def test_bad_names_and_runs_are_one_line(run, model, capsys):
+    for argv, words in (
+        (["push", str(model.path), "ppo"], "NAME/MODEL"),
+        (["push", str(model.path), "a/b/c"], "NAME/MODEL"),
+        (["push", str(run.path), "a/b"], "accel-rl export"),
+        (["push", str(model.path)], "NAME/MODEL"),
+        (["pull"], "NAME/MODEL"),
+    ):
+        assert main(argv) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert words in line
+
+
+def test_a_hub_that_is_not_there_is_one_line(model, tmp_path, monkeypatch):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    nobody = huggingface_hub.HfApi(endpoint="http://127.0.0.1:9")
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: nobody)
+    with pytest.raises(RunError, match=r"the hub did not take a/b: .*refused"):
+        hub.push(model.path, "a/b")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", nobody.snapshot_download)
+    with pytest.raises(RunError, match="a/b could not be downloaded"):
+        hub.pull("a/b", tmp_path / "pulled")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"accel_rl\[hub\]"):
+        hub.push(model.path, "a/b")

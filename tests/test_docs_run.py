@@ -1,0 +1,269 @@
+"""Every command line and Python block of README and docs is executed, at a tiny size.
+
+`TINY` makes a command small. `PLANNED` names the commands that need a cluster, GPUs, an extra or hours: their arguments
+are parsed and checked, and a sweep's runs are planned, but nothing is started.
+"""
+
+import dataclasses
+import importlib
+import json
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from accel_rl.algos.impala import IMPALA
+from accel_rl.algos.ppo import PPO
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.cli.main import COMMANDS, main
+from accel_rl.cli.train import parse_train
+from accel_rl.config.arguments import parse
+from accel_rl.config.registry import find_algorithm
+from accel_rl.config.train import default_config
+from accel_rl.system import hardware
+from accel_rl.system.machine import Machine
+from launch import status, sweep
+from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
+
+STARTS, COPY = "pong.starts.json", "run"
+# Settings of every run that is started.
+RUN = "--env-steps 128 --evaluation.interval 0 --decorrelation-steps 0 --torch-threads 1 --envs 4".split()  # noqa: SIM905
+REPLAY = "--replay.size 1000 --replay.start 32 --batch-size 16".split()  # noqa: SIM905
+TINY = {
+    "accel-rl evaluate": "--episodes 1 --steps 50",
+    "accel-rl plot": "--y eval_score",
+    "accel-rl watch": "--steps 20",
+    "accel-rl report": "--reps 10",
+    "accel-rl starts": "--points 2 --games 1 --steps 40",
+}
+# Commands that are parsed and planned, by how they begin or what they hold, with the reason.
+PLANNED = {
+    "--gpus": "needs GPUs",
+    "--cluster": "needs Ray and minutes; tests/runners/cluster trains such runs",
+    "--address": "needs a running cluster",
+    "address=": "needs a running cluster",
+    "experiments.gorila:pong_small": "hours; tests/experiments trains it, smaller",
+    "torchrun": "tests/runners/ranks starts torchrun",
+    "accel-rl resume runs/": "a run on a cluster",
+    "accel-rl sweep": "hours: planned by --dry-run",
+    "python -m launch.sweep": "hours: planned by --dry-run; see test_a_sweep_is_run_and_resumed",
+    "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
+    "accel-rl bench": "the same",
+}
+# Commands that are not touched here.
+FOREIGN = {
+    "python -m pip": "installs",
+    "python -m pytest": "the tests themselves",
+}
+# Slow tests: processes of their own, what another line executes too, and examples that tests/test_docs.py trains.
+SLOW = ["--ranks", "secondary_learner", "dqn_scaling", "pong_rainbow", "--groups", "--sampler.engine", "--env.backend"]
+SLOW += ["runs/", "munchausen:", "my_ppo:", "my_network:", "my_env:", "lion:"]
+
+LINES = sorted({shlex.join(words) for page in PAGES for words in command_lines(page)})
+
+
+def reason(line: str, table: dict[str, str]) -> str | None:
+    return next((why for key, why in table.items() if key in line), None)
+
+
+EXECUTED = [line for line in LINES if reason(line, PLANNED) is None and reason(line, FOREIGN) is None]
+NOT_EXECUTED = [line for line in LINES if reason(line, PLANNED)]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    """A folder with the example modules, a short run of Pong, and start points."""
+    folder = tmp_path_factory.mktemp("docs")
+    for module, code in examples().items():
+        (folder / f"{module}.py").write_text(code)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        words = ["train", "ppo", "--game", "pong", *size_of_run(["ppo"])]
+        words += ["--evaluation.interval", "64", "--evaluation.episodes", "1", "--evaluation.max-episode-steps", "100"]
+        assert main([*words, "--run-dir", "trained"]) == 0
+        assert main(["starts", "pong", *TINY["accel-rl starts"].split(), "--out", STARTS]) == 0
+    return folder
+
+
+@pytest.fixture
+def here(workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    monkeypatch.syspath_prepend(workplace)
+    monkeypatch.syspath_prepend(ROOT)
+    yield workplace
+    for module in examples():
+        sys.modules.pop(module, None)
+
+
+def small(words: list[str], folder: Path) -> list[str]:
+    """Return the arguments of an accel-rl command with a tiny size; RUN is the fixture's."""
+    command, rest = words[1], words[2:]
+    if command == "train":
+        return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
+    if command == "resume":
+        rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "256"]
+    runs = [word for word in rest if word in ("RUN", "RUNS") or word.startswith("runs/")]
+    rest = [COPY, *(word for word in rest if word not in runs)] if runs else rest
+    return [command, *rest, *TINY.get(f"accel-rl {command}", "").split()]
+
+
+def size_of_run(rest: list[str]) -> list[str]:
+    """Return the settings that make a run of these arguments tiny."""
+    kind = find_algorithm(default_config(rest[0]).algorithm)
+    vectors = {"CartPole-v1", "my_env:make_env", "experiments.recall:make"} & {*rest}
+    size = [*RUN, "--workers", "1"] if "device" not in rest else [*RUN]
+    if issubclass(kind, ReplayAlgorithm):
+        size += REPLAY if vectors else [*REPLAY, "--network", "a3c"]
+    elif kind is IMPALA:
+        size += ["--algo.window", "8", "--batches", "2", "--horizon", "8"]
+    else:
+        size += ["--horizon", "8"]
+    if issubclass(kind, PPO):
+        size += ["--minibatch", "32"]
+    if "concurrent" in rest:
+        return [*size, "--target-interval", "64", "--horizon", "2"]
+    if "experiments.stooke:secondary_learner" in rest:
+        size += ["--secondary.batch", "8"]
+    if STARTS in rest:
+        size += ["--evaluation.max-episode-steps", "100"]
+    return size if {"--ranks", "device"} & {*rest} else [*size, "--engine", "in-process"]
+
+
+def new_run(folder: Path) -> str:
+    return str(folder / f"run-{len(list(folder.glob('run-*')))}")
+
+
+@pytest.mark.parametrize(
+    "line", [pytest.param(x, marks=pytest.mark.slow if any(word in x for word in SLOW) else ()) for x in EXECUTED]
+)
+def test_it_runs(line, here, capsys):
+    """The command of the line ends with exit code 0."""
+    shutil.copytree(here / "trained", here / COPY)
+    try:
+        words = shlex.split(line)
+        if "launch.status" in line or line.startswith("accel-rl status"):
+            pytest.skip("see test_a_sweep_is_run_and_resumed")
+        argv = small(words, here)
+        if "--help" in argv:
+            with pytest.raises(SystemExit) as done:
+                main(argv)
+            assert done.value.code == 0
+        else:
+            assert main(argv) == 0, capsys.readouterr().err
+    finally:
+        shutil.rmtree(here / COPY)
+
+
+MACHINE = Machine(cores=tuple(range(32)), quota=None, memory=2**40, gpus=(80 * 2**30,) * 8)
+PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
+
+
+@pytest.mark.parametrize("line", NOT_EXECUTED)
+def test_it_is_planned(line, here, capsys):
+    """Its arguments are those of the command, and fit together."""
+    words = [word for word in shlex.split(line) if word != "--resume"]
+    if "accel_rl" in words:  # under torchrun
+        words = ["accel-rl", *words[words.index("accel_rl") + 1 :]]
+    if words[:2] == ["accel-rl", "train"]:
+        with hardware.described(MACHINE):
+            parse_train(words[2:], "accel-rl train", "").check()
+    elif words[1:3] == ["-m", "launch.sweep"] or words[:2] == ["accel-rl", "sweep"]:
+        rest = words[3:] if words[1] == "-m" else words[2:]
+        if rest[0] == "runs/sizes":
+            pytest.skip("see test_a_sweep_is_run_and_resumed")
+        if "--dry-run" not in rest:
+            rest = [*rest, "--dry-run"]
+        (here / "machine.json").write_text(json.dumps(PLAN))
+        assert sweep.main([*rest, "--machine", "machine.json"]) == 0, capsys.readouterr().err
+    elif words[:2] == ["accel-rl", "resume"]:
+        assert len(words) == 3
+    else:
+        benchmark(words[3:], words[2].removeprefix("benchmarks."))
+
+
+def benchmark(argv: list[str], module: str) -> None:
+    """Parse the options of a benchmark."""
+    if module == "gpu":
+        from benchmarks.gpu.options import parser
+
+        parser().parse_args(argv)
+        return
+    try:
+        options = importlib.import_module(f"benchmarks.{module}").Options
+    except ImportError as e:
+        pytest.skip(f"needs the extra bench: {e}")
+    assert dataclasses.is_dataclass(parse(options, argv, module, ""))
+
+
+@pytest.mark.slow
+def test_a_sweep_is_run_and_resumed(here, capsys):
+    """The commands of sweeps.md one after the other."""
+    tiny = ["env-steps=128", "sampler.envs=4", "sampler.horizon=8", "algo.minibatch=32", "evaluation.interval=0"]
+    assert sweep.main(["my_grids:sizes", "--out", "runs/sizes", "--only", "game=pong", "--override", *tiny]) == 0
+    assert status.main(["runs/sizes"]) == 0
+    assert sweep.main(["--resume", "runs/sizes"]) == 0
+    assert main(["report", "runs/sizes", "--out", "report", "--reps", "10"]) == 0
+
+
+def test_a_sweep_is_planned_and_shown(here, capsys):
+    assert sweep.main(["my_grids:sizes", "--dry-run"]) == 0
+    assert "envs=64" in capsys.readouterr().out
+
+
+# Python blocks that are scripts: page, block, {what it says: what is executed}
+SMALL = 'engine="in-process", torch_threads=1, evaluation__interval=0, evaluation__max_episode_steps=20'
+TRAIN = {"env_steps=1e6": f"env_steps=256, envs=4, horizon=16, minibatch=32, {SMALL}"}
+TRAIN |= {"episodes=30": "episodes=1, parallel=1"}
+SCRIPTS = [
+    ("README.md", 0, {**TRAIN, '"episode.gif"': '"episode.gif", steps=20'}),
+    ("docs/quickstart.md", 0, TRAIN),
+    ("docs/determinism.md", 0, {'"seed": 1}': '"seed": 1, "engine": "in-process", "torch_threads": 1}'}),
+    ("docs/faults.md", 0, {}),
+    ("docs/device_engine.md", 0, {"num_envs=4096": "num_envs=2", '"cuda"': '"cpu"', "step(actions)": "step([0, 1])"}),
+    ("docs/emulator.md", 0, {"num_envs=8": "num_envs=2"}),
+    ("docs/emulator.md", 1, {"num_envs=8": "num_envs=2"}),
+    ("docs/emulator.md", 2, {"num_envs=8": "num_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
+    ("docs/gpu.md", 0, {}),
+    ("docs/gpu.md", 1, {}),
+    ("docs/distributed.md", 0, {}),
+    ("docs/distributed.md", 1, {}),
+    ("docs/distributed.md", 2, {}),
+]
+PARTS = {"docs/gpu.md": "from accel_rl.algos.dqn import DQN\n"}  # what a page leaves out
+NEEDS = {("docs/emulator.md", 2): "stable_baselines3"}
+NEEDS |= {("docs/distributed.md", i): "ray" for i in (1, 2)}
+
+
+@pytest.mark.parametrize(("page", "index", "smaller"), SCRIPTS)
+def test_the_script_runs(page, index, smaller, tmp_path, monkeypatch):
+    """A function of docs/distributed.md is defined, not called: it needs a cluster."""
+    if package := NEEDS.get((page, index)):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    code = PARTS.get(page, "") + blocks(ROOT / page, "python")[index]
+    for long, short in smaller.items():
+        assert long in code, long
+        code = code.replace(long, short)
+    names = {"__name__": "__main__"}
+    exec(compile(code, page, "exec"), names)
+    if page == "docs/determinism.md":
+        assert names["equal"]
+
+
+def test_every_script_is_run():
+    """Blocks that are modules are in `examples`; docs/python.md has a test of its own."""
+    scripts = {
+        (name(p), i) for p in PAGES for i, code in enumerate(blocks(p, "python")) if not re.match(r"# \w+\.py\n", code)
+    }
+    assert {s for s in scripts if s[0] != "docs/python.md"} == {(page, i) for page, i, _ in SCRIPTS}
+
+
+def test_what_is_not_run_is_known():
+    """Reasons are not left over."""
+    for table in (PLANNED, FOREIGN):
+        for key in table:
+            assert any(line.startswith(key) or key in line for line in LINES), key
+    assert {line.split()[1] for line in LINES if line.startswith("accel-rl ")} <= {*COMMANDS}
