@@ -1,5 +1,9 @@
-"""The C++ extensions only; all else is in setup.cfg. Where one cannot be built, the install goes on without it."""
+"""The C++ extensions only; all else is in setup.cfg. Where one cannot be built, the install goes on without it.
 
+ACCEL_RL_REQUIRE_EXTENSIONS=1 makes that an error: a wheel must contain both.
+"""
+
+import os
 from pathlib import Path
 
 from pybind11.setup_helpers import Pybind11Extension
@@ -11,15 +15,21 @@ class OptionalBuild(build_ext):
     """Says in one line what to do where there is no compiler, instead of failing."""
 
     def build_extension(self, ext: Pybind11Extension) -> None:
+        if self.compiler.compiler_type == "msvc":  # has none of the flags below
+            ext.extra_compile_args = [flag for flag in ext.extra_compile_args if flag.startswith("/")] + ["/O2"]
+            ext.extra_link_args = []
         try:
             super().build_extension(ext)
         except Exception as error:
+            if REQUIRED:
+                raise
             print(
                 f"accel_rl: {ext.name} was not built ({type(error).__name__}); {INSTEAD[ext.name]} instead. "
                 "Install g++ or clang++ (C++17) and reinstall to have it."
             )
 
 
+REQUIRED = os.environ.get("ACCEL_RL_REQUIRE_EXTENSIONS", "0") != "0"
 INSTEAD = {
     "accel_rl.emulator._core": "ale-py plays",
     "accel_rl.kernels._native": "torch gathers frames and computes convolutions and small layers",
@@ -28,7 +38,8 @@ emulator = Pybind11Extension(
     "accel_rl.emulator._core",
     ["accel_rl/emulator/binding.cpp"],
     cxx_std=17,
-    extra_compile_args=["-O3", "-pthread"],
+    # no fused multiply-add: areas of pictures are rounded as on a CPU without it
+    extra_compile_args=["-O3", "-ffp-contract=off", "-pthread"],
     extra_link_args=["-pthread"],
     depends=[*map(str, Path("accel_rl/emulator").rglob("*.h"))],
 )
@@ -41,6 +52,6 @@ host = Pybind11Extension(
     extra_compile_args=["-O3", "-ffp-contract=off", "-fno-math-errno", "-pthread"],
     extra_link_args=["-pthread"],
 )
-emulator.optional = host.optional = True
+emulator.optional = host.optional = not REQUIRED
 
 setup(ext_modules=[emulator, host], cmdclass={"build_ext": OptionalBuild})

@@ -179,6 +179,14 @@ def test_workers_start_without_torch(path: Path) -> None:
     assert not any(n.split(".")[0] == "torch" for n in imports(path, top_level_only=True))
 
 
+@pytest.mark.parametrize("path", [p for p in SOURCES if (PACKAGE / "emulator") in p.parents], ids=name_of)
+def test_the_emulator_includes_the_c_plus_plus_library_alone(path: Path) -> None:
+    """It compiles wherever Python does: of <...> the C++ library, pybind11, and immintrin.h where a guard finds x86."""
+    for name in re.findall(r"#\s*include\s*<([^>]+)>", path.read_text()):
+        guarded = name == "immintrin.h" and path.name.endswith("_x86.h")
+        assert re.fullmatch(r"[a-z_]+|pybind11/\w+\.h", name) or guarded, f"{name_of(path)} includes <{name}>"
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_includes_flow_one_way(path: Path) -> None:
     here = path.parent.relative_to(ROOT).as_posix()

@@ -7,13 +7,13 @@
 #pragma once
 #include "core/observation.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 #include <immintrin.h>
 #endif
 
 namespace accel {
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
 // 84 areas, padded by 12 of weight zero: the word of each area's first pixel, and the weights of its three pixels.
 struct AreaWords {

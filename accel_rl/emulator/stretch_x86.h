@@ -8,13 +8,13 @@
 #pragma once
 #include "core/fast/tia.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 #include <immintrin.h>
 #endif
 
 namespace accel {
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(ACCEL_PLAIN)
 
 #define AVX2 __attribute__((target("avx2"), always_inline)) inline
 

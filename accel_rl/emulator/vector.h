@@ -5,12 +5,10 @@
 //
 // If a batch holds all environments, each writes its stack directly into the batch's array. Otherwise recv copies it.
 #pragma once
-#include <pthread.h>
-#include <sched.h>
-
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <mutex>
 #include <thread>
 
 #include "stacked_env.h"
@@ -26,21 +24,16 @@ struct Task {
 
 class Vector {
   public:
-    // cores: the core of each thread; below 0: not pinned.
-    Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size,
-           const std::vector<int>& cores)
-        : batch_size_(batch_size) {
+    // Has no threads yet: see add_thread.
+    Vector(const std::vector<AtariEnvCore*>& env_cores, const StackedEnvRules& rules, u32 batch_size) : batch_size_(batch_size) {
         for (AtariEnvCore* core : env_cores) envs_.push_back(std::make_unique<StackedEnv>(*core, rules));
-        for (int core : cores) {
-            threads_.emplace_back([this] { work(); });
-            if (core < 0) continue;
-            cpu_set_t set;
-            CPU_ZERO(&set);
-            CPU_SET(core, &set);
-            pthread_setaffinity_np(threads_.back().native_handle(), sizeof set, &set);
-        }
     }
     ~Vector() { stop(); }
+
+    // On Linux a new thread inherits the cores of the calling thread, which is how a caller pins it.
+    void add_thread() {
+        threads_.emplace_back([this] { work(); });
+    }
 
     // Queued tasks are dropped.
     void stop() {

@@ -13,15 +13,16 @@ class PythonVector {
     using Ints = py::array_t<i32, py::array::c_style>;
     using Longs = py::array_t<long long, py::array::c_style>;
 
-    PythonVector(const py::list& env_cores, const py::dict& rules, u32 batch_size, const std::vector<int>& cores)
-        : env_cores_(env_cores), vector_(pointers(env_cores), rules_of(rules), batch_size, cores) {
-        if (batch_size < 1 || batch_size > vector_.size() || cores.empty()) throw std::invalid_argument("an impossible vector");
+    PythonVector(const py::list& env_cores, const py::dict& rules, u32 batch_size)
+        : env_cores_(env_cores), vector_(pointers(env_cores), rules_of(rules), batch_size) {
+        if (batch_size < 1 || batch_size > vector_.size()) throw std::invalid_argument("an impossible vector");
     }
     ~PythonVector() { stop(); }
     void stop() {
         py::gil_scoped_release release;
         vector_.stop();
     }
+    void add_thread() { vector_.add_thread(); }
 
     // Resets the environments which [n] by seeds [n] (below 0: no seed). obs: the array of a batch of all environments, or None.
     void reset(const Ints& which, const Longs& seeds, std::optional<Bytes> obs) {
@@ -163,8 +164,8 @@ class PythonVector {
 
 inline void bind_vector(py::module_& m) {
     py::class_<PythonVector>(m, "Vector")
-        .def(py::init<const py::list&, const py::dict&, u32, const std::vector<int>&>(), py::arg("env_cores"), py::arg("rules"),
-             py::arg("batch_size"), py::arg("cores"))
+        .def(py::init<const py::list&, const py::dict&, u32>(), py::arg("env_cores"), py::arg("rules"), py::arg("batch_size"))
+        .def("add_thread", &PythonVector::add_thread)
         .def("reset", &PythonVector::reset, py::arg("which"), py::arg("seeds"), py::arg("obs").noconvert())
         .def("send", &PythonVector::send, py::arg("which"), py::arg("actions"), py::arg("obs").noconvert())
         .def("recv", &PythonVector::recv, py::arg("obs").noconvert(), py::arg("reward").noconvert(),

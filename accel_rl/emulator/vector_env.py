@@ -13,8 +13,9 @@ life in SAME_STEP mode, its final_obs was never written. On top of it there are
 `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
 """
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
     batch_size: environments that recv() returns, the first to be done, if not all (0); info["env_id"] names them, and
     the next send() is for them. num_threads: 0: one for each core that this process may use, at most one for each
-    environment. thread_affinity_offset: thread i stays on the (offset + i)-th of those cores; -1: anywhere.
+    environment. thread_affinity_offset: thread i stays on the (offset + i)-th of those cores, on Linux; -1: anywhere.
     max_num_frames_per_episode: emulated frames. noop_max: below it is the number of no-ops after a reset, drawn from
     the seed. life_loss_info: a lost life terminates, though the game goes on; episodic_life: and the game is reset.
 
@@ -142,7 +143,10 @@ class VectorEnv(GymnasiumVectorEnv):
         cores = [
             make_env_core(game, "84x84", palette.GRAY, frameskip, NO_LIMIT, life_loss=False) for _ in range(num_envs)
         ]
-        self._core = core().Vector(cores, rules, self.batch_size, _cores(num_envs, num_threads, thread_affinity_offset))
+        self._core = core().Vector(cores, rules, self.batch_size)
+        for thread_core in _cores(num_envs, num_threads, thread_affinity_offset):
+            with _running_on(thread_core):
+                self._core.add_thread()
         self._whole = self.batch_size == num_envs
         shape = (self.batch_size, stack_num, SIDE, SIDE)
         self._shape = shape
@@ -284,9 +288,26 @@ class VectorEnv(GymnasiumVectorEnv):
 
 def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
     """For each thread its core, -1: any."""
-    allowed = sorted(os.sched_getaffinity(0))
+    pins = hasattr(os, "sched_setaffinity")
+    if offset >= 0 and not pins:
+        raise ConfigError(f"thread_affinity_offset={offset}: this system cannot pin threads; must be -1")
+    allowed = sorted(os.sched_getaffinity(0)) if pins else list(range(os.cpu_count() or 1))
     n = num_threads or min(len(allowed), num_envs)
     return [-1 if offset < 0 else allowed[(offset + i) % len(allowed)] for i in range(n)]
+
+
+@contextlib.contextmanager
+def _running_on(core: int) -> Iterator[None]:
+    """Keep the calling thread on a core, -1: any. A thread that it starts meanwhile stays there for good."""
+    if core < 0:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def _seeds(seed: int | np.ndarray | None, which: np.ndarray, new: np.ndarray) -> np.ndarray:

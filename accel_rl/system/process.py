@@ -23,7 +23,7 @@ def before_torch() -> None:
         return  # another allocator is in charge
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
+    except (AttributeError, OSError, TypeError):  # TypeError: Windows has no library of all symbols
         return  # not glibc: nothing to set, nothing lost but speed
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)

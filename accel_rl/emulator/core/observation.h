@@ -106,7 +106,7 @@ HD void area_line(const AreaRows& from, u8* __restrict out, u64* halfway) {
         down[x] = u16(2 * (brighter(from.whole, x) + brighter(from.other, x)) + brighter(from.half, x));
     for (i32 x = WIDTH; x < WIDTH + 8; x++) down[x] = 0;  // padding of weight zero
     for (i32 period = 0; period < 4; period++)
-#ifndef __CUDACC__
+#if defined(__GNUC__) && !defined(__CUDACC__)
 #pragma GCC unroll 21
 #endif
         for (i32 x = 0; x < 21; x++) {

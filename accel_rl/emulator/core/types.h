@@ -36,25 +36,47 @@ using u64 = unsigned long long;
 constexpr i32 LONG_AGO = -(1 << 28);
 HD i32 rebased(i32 moment, i32 start) { return moment - start > LONG_AGO ? moment - start : LONG_AGO; }
 
-// Bytes and bits, by the compiler's own functions on either side.
+// Bytes and bits, by the compiler's own functions; ACCEL_PLAIN: as for a compiler without them.
 #ifdef __CUDA_ARCH__
 HD void copy_bytes(void* to, const void* from, u32 count) { memcpy(to, from, count); }
 HD void fill_bytes(void* to, u8 value, u32 count) { memset(to, value, count); }
 HD u32 lowest_bit(u32 bits) { return u32(__ffs(int(bits)) - 1); }
 HD u32 lowest_bit64(u64 bits) { return u32(__ffsll((long long)(bits)) - 1); }
-#else
+#elif defined(__GNUC__) && !defined(ACCEL_PLAIN)
 HD void copy_bytes(void* to, const void* from, u32 count) { __builtin_memcpy(to, from, count); }
 HD void fill_bytes(void* to, u8 value, u32 count) { __builtin_memset(to, value, count); }
 HD u32 lowest_bit(u32 bits) { return u32(__builtin_ctz(bits)); }
 HD u32 lowest_bit64(u64 bits) { return u32(__builtin_ctzll(bits)); }
+#else
+HD void copy_bytes(void* to, const void* from, u32 count) {
+    for (u32 i = 0; i < count; i++) static_cast<u8*>(to)[i] = static_cast<const u8*>(from)[i];
+}
+HD void fill_bytes(void* to, u8 value, u32 count) {
+    for (u32 i = 0; i < count; i++) static_cast<u8*>(to)[i] = value;
+}
+// A de Bruijn sequence: shifted by each of 64 counts, its top 6 bits are different.
+constexpr u64 PLACE_SEQUENCE = 0x03F79D71B4CB0A89ull;
+struct BitPlaces {
+    u8 of[64];
+};
+constexpr BitPlaces make_bit_places() {
+    BitPlaces places{};
+    for (u32 i = 0; i < 64; i++) places.of[(PLACE_SEQUENCE << i) >> 58] = u8(i);
+    return places;
+}
+HD u32 lowest_bit64(u64 bits) {
+    static constexpr BitPlaces places = make_bit_places();
+    return places.of[((bits & (0 - bits)) * PLACE_SEQUENCE) >> 58];
+}
+HD u32 lowest_bit(u32 bits) { return lowest_bit64(bits); }
 #endif
 HD bool bytes_differ(const void* a, const void* b, u32 count) {
-#ifdef __CUDA_ARCH__
+#if defined(__GNUC__) && !defined(__CUDA_ARCH__) && !defined(ACCEL_PLAIN)
+    return __builtin_memcmp(a, b, count) != 0;
+#else
     u32 different = 0;
     for (u32 i = 0; i < count; i++) different |= static_cast<const u8*>(a)[i] ^ static_cast<const u8*>(b)[i];
     return different != 0;
-#else
-    return __builtin_memcmp(a, b, count) != 0;
 #endif
 }
 

@@ -1,0 +1,91 @@
+"""The workflows and `.ci`: they parse, call scripts that exist, and know the versions that setup.cfg allows."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+yaml = pytest.importorskip("yaml")
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+SCRIPTS = sorted(path for path in (ROOT / ".ci").iterdir() if not path.suffix)
+VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
+
+
+def jobs(path: Path) -> dict[str, dict]:
+    return yaml.safe_load(path.read_text())["jobs"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_calls_scripts_that_exist(path: Path) -> None:
+    for name, job in jobs(path).items():
+        assert job["runs-on"] and job["steps"], name
+        for step in job["steps"]:
+            assert ("run" in step) != ("uses" in step), step
+            for script in re.findall(r"\.ci/\w+(?:\.py)?", step.get("run", "")):
+                assert (ROOT / script).is_file(), script
+            if "uses" in step:
+                assert re.fullmatch(r"[\w-]+/[\w-]+@v[\d.]+", step["uses"]), step
+        assert set([job["needs"]] if "needs" in job else []) <= jobs(path).keys()
+
+
+def test_tests_and_wheels_are_of_the_same_python_versions() -> None:
+    assert jobs(ROOT / ".github/workflows/ci.yml")["tests"]["strategy"]["matrix"]["python"] == VERSIONS
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["cibuildwheel"]["build"]
+    assert build == "cp3{" + ",".join(version[2:] for version in VERSIONS) + "}-manylinux_*"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_is_executable_and_parses(path: Path) -> None:
+    assert os.access(path, os.X_OK)
+    assert path.read_text().startswith("#!/usr/bin/env bash\n")
+    subprocess.run(["bash", "-n", str(path)], check=True)
+    for script in re.findall(r"^\s*(\.ci/\w+|tests/[\w/]+\.py)", path.read_text(), re.M):
+        assert (ROOT / script).is_file(), script
+
+
+WHOLE = [
+    "accel_rl/py.typed",
+    "accel_rl/emulator/games.json",
+    "accel_rl/envs/scores.json",
+    "accel_rl/report/papers.json",
+    "experiments/hours.json",
+    "accel_rl/emulator/core/types.h",
+    "accel_rl/emulator/core/fast/tia.h",
+    "accel_rl/emulator/device/kernels/kernels.cu",
+    "accel_rl/emulator/device/kernels/step.h",
+    "accel_rl/emulator/_core.cpython-311-x86_64-linux-gnu.so",
+    "accel_rl/kernels/_native.cpython-311-x86_64-linux-gnu.so",
+    "accel_rl-0.1.0.dist-info/licenses/LICENSE",
+]
+
+
+@pytest.mark.parametrize(
+    "files, tag, problem",
+    [
+        (WHOLE, "manylinux_2_28_x86_64", ": complete"),
+        (WHOLE, "linux_x86_64", "has no manylinux tag"),
+        ([name for name in WHOLE if "/_core" not in name], "manylinux_2_28_x86_64", "lacks accel_rl/emulator/_core"),
+        ([name for name in WHOLE if "/_native" not in name], "manylinux_2_28_x86_64", "lacks accel_rl/kernels/_native"),
+        ([*WHOLE, "tests/__init__.py"], "manylinux_2_28_x86_64", "has tests/__init__.py"),
+    ],
+    ids=["whole", "not repaired", "without _core", "without _native", "with tests"],
+)
+def test_a_wheel_without_an_extension_or_with_tests_is_refused(
+    tmp_path: Path, files: list[str], tag: str, problem: str
+) -> None:
+    path = tmp_path / f"accel_rl-0.1.0-cp311-cp311-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in files:
+            archive.writestr(name, "")
+    check = [sys.executable, str(ROOT / ".ci" / "wheel_contents.py"), str(path)]
+    done = subprocess.run(check, capture_output=True, text=True)
+    said = done.stdout.replace("\\", "")
+    assert problem in said and len(said.splitlines()) == 1, said
+    assert done.returncode == (problem != ": complete")
