@@ -13,14 +13,13 @@ Exit codes: 0 all trials have ended, 1 none has a score, 2 bad input (nothing wa
 import contextlib
 import sys
 import time
-import warnings
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.registry import find
 from accel_rl.runners.signals import StopRequest
-from accel_rl.system.errors import ConfigError, RunError, show_warning
-from accel_rl.system.process import before_torch
+from accel_rl.system.errors import ConfigError
+from launch.command import ended
 from launch.folder import SweepFolder
 from launch.placing import placing
 from launch.search_options import SearchOptions
@@ -94,16 +93,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
 
 def main(argv: list[str]) -> int:
     """Exit codes: 0 done, 1 no trial has a score, 2 bad input, 130 stopped."""
-    before_torch()
-    warnings.showwarning = show_warning
-    try:
-        return search(argv)
-    except ConfigError as e:
-        print(f"launch.search: {' '.join(str(e).split())}", file=sys.stderr)
-        return 2
-    except RunError as e:
-        print(f"launch.search: {e}", file=sys.stderr)
-        return 1
+    return ended("launch.search", search, argv)
 
 
 if __name__ == "__main__":

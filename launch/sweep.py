@@ -12,7 +12,6 @@ Exit codes: 0 all runs are done, 1 some failed, 2 bad input (nothing was started
 import contextlib
 import sys
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +19,8 @@ from pathlib import Path
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.runners.signals import StopRequest
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, RunError, show_warning
-from accel_rl.system.process import before_torch
+from accel_rl.system.errors import ConfigError
+from launch.command import ended
 from launch.feeder import Feeder
 from launch.folder import SweepFolder
 from launch.grid import Grid, find_grid
@@ -29,6 +28,7 @@ from launch.layout import Layout, lay_out
 from launch.placing import Placing, needs_of_begun, placing
 from launch.plan import begun, describe, planned, shortages
 from launch.prepared import pairs, prepared
+from launch.status import status
 from launch.table import Display, View
 
 LOOK_S = 0.2
@@ -80,23 +80,12 @@ def show(lines: Sequence[str]) -> int:
 
 def main(argv: list[str]) -> int:
     """Exit codes: 0 done, 1 a run failed, 2 bad input, 130 stopped."""
-    before_torch()
-    warnings.showwarning = show_warning
-    try:
-        if argv[:1] == ["status"]:
-            from launch.status import status
-
-            return status(argv[1:])
-        return sweep(argv)
-    except ConfigError as e:
-        print(f"launch.sweep: {' '.join(str(e).split())}", file=sys.stderr)
-        return 2
-    except RunError as e:
-        print(f"launch.sweep: {e}", file=sys.stderr)
-        return 1
+    return ended("launch.sweep", sweep, argv)
 
 
 def sweep(argv: list[str]) -> int:
+    if argv[:1] == ["status"]:
+        return status(argv[1:])
     resuming = any(a == "--resume" or a.startswith("--resume=") for a in argv)
     words, options = positionals(
         argv, [] if resuming else ["the experiment (module:function)"], "python -m launch.sweep"

@@ -21,11 +21,13 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.cli.main import COMMANDS, main
 from accel_rl.cli.train import parse_train
 from accel_rl.config.arguments import parse
-from accel_rl.config.registry import find_algorithm
+from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.train import default_config
 from accel_rl.system import hardware
 from accel_rl.system.machine import Machine
 from launch import status, sweep
+from launch.search_options import SearchOptions
+from launch.trials import check as check_search
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
@@ -49,6 +51,7 @@ PLANNED = {
     "torchrun": "tests/runners/ranks starts torchrun",
     "accel-rl resume runs/": "a run on a cluster",
     "accel-rl sweep": "hours: planned by --dry-run",
+    "accel-rl search": "hours: a first trial is planned; tests/launch/test_search.py runs searches",
     "python -m launch.sweep": "hours: planned by --dry-run; see test_a_sweep_is_run_and_resumed",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
     "accel-rl bench": "the same",
@@ -75,7 +78,7 @@ NOT_EXECUTED = [line for line in LINES if reason(line, PLANNED)]
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """A folder with the example modules, a short run of Pong, and start points."""
+    """A folder with the example modules, a short run of Pong, its model, and start points."""
     folder = tmp_path_factory.mktemp("docs")
     for module, code in examples().items():
         (folder / f"{module}.py").write_text(code)
@@ -84,6 +87,7 @@ def workplace(tmp_path_factory):
         words = ["train", "ppo", "--game", "pong", *size_of_run(["ppo"])]
         words += ["--evaluation.interval", "64", "--evaluation.episodes", "1", "--evaluation.max-episode-steps", "100"]
         assert main([*words, "--run-dir", "trained"]) == 0
+        assert main(["export", "trained", "--out", "model"]) == 0
         assert main(["starts", "pong", *TINY["accel-rl starts"].split(), "--out", STARTS]) == 0
     return folder
 
@@ -105,6 +109,12 @@ def small(words: list[str], folder: Path) -> list[str]:
         return words[1:] if "--help" in rest else ["train", *rest, *size_of_run(rest), "--run-dir", new_run(folder)]
     if command == "resume":
         rest = [*(word for word in rest if word not in ("--env-steps", "4e6")), "--env-steps", "256"]
+    if command in ("push", "pull"):
+        new = f"./{Path(new_run(folder)).name}"
+        place = new if command == "push" else "./model"
+        rest = [{"NAME/MODEL": place, "MODEL": "model", "RUN/model": "model"}.get(word, word) for word in rest]
+        return [command, *rest] if command == "push" else [command, *rest, "--out", new]
+    rest = ["model" if word == "RUN/model" else word for word in rest]
     runs = [word for word in rest if word in ("RUN", "RUNS") or word.startswith("runs/")]
     rest = [COPY, *(word for word in rest if word not in runs)] if runs else rest
     return [command, *rest, *TINY.get(f"accel-rl {command}", "").split()]
@@ -144,6 +154,8 @@ def test_it_runs(line, here, capsys):
     shutil.copytree(here / "trained", here / COPY)
     try:
         words = shlex.split(line)
+        if "--onnx" in words:
+            pytest.importorskip("onnxscript")
         if "launch.status" in line or line.startswith("accel-rl status"):
             pytest.skip("see test_a_sweep_is_run_and_resumed")
         argv = small(words, here)
@@ -180,6 +192,12 @@ def test_it_is_planned(line, here, capsys):
         assert sweep.main([*rest, "--machine", "machine.json"]) == 0, capsys.readouterr().err
     elif words[:2] == ["accel-rl", "resume"]:
         assert len(words) == 3
+    elif words[:2] == ["accel-rl", "search"]:
+        pytest.importorskip("optuna")
+        options = parse(SearchOptions, words[3:], "accel-rl search", "")
+        options.check()
+        if words[2] != "runs/search":
+            check_search(find(words[2]), options)
     else:
         benchmark(words[3:], words[2].removeprefix("benchmarks."))
 

@@ -58,6 +58,21 @@ def test_other_libraries_run_on_the_emulator(library, argv, line, tmp_path):
     assert line in done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_notebook_runs(tmp_path, monkeypatch):
+    """In a real kernel, whose main module has no file."""
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("STEPS", "2048")
+    monkeypatch.setenv("EPISODES", "1")
+    notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", 4)
+    nbformat.validate(notebook)
+    place = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=800, kernel_name="python3", resources=place).execute()
+    assert "evaluation at 2,048 env steps" in str(notebook.cells) and "image/gif" in str(notebook.cells)
+
+
 def test_the_grid_is_planned(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert main(["sweep", "examples.sweep:sizes", "--dry-run"]) == 0

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from accel_rl.api import model_card, onnx_file
-from accel_rl.api.model_folder import ModelFolder
+from accel_rl.api.model_folder import ModelFolder, check_new
 from accel_rl.api.trained_agent import trained_agent
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.errors import RunError
 
 COPIED = ("protocol.json", "versions.json", "metrics.csv")
 
@@ -27,8 +27,7 @@ def export(
     checkpoint: a checkpoint folder; "" for the newest. best: the network with the best evaluation instead. onnx: also
     write policy.onnx. ConfigError for bad input, before anything is written. RunError if the disk is full.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"--out {out} exists and is not an empty folder")
+    check_new(out, "--out")
     config, state, agent, _ = trained_agent(run, config, checkpoint, greedy=False, best=best)
     if onnx:
         onnx_file.check(agent)

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from accel_rl.api.model_folder import ModelFolder
+from accel_rl.api.model_folder import ModelFolder, check_new
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -58,7 +58,7 @@ def pull(place: str, out: Path) -> Path:
         if not ModelFolder(source).is_there:
             raise ConfigError(f"{source} holds no model")
         return _copied(source, out)
-    _check_new(out)
+    check_new(out)
     hub = _hub()
     try:
         hub.snapshot_download(place, local_dir=str(out))
@@ -70,17 +70,12 @@ def pull(place: str, out: Path) -> Path:
 
 
 def _copied(source: Path, out: Path) -> Path:
-    _check_new(out)
+    check_new(out)
     try:
         shutil.copytree(source, out, dirs_exist_ok=True)
     except OSError as e:
         raise RunError(f"{out} could not be written: {e.strerror or e}") from e
     return out
-
-
-def _check_new(out: Path) -> None:
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"{out} exists and is not an empty folder")
 
 
 def _one_line(e: BaseException) -> str:

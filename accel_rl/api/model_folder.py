@@ -19,6 +19,12 @@ from accel_rl.system.errors import ConfigError
 FORMAT = "accel_rl model 1"
 
 
+def check_new(path: Path, flag: str = "") -> None:
+    """Raise ConfigError, naming the flag, if a model cannot be written into this folder."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ConfigError(f"{flag} {path} exists and is not an empty folder".strip())
+
+
 class ModelFolder:
     def __init__(self, path: Path):
         self.path = path
