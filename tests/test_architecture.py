@@ -73,7 +73,6 @@ WORKER_SIDE = (
 # C++ sources may include their own folder, the folders inside it, and these.
 INCLUDES = {
     "accel_rl/kernels/src/nn": ("accel_rl/kernels/src",),
-    "accel_rl/emulator": ("accel_rl/kernels/src",),
     "accel_rl/emulator/core/fast": ("accel_rl/emulator/core",),
     "accel_rl/emulator/device": ("accel_rl/emulator", "accel_rl/emulator/core"),
     "accel_rl/emulator/device/kernels": ("accel_rl/emulator/core", "accel_rl/emulator/core/fast"),

@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("examples", "experiments", "benchmarks/results")
 """Folders whose pages, and whatever they link to, are part of the site, under their own path."""
-SUFFIXES = (".md", ".png", ".svg", ".csv", ".json", ".py", ".yaml")
+SUFFIXES = (".md", ".ipynb", ".png", ".svg", ".csv", ".json", ".py", ".yaml")
 CODE = re.compile(r"^(```|~~~).*?^\1\s*$|`[^`\n]+`", re.M | re.S)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 BLOCK = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.M | re.S)
