@@ -1,0 +1,61 @@
+"""The kernels that every CPU has, on random arrays: compared with numpy, and hashed; the hash is that of all machines.
+
+python tests/kernels/portable.py        # needs numpy and the built extension; not torch
+"""
+
+import hashlib
+import platform
+
+import numpy as np
+
+from accel_rl.kernels import _native as native
+
+rng, digest = np.random.default_rng(1), hashlib.sha256()
+
+
+def at(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+# stacks of frames
+T, B, N, S, size = 20, 3, 500, 4, 333
+frames, out = rng.integers(256, size=(T + S, B, size)).astype(np.uint8), np.empty((N, S, size), np.uint8)
+t, b, age = rng.integers(T, size=N), rng.integers(B, size=N), rng.integers(S, size=N).astype(np.uint8)
+native.gather_stacks(N, S, size, at(frames), B * size, size, at(t), at(b), at(age), at(out), 1)
+expected = np.stack([frames[t + k, b] * (S - 1 - k <= age)[:, None] for k in range(S)], 1)
+assert (out == expected).all()
+digest.update(out)
+
+# rmsprop: fused multiply-add in the square, no other
+n, alpha, rate, epsilon = 10_001, 0.99, 7e-4, 1e-5
+data, grad, square = (rng.standard_normal(n).astype(np.float32) for _ in range(3))
+square = np.abs(square)
+near = 0.99 * square.astype(np.float64) + 0.01 * grad.astype(np.float64) ** 2
+moved = data - rate * grad / (np.sqrt(near) + epsilon)
+native.rmsprop(n, at(data), at(grad), at(square), alpha, rate, epsilon, 1)
+assert np.allclose(square, near, rtol=1e-6) and np.allclose(data, moved, rtol=1e-5, atol=1e-7)
+digest.update(data), digest.update(square)
+
+# relu, copy
+x = rng.standard_normal(1001).astype(np.float32)
+expected, copied = np.maximum(x, 0), np.empty_like(x)
+native.relu(len(x), at(x))
+native.copy(x.nbytes, at(x), at(copied))
+assert (x == expected).all() and (copied == x).all()
+digest.update(copied)
+
+# actions; the exponential function's last digit is the C library's, so log-probabilities are compared, not hashed
+N, A = 2000, 6
+logits, uniform = rng.standard_normal((N, A)).astype(np.float32), rng.random(N, np.float32)
+action, log_prob = np.empty(N, np.int64), np.empty(N, np.float32)
+native.sample_categorical(N, A, at(logits), at(uniform), at(action), at(log_prob))
+wide = logits.astype(np.float64)
+log_all = wide - np.log(np.exp(wide).sum(1, keepdims=True))
+assert np.allclose(log_prob, log_all[np.arange(N), action], atol=1e-5)
+below = np.exp(log_all).cumsum(1)
+assert (uniform <= below[np.arange(N), action] + 1e-5).all()
+epsilons = np.full(1, 0.3, np.float32)
+native.epsilon_greedy(N, A, at(logits), at(uniform), at(epsilons), 0, at(action))
+assert (action[uniform >= 0.3] == logits[uniform >= 0.3].argmax(1)).all()
+digest.update(action)
+print(digest.hexdigest()[:32], platform.machine(), native.__file__)
