@@ -2,7 +2,7 @@
 
 import os
 
-# As before_torch of accel_rl/system/process.py, also for scripts that import torch first. Threads that spin for long at a
+# As before_torch of accel_rl/system/process.py, also for scripts that import torch first. Threads that spin long at a
 # barrier make tests that share two cores a hundred times as slow.
 os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 
