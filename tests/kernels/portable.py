@@ -10,6 +10,7 @@ import numpy as np
 
 from accel_rl.kernels import _native as native
 
+EXPECTED = "853f817ac465c75bbcce5141e20d2b3f"  # x86-64 with and without AVX, aarch64
 rng, digest = np.random.default_rng(1), hashlib.sha256()
 
 
@@ -59,3 +60,4 @@ native.epsilon_greedy(N, A, at(logits), at(uniform), at(epsilons), 0, at(action)
 assert (action[uniform >= 0.3] == logits[uniform >= 0.3].argmax(1)).all()
 digest.update(action)
 print(digest.hexdigest()[:32], platform.machine(), native.__file__)
+assert digest.hexdigest()[:32] == EXPECTED
