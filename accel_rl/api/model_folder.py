@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from accel_rl.checkpoints import tensor_file
 from accel_rl.system.errors import ConfigError
 
 FORMAT = "accel_rl model 1"
@@ -35,6 +35,8 @@ class ModelFolder:
 
     def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any]) -> None:
         """Write a network. about: env_steps and the evaluation. agent: its `state_dict()`, of numbers and tensors."""
+        from safetensors.torch import save_file  # with the metadata that model hubs read
+
         parameters = dict(model.named_parameters())
         others = {f"agent/{name}": x for name, x in agent.items() if isinstance(x, Tensor)}
         tensors = {name: x.detach().cpu().contiguous() for name, x in (parameters | others).items()}
@@ -60,7 +62,7 @@ class ModelFolder:
         """Return what `load_agent` needs of a checkpoint. ConfigError if the model is damaged."""
         values = self.about()
         try:
-            tensors = load_file(self.path / "model.safetensors")
+            tensors = tensor_file.load((self.path / "model.safetensors").read_bytes())
             flat: Tensor = torch.cat([tensors[name].flatten() for name in values["parameters"]])
             others = {name[6:]: x for name, x in tensors.items() if name.startswith("agent/")}
             agent = {"algo": {"agent": {**values["agent"], **others}}, "gradient_sync": {"parameters": flat}}

@@ -81,9 +81,10 @@ def searches(runs: Sequence[Run]) -> list[Section]:
     """Build a section for each search (`launch.search`)."""
     found = []
     for one in search.searches(runs):
-        caption = f"Score of each complete trial by its settings ({one.table().name}.csv)"
+        table = one.table()
+        caption = f"Score of each complete trial by its settings ({table.name}.csv)"
         pictures = [Picture(one.drawn(), caption)] if one.settings else []
-        found.append(Section(one.table().title, pictures, [one.table()]))
+        found.append(Section(table.title, pictures, [table]))
     return found
 
 
