@@ -24,6 +24,7 @@ from accel_rl.system import hardware
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, nearest
 from experiments.sampling_only import LEARNERS, SIMULATORS
+from launch.command import ended
 
 CORES = (1, 2, 4, 8, 16)  # of figure 2's curves
 PER_CORE = (2, 4, 8, 16, 32, 64)  # simulators; two groups need two
@@ -94,28 +95,26 @@ def trained(o: Options) -> Iterator[str]:
 
 
 def main(argv: list[str]) -> int:
-    try:
-        words, options = positionals(argv, [" or ".join(EXPERIMENTS)], "python -m experiments.sampling")
-        o = parse(Options, options, "python -m experiments.sampling figure_2|table_1", __doc__ or "")
-        if words[0] not in EXPERIMENTS:
-            raise ConfigError(
-                f"{words[0]!r} is unknown: must be {' or '.join(EXPERIMENTS)}{nearest(words[0], EXPERIMENTS)}"
-            )
-        check(o)
-        if words[0] == "table_1":
-            from benchmarks.scaling import main as measure_ranks
+    """Exit codes: 0 done, 1 a run failed, 2 bad input."""
+    return ended("experiments.sampling", sampling, argv)
 
-            return measure_ranks(table_1(o))
-        from benchmarks.sampler import main as measure
 
-        with trained(o) as policy:
-            return measure(figure_2(o, policy))
-    except ConfigError as e:
-        print(f"experiments.sampling: {e}", file=sys.stderr)
-        return 2
-    except RunError as e:
-        print(f"experiments.sampling: {e}", file=sys.stderr)
-        return 1
+def sampling(argv: list[str]) -> int:
+    words, options = positionals(argv, [" or ".join(EXPERIMENTS)], "python -m experiments.sampling")
+    o = parse(Options, options, "python -m experiments.sampling figure_2|table_1", __doc__ or "")
+    if words[0] not in EXPERIMENTS:
+        raise ConfigError(
+            f"{words[0]!r} is unknown: must be {' or '.join(EXPERIMENTS)}{nearest(words[0], EXPERIMENTS)}"
+        )
+    check(o)
+    if words[0] == "table_1":
+        from benchmarks.scaling import main as measure_ranks
+
+        return measure_ranks(table_1(o))
+    from benchmarks.sampler import main as measure
+
+    with trained(o) as policy:
+        return measure(figure_2(o, policy))
 
 
 if __name__ == "__main__":
