@@ -13,7 +13,7 @@ are those of ale-py's ids: `repeat_action_probability` is 0.25, as Machado et al
 
 from gymnasium.envs.registration import register, registry
 
-from accel_rl.emulator.games import BENCHMARK_GAMES, games
+from accel_rl.emulator.games import BENCHMARK_GAMES, camel_case, games
 
 V5 = {
     "repeat_action_probability": 0.25,
@@ -25,7 +25,7 @@ V5 = {
 
 def env_id(game: str) -> str:
     """Return the id of a game: ms_pacman -> accel_rl/MsPacman-v5."""
-    return f"accel_rl/{''.join(word.capitalize() for word in game.split('_'))}-v5"
+    return f"accel_rl/{camel_case(game)}-v5"
 
 
 for _game in list(games())[:BENCHMARK_GAMES]:

@@ -60,6 +60,27 @@ def test_other_libraries_run_on_the_emulator(library, argv, line, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("script", ["ppo_atari_envpool.py", "pqn_atari_envpool.py", "ppo_atari.py", "dqn_atari.py"])
+def test_scripts_of_cleanrl_run_on_the_emulator(script, tmp_path):
+    """CLEANRL is a checkout of CleanRL; the scripts beside EnvPool import Gym before 0.26."""
+    if "CLEANRL" not in os.environ:
+        pytest.skip("CLEANRL names no checkout")
+    pytest.importorskip("gym" if "envpool" in script else "tyro")
+    task = "Pong-v5" if "envpool" in script else "PongNoFrameskip-v4"
+    path = Path(os.environ["CLEANRL"]) / "cleanrl" / script
+    argv = [str(path), "--env-id", task, "--total-timesteps", "12000"]
+    dqn = ["--learning-starts", "10000", "--buffer-size", "12000"]
+    argv += dqn if script.startswith("dqn") else ["--num-envs", "8"]
+    command = [sys.executable, str(ROOT / "examples" / "peers" / "cleanrl_scripts.py"), *argv]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=880, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "SPS: " in done.stdout and "episodic_return=" in done.stdout
+    changed = [line for line in done.stdout.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert len(changed) == (1 if "envpool" in script else 2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_notebook_runs(tmp_path, monkeypatch):
     """In a real kernel, whose main module has no file."""
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")

@@ -18,6 +18,7 @@ frames and let go for one until the byte `at` is the mode's number plus one of `
 
 import functools
 import json
+import re
 from importlib.resources import files
 from typing import Any
 
@@ -61,6 +62,23 @@ def games() -> dict[str, dict[str, Any]]:
     """All settings by game, in the order of the 57-game benchmark and then the others."""
     found: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
     return found
+
+
+def camel_case(game: str) -> str:
+    """Return a game's name in the ids of Gymnasium and EnvPool: ms_pacman -> MsPacman."""
+    return "".join(word.capitalize() for word in game.split("_"))
+
+
+def task_game(task: str) -> str:
+    """Return the game of an id of Gymnasium or EnvPool: MsPacman-v5, MsPacmanNoFrameskip-v4 -> ms_pacman.
+
+    A game's own name is one too. Raises ConfigError.
+    """
+    name = re.sub(r"^(ALE|accel_rl)/|(NoFrameskip|Deterministic)?-v[0-9]+$", "", task)
+    tasks = {camel_case(game): game for game in games()} | {game: game for game in games()}
+    if name not in tasks:
+        raise ConfigError(f"task {task!r}: must be a game, as in Pong-v5{nearest(name, tasks)}")
+    return tasks[name]
 
 
 def _clause(source: list[Any]) -> list[tuple[int, list[int]]]:

@@ -118,7 +118,7 @@ class VectorEnv(GymnasiumVectorEnv):
         mode = autoreset_mode.value if isinstance(autoreset_mode, AutoresetMode) else autoreset_mode
         if mode not in MODES:
             raise ConfigError(f"autoreset_mode={mode!r}: must be one of {', '.join(MODES)}" + nearest(mode, MODES))
-        codes = action_codes(game, full_action_space)
+        codes = self.action_codes = action_codes(game, full_action_space)
         self._codes = np.array(codes, np.int32)
         self.num_envs = num_envs
         self.batch_size = batch_size or num_envs

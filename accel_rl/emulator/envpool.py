@@ -1,0 +1,182 @@
+"""EnvPool's constructors and calls on the emulator: a script changes its import.
+
+    from accel_rl.emulator import envpool                       # instead of: import envpool
+
+    envs = envpool.make("Pong-v5", env_type="gymnasium", num_envs=8, episodic_life=True, reward_clip=True)
+    obs, info = envs.reset()
+    obs, reward, terminated, truncated, info = envs.step(actions)
+
+    envs.async_reset()                                          # with batch_size below num_envs
+    obs, reward, terminated, truncated, info = envs.recv()
+    envs.send(actions, info["env_id"])
+
+Names, defaults and info are those of EnvPool 1.2. Two things differ. After a lost life, `episodic_life` presses FIRE
+where the game starts by it, as EnvPool does, but plays no no-ops. Random numbers are those of `VectorEnv`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from accel_rl.emulator.games import task_game
+from accel_rl.emulator.lost_lives import LostLives
+from accel_rl.emulator.vector_env import VectorEnv
+from accel_rl.system.errors import ConfigError, nearest
+
+OPTIONS: dict[str, Any] = {
+    "num_envs": 1,
+    "batch_size": None,
+    "num_threads": None,
+    "thread_affinity_offset": -1,
+    "seed": 42,
+    "max_episode_steps": 27_000,
+    "img_height": 84,
+    "img_width": 84,
+    "stack_num": 4,
+    "gray_scale": True,
+    "frame_skip": 4,
+    "noop_max": 30,
+    "episodic_life": False,
+    "reward_clip": False,
+    "repeat_action_probability": 0.0,
+    "use_fire_reset": True,
+    "full_action_space": False,
+}
+ENV_TYPES = ("gymnasium", "gym")
+
+
+class EnvPool:
+    """Games with EnvPool's calls. Observations [batch_size, stack_num, 84, 84] uint8, rewards [batch_size] float32.
+
+    info has env_id, lives, reward (not clipped), terminated (the game is over, not only a life) and elapsed_step (agent
+    steps since the game began). Raises ConfigError for an option that the emulator does not have.
+    """
+
+    def __init__(self, task_id: str, env_type: str, **options: Any) -> None:
+        for name in options:
+            if name not in OPTIONS:
+                raise ConfigError(f"{name}: must be one of {', '.join(OPTIONS)}" + nearest(name, list(OPTIONS)))
+        if env_type not in ENV_TYPES:
+            raise ConfigError(
+                f"env_type={env_type!r}: must be one of {', '.join(ENV_TYPES)}" + nearest(env_type, ENV_TYPES)
+            )
+        self.config = {**OPTIONS, **options}
+        c, n = self.config, self.config["num_envs"]
+        self._old_gym, spaces = _gym(env_type)
+        self._envs = VectorEnv(
+            task_game(task_id),
+            n,
+            batch_size=c["batch_size"] or 0,
+            num_threads=c["num_threads"] or 0,
+            thread_affinity_offset=c["thread_affinity_offset"],
+            max_num_frames_per_episode=c["max_episode_steps"] * c["frame_skip"],
+            repeat_action_probability=c["repeat_action_probability"],
+            full_action_space=c["full_action_space"],
+            img_height=c["img_height"],
+            img_width=c["img_width"],
+            grayscale=c["gray_scale"],
+            stack_num=c["stack_num"],
+            frameskip=c["frame_skip"],
+            noop_max=c["noop_max"],
+            reward_clipping=False,
+            use_fire_reset=c["use_fire_reset"],
+        )
+        self.is_async = self._envs.batch_size < n
+        self.all_env_ids = np.arange(n, dtype=np.int32)
+        space, actions = self._envs.single_observation_space, self._envs.single_action_space
+        self.observation_space = spaces.Box(0, 255, space.shape, np.uint8)
+        self.action_space = spaces.Discrete(int(actions.n))
+        self._lives = LostLives(self._envs, count=c["episodic_life"], press_fire=c["use_fire_reset"])
+        self._over = np.ones(n, bool)  # the next step begins a game
+        self._elapsed = np.zeros(n, np.int32)
+        self._seed: int | None = int(c["seed"])
+        self._ids = self.all_env_ids
+        self._first: tuple[np.ndarray, dict[str, np.ndarray]] | None = None
+
+    def __len__(self) -> int:
+        return int(self._envs.num_envs)
+
+    def reset(self) -> Any:
+        """Begin all games; observations and info, or with Gym before 0.26 observations alone."""
+        self.async_reset()
+        obs, _, _, _, info = self._recv()
+        return obs if self._old_gym else (obs, info)
+
+    def async_reset(self) -> None:
+        """Begin all games; recv() returns the first batch."""
+        self._over[:] = True
+        self._first = self._envs.reset(seed=self._seed)
+        self._seed = None  # later resets continue the streams of random numbers
+
+    def step(self, action: np.ndarray, env_id: np.ndarray | None = None) -> tuple[Any, ...]:
+        """send(), then recv()."""
+        self.send(action, env_id)
+        return self.recv()
+
+    def send(self, action: np.ndarray, env_id: np.ndarray | None = None) -> None:
+        """Actions [batch_size] for the environments `env_id`; default: those of the last recv(), in their order."""
+        action = np.array(action)
+        if env_id is not None:
+            given = np.asarray(env_id)
+            if action.shape != given.shape or sorted(given.tolist()) != sorted(self._ids.tolist()):
+                raise ValueError(
+                    f"env_id={env_id!r}: must be the environments of the last recv(), {self._ids.tolist()}"
+                )
+            action = action[np.argsort(given)][np.argsort(np.argsort(self._ids))]
+        self._envs.send(self._lives.actions(action, self._ids))
+
+    def recv(self) -> tuple[Any, ...]:
+        """Observations, rewards, terminated, truncated, info; with Gym before 0.26 one array, done, for two."""
+        obs, reward, terminated, truncated, info = self._recv()
+        if not self._old_gym:
+            return obs, reward, terminated, truncated, info
+        return obs, reward, terminated | truncated, {**info, "TimeLimit.truncated": truncated}
+
+    def close(self) -> None:
+        """End the threads."""
+        self._envs.close()
+
+    def _recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        if self._first is not None:
+            (obs, info), self._first = self._first, None
+            points, over, late = np.zeros(len(obs), np.int32), np.zeros(len(obs), bool), np.zeros(len(obs), bool)
+        else:
+            obs, points, over, late, info = self._envs.recv()
+        ids, lives = info["env_id"], info["lives"]
+        begins = self._over[ids]
+        lost = self._lives.step(lives, ids, ended=begins | over | late)
+        self._elapsed[ids] = np.where(begins, 0, self._elapsed[ids] + 1)
+        self._ids, self._over[ids] = ids, over | late
+        reward = (np.sign(points) if self.config["reward_clip"] else points).astype(np.float32)
+        elapsed = self._elapsed[ids]
+        info = {"env_id": ids, "lives": lives, "reward": points.astype(np.float32), "elapsed_step": elapsed}
+        info["terminated"] = over.astype(np.int32)
+        return obs, reward, over | lost, late, info
+
+
+def make(task_id: str, env_type: str, **options: Any) -> EnvPool:
+    """Make the games of a task, "Pong-v5" or "MsPacman-v5". options: see OPTIONS."""
+    return EnvPool(task_id, env_type, **options)
+
+
+def make_gym(task_id: str, **options: Any) -> EnvPool:
+    """Make games with the calls of the Gym that is installed."""
+    return make(task_id, "gym", **options)
+
+
+def make_gymnasium(task_id: str, **options: Any) -> EnvPool:
+    """Make games with Gymnasium's calls."""
+    return make(task_id, "gymnasium", **options)
+
+
+def _gym(env_type: str) -> tuple[bool, Any]:
+    """Return whether calls are those of Gym before 0.26, and the module of spaces."""
+    if env_type == "gymnasium":
+        from gymnasium import spaces
+
+        return False, spaces
+    try:
+        import gym
+    except ImportError:
+        raise ConfigError("env_type='gym' needs Gym: pip install gym, or use env_type='gymnasium'") from None
+    return int(gym.__version__.split(".")[1]) < 26, gym.spaces  # 0.26 was the last
