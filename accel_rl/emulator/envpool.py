@@ -83,9 +83,8 @@ class EnvPool:
         )
         self.is_async = self._envs.batch_size < n
         self.all_env_ids = np.arange(n, dtype=np.int32)
-        space, actions = self._envs.single_observation_space, self._envs.single_action_space
-        self.observation_space = spaces.Box(0, 255, space.shape, np.uint8)
-        self.action_space = spaces.Discrete(int(actions.n))
+        self.observation_space = spaces.Box(0, 255, self._envs.single_observation_space.shape, np.uint8)
+        self.action_space = spaces.Discrete(len(self._envs.action_codes))
         self._lives = LostLives(self._envs, count=c["episodic_life"], press_fire=c["use_fire_reset"])
         self._over = np.ones(n, bool)  # the next step begins a game
         self._elapsed = np.zeros(n, np.int32)
