@@ -10,6 +10,7 @@ from accel_rl.config.warning import warning
 from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.tensorboard import check_tensorboard
+from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners.cluster import gorila, ray_ranks
 from accel_rl.runners.cluster.session import check_ray
 from accel_rl.runners.plan import RankPlan, RunPlan
@@ -25,6 +26,7 @@ def check(config: TrainConfig) -> None:
     config.check()
     if config.log.tensorboard:
         check_tensorboard()
+    check_wandb(config.wandb)
     if config.cluster == "gorila":
         gorila.check(config)
     elif config.cluster == "ray":

@@ -1,5 +1,6 @@
-"""Weights & Biases: off by default, with bounded waits, never fatal; the run folder does not hold its key."""
+"""Weights & Biases (extra: wandb): off by default, bounded waits, never fatal; the run folder does not hold its key."""
 
+import importlib.util
 import math
 import os
 from collections.abc import Callable
@@ -7,8 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.metrics.sinks import Row, Sink
+from accel_rl.system.errors import ConfigError
 
+INSTALL = "pip install 'accel_rl[wandb]'"
 START_TIMEOUT_S = 20.0
+
+
+def check_wandb(mode: str) -> None:
+    """Raise ConfigError if a mode other than disabled lacks the extra."""
+    if mode != "disabled" and importlib.util.find_spec("wandb") is None:
+        raise ConfigError(f"--wandb {mode} needs the extra wandb: {INSTALL}")
 
 
 class WandbSink:

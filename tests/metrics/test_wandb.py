@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from accel_rl.config.train import default_config
-from accel_rl.metrics.wandb import WandbSink, wandb_sink
+from accel_rl.metrics.wandb import WandbSink, check_wandb, wandb_sink
+from accel_rl.system.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 DISABLED = default_config("a2c")
@@ -19,6 +20,14 @@ def test_nothing_unless_asked_for(tmp_path):
     loaded = "wandb" in sys.modules
     assert wandb_sink(DISABLED, tmp_path, pytest.fail) == []
     assert list(tmp_path.iterdir()) == [] and ("wandb" in sys.modules) == loaded
+
+
+def test_a_missing_extra_is_one_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    check_wandb("disabled")
+    with pytest.raises(ConfigError, match=r"--wandb offline .* pip install 'accel_rl\[wandb\]'") as e:
+        check_wandb("offline")
+    assert "\n" not in str(e.value)
 
 
 def raising(**_):
