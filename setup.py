@@ -12,7 +12,11 @@ from setuptools.command.build_ext import build_ext
 
 
 class OptionalBuild(build_ext):
-    """Says in one line what to do where there is no compiler, instead of failing."""
+    """Builds the extensions side by side. Says in one line what to do where there is no compiler, instead of failing."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
 
     def build_extension(self, ext: Pybind11Extension) -> None:
         if self.compiler.compiler_type == "msvc":  # has none of the flags below
