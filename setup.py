@@ -12,7 +12,7 @@ from setuptools.command.build_ext import build_ext
 
 
 class OptionalBuild(build_ext):
-    """Builds the extensions side by side. Says in one line what to do where there is no compiler, instead of failing."""
+    """Builds side by side. Says in one line what to do where there is no compiler, instead of failing."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
