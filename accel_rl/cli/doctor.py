@@ -31,8 +31,12 @@ Default: a2c, ppo and dqn on pong. cores is a number or a list; quota (of the cg
 Say = Callable[[str, object], None]
 EXTRAS = {
     "tensorboard": "tensorboard",
+    "wandb": "wandb",
     "video": "imageio-ffmpeg",
     "report": "rliable",
+    "search": "optuna",
+    "onnx": "onnxscript",
+    "hub": "huggingface_hub",
     "slurm": "submitit",
     "cluster": "ray",
 }
