@@ -1,10 +1,13 @@
 """Tianshou's DQN and collector on the emulator: `python tianshou_collector.py 1000`.
 
-`gymnasium.make` gets the id of this emulator; there is nothing to wrap.
+`gymnasium.make` gets the id of this emulator; there is nothing to wrap. A second argument, `theirs`, takes ale-py's id
+and Gymnasium's wrappers.
 """
 
 import sys
+import time
 
+import ale_py
 import gymnasium
 import torch
 from tianshou.algorithm import DQN
@@ -16,9 +19,19 @@ from tianshou.env.atari.atari_network import DQNet
 
 import accel_rl
 
-gymnasium.register_envs(accel_rl.gym)
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-envs = DummyVectorEnv([lambda: gymnasium.make("accel_rl/Pong-v5") for _ in range(4)])
+theirs = sys.argv[2:] == ["theirs"]
+
+
+def make() -> gymnasium.Env:
+    if theirs:
+        env = gymnasium.make("ALE/Pong-v5", frameskip=1)
+        return gymnasium.wrappers.FrameStackObservation(gymnasium.wrappers.AtariPreprocessing(env), 4)
+    return gymnasium.make("accel_rl/Pong-v5")
+
+
+gymnasium.register_envs(ale_py if theirs else accel_rl.gym)
+envs = DummyVectorEnv([make for _ in range(4)])
 space = envs.action_space[0]
 network = DQNet(4, 84, 84, int(space.n))
 policy = DiscreteQLearningPolicy(model=network, action_space=space, eps_training=0.2)
@@ -26,5 +39,7 @@ algorithm = DQN(policy=policy, optim=AdamOptimizerFactory(lr=1e-4), gamma=0.99, 
 buffer = VectorReplayBuffer(20_000, 4, stack_num=1)
 collector = Collector(algorithm, envs, buffer, exploration_noise=True)
 collector.reset()
+start = time.perf_counter()
 found = collector.collect(n_step=steps)
-print(f"{found.n_collected_steps} steps, {torch.tensor(buffer.rew).abs().sum():.0f} points")
+rate = found.n_collected_steps / (time.perf_counter() - start)
+print(f"{found.n_collected_steps} steps, {rate:.0f} steps/s, {torch.tensor(buffer.rew).abs().sum():.0f} points")

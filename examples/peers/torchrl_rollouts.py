@@ -1,22 +1,31 @@
 """TorchRL's GymEnv and its collector on the emulator: `python torchrl_rollouts.py 2000`.
 
-The id "ALE/Pong-v5" with TorchRL's transforms becomes "accel_rl/Pong-v5", whose frames are stacked already.
+The id "ALE/Pong-v5" with Gymnasium's wrappers becomes "accel_rl/Pong-v5", whose frames are stacked already. A second
+argument, `theirs`, takes the former.
 """
 
 import sys
+import time
 
+import ale_py
 import gymnasium
 import torch
 from tensordict.nn import TensorDictModule
 from torch import nn
 from torchrl.collectors import Collector
-from torchrl.envs import GymEnv, ParallelEnv
+from torchrl.envs import EnvBase, GymEnv, GymWrapper, ParallelEnv
 from torchrl.modules import ProbabilisticActor
 
 import accel_rl
 
+theirs = sys.argv[2:] == ["theirs"]
 
-def make() -> GymEnv:
+
+def make() -> EnvBase:
+    if theirs:
+        gymnasium.register_envs(ale_py)
+        env = gymnasium.wrappers.AtariPreprocessing(gymnasium.make("ALE/Pong-v5", frameskip=1))
+        return GymWrapper(gymnasium.wrappers.FrameStackObservation(env, 4), categorical_action_encoding=True)
     gymnasium.register_envs(accel_rl.gym)
     return GymEnv("accel_rl/Pong-v5", categorical_action_encoding=True)
 
@@ -37,6 +46,10 @@ if __name__ == "__main__":
     module = TensorDictModule(Network(6), in_keys=["observation"], out_keys=["logits"])
     policy = ProbabilisticActor(module, in_keys=["logits"], distribution_class=torch.distributions.Categorical)
     collector = Collector(envs, policy, frames_per_batch=200, total_frames=steps)
-    frames = sum(batch.numel() for batch in collector)
+    frames, start = 0, 0.0
+    for batch in collector:
+        start = start or time.perf_counter()
+        frames += batch.numel()
+    rate = (frames - batch.numel()) / (time.perf_counter() - start)
     collector.shutdown()
-    print(f"{frames} steps")
+    print(f"{frames} steps, {rate:.0f} steps/s")
