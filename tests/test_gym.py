@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
+from gymnasium.vector.utils import batch_space
 
 import accel_rl
 from accel_rl.emulator.games import BENCHMARK_GAMES, games
@@ -49,13 +50,61 @@ def test_one_game_plays_as_one_of_several():
     envs.close()
 
 
-@pytest.mark.parametrize("game", ["pong", "ms_pacman", *(pytest.param(g, marks=pytest.mark.slow) for g in GAMES)])
+each_game = pytest.mark.parametrize(
+    "game", ["pong", "ms_pacman", *(pytest.param(g, marks=pytest.mark.slow) for g in GAMES)]
+)
+
+
+@each_game
 def test_gymnasiums_checker_is_clean(game):
     env = gymnasium.make(env_id(game))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_env(env.unwrapped, skip_render_check=True)
     env.close()
+
+
+@each_game
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_the_rules_of_gymnasiums_vector_environments_are_kept(game, mode):
+    """Spaces, types, seeds, wrappers and ends as gymnasium.vector asks; an episode ends after 8 steps."""
+    made = [
+        gymnasium.make_vec(env_id(game), num_envs=2, autoreset_mode=mode, max_num_frames_per_episode=32)
+        for _ in range(2)
+    ]
+    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(made[0])
+    assert envs.metadata["autoreset_mode"].value == mode
+    assert envs.observation_space == batch_space(envs.single_observation_space, 2)
+    assert envs.action_space == batch_space(envs.single_action_space, 2)
+    envs.action_space.seed(1)
+    results = [env.reset(seed=3) for env in (envs, made[1])]
+    assert np.array_equal(results[0][0], results[1][0]) and results[0][0] in envs.observation_space
+    ends = 0
+    for t in range(1, 12):
+        actions = envs.action_space.sample()
+        results = [env.step(actions) for env in (envs, made[1])]
+        for one, other in zip(*(result[:4] for result in results), strict=True):
+            assert np.array_equal(one, other)
+        obs, reward, terminated, truncated, info = results[0]
+        assert obs in envs.observation_space and reward.shape == (2,)
+        assert terminated.dtype == truncated.dtype == bool and terminated.shape == truncated.shape == (2,)
+        for key, value in info.items():
+            assert key.startswith("_") or key == "episode" or isinstance(value, dict) or len(value) == 2, key
+        ended = terminated | truncated
+        assert ended.all() == (t == 8), t
+        if ended.any():
+            ends += 1
+            assert "_final_obs" not in info or info["_final_obs"].tolist() == ended.tolist()
+            assert ("final_obs" in info) == (mode == "SameStep")
+            assert info["_episode"].tolist() == ended.tolist() and info["episode"]["l"].tolist() == [8, 8]
+            if mode == "Disabled":
+                results = [env.reset(options={"reset_mask": ended}) for env in (envs, made[1])]
+                assert np.array_equal(results[0][0], results[1][0])
+        elif t == 9 and mode == "NextStep":
+            assert not reward.any() and not ended.any()
+    assert ends == 1
+    envs.close()
+    made[1].close()
 
 
 def test_the_id_is_found_from_the_package_alone():
