@@ -1,5 +1,6 @@
 """The evaluator of a cluster run: plays episodes in a process of its own, while the members go on."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in
+from accel_rl.runners.cluster.deaths import Deaths
 from accel_rl.runners.cluster.named_actor import start_named
 from accel_rl.runners.cluster.ray_shards import transport_to
 from accel_rl.runners.cluster.reader import Reader
@@ -21,8 +23,6 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.system.errors import RunError
 from accel_rl.system.process import tune_torch
-
-MAX_LOST = 3  # processes in a row that die during an evaluation
 
 
 class EvaluatorActor:
@@ -63,8 +63,10 @@ class RemoteEvaluator:
         """seed: of the run. event: notes an unusual event."""
         self._ray, self._setup, self._seed, self._event = ray, setup, seed, event
         self._actor: Any = None
-        self._asked: tuple[int, int, Any] | None = None  # (env_steps, steps, call)
-        self._lost_in_a_row = 0
+        self._asked: tuple[int, int] | None = None  # (env_steps, steps)
+        self._call: Any = None  # that plays it; None: it begins at _starts_at
+        self._starts_at = 0.0  # time.monotonic()
+        self._deaths = Deaths()
         self.replaced = 0
 
     @property
@@ -74,35 +76,48 @@ class RemoteEvaluator:
     def begin(self, env_steps: int, steps: int) -> None:
         """Ask for an evaluation of `steps` env steps. env_steps: of the run."""
         assert not self.busy
+        self._asked = env_steps, steps
+        self._deaths.worked()
+        self._start()
+
+    def _start(self) -> None:
+        assert self._asked is not None
+        env_steps, steps = self._asked
         if self._actor is None:
             name = f"{self._setup.name}/evaluator-{self.replaced}"
             self._actor = start_named(self._ray, EvaluatorActor, name, self._setup)
-        seed = derived_seed(self._seed, Stream.EVALUATION, env_steps)
-        self._asked = env_steps, steps, self._actor.evaluate.remote(steps, seed)
+        self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
 
     def look(self, wait_s: float = 0.0) -> Evaluated | None:
         """Return the evaluation that was asked for, once it is there. RunError if its process dies again and again."""
         if self._asked is None:
             return None
-        env_steps, steps, call = self._asked
-        if not self._ray.wait([call], timeout=wait_s)[0]:
+        if self._call is None:
+            if time.monotonic() < self._starts_at:
+                time.sleep(wait_s)
+                return None
+            self._start()
+        if not self._ray.wait([self._call], timeout=wait_s)[0]:
             return None
-        self._asked = None
         try:
-            found, parameters = self._ray.get(call)
+            found, parameters = self._ray.get(self._call)
         except self._ray.exceptions.RayTaskError as e:
             raise RunError(f"evaluation: {getattr(e, 'cause', None) or e}") from e
         except self._ray.exceptions.RayActorError as e:
-            self._actor, self.replaced = None, self.replaced + 1
-            self._lost_in_a_row += 1
-            if self._lost_in_a_row >= MAX_LOST:
-                raise RunError(f"the evaluator died {MAX_LOST} times in a row: {e}") from e
-            self._event("the evaluator died: the evaluation is played again")
-            self.begin(env_steps, steps)
+            self._lost(e)
             return None
-        self._lost_in_a_row = 0
+        (env_steps, _), self._asked, self._call = self._asked, None, None
         evaluation = Evaluation(tuple(found["scores"]), tuple(found["lengths"]), found["protocol"])
         return Evaluated(env_steps, evaluation, torch.from_numpy(parameters.copy()))
+
+    def _lost(self, error: Exception) -> None:
+        self._actor, self._call, self.replaced = None, None, self.replaced + 1
+        pause = self._deaths.died()
+        if pause is None:
+            line = str(error).splitlines()[0]
+            raise RunError(f"the evaluator died {self._deaths.in_a_row} times in one evaluation: {line}") from error
+        self._starts_at = time.monotonic() + pause
+        self._event("the evaluator died: the evaluation is played again")
 
     def close(self) -> None:
         if self._actor is not None:

@@ -1,14 +1,14 @@
 """The driver's side of the global replay: starts it, and replaces it if it is lost."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+from accel_rl.runners.cluster.deaths import Deaths
 from accel_rl.runners.cluster.global_replay import GlobalReplay
 from accel_rl.runners.cluster.named_actor import start_named
 from accel_rl.runners.cluster.setup import Setup
 from accel_rl.system.errors import ConfigError, RunError
-
-MAX_LOST = 3  # processes in a row that die before they held a transition
 
 
 class ReplayKeeper:
@@ -18,10 +18,12 @@ class ReplayKeeper:
         """sources: number of members that sample. event: notes an unusual event."""
         self._ray, self._setup, self._sources, self._event = ray, setup, sources, event
         self.replaced = 0
-        self._lost_in_a_row = 0
+        self._deaths = Deaths()
+        self._starts_at: float | None = None  # time.monotonic() of the next start; None: there is a process
         self._start()
 
     def _start(self) -> None:
+        self._starts_at = None
         self._actor = start_named(
             self._ray, GlobalReplay, self._setup.replay, self._setup, self._sources, self.replaced
         )
@@ -29,23 +31,31 @@ class ReplayKeeper:
 
     def look(self) -> None:
         """Replace the process if it has died. ConfigError or RunError if it cannot begin."""
+        if self._starts_at is not None:
+            if time.monotonic() >= self._starts_at:
+                self._start()
+            return
         if not self._ray.wait([self._asked], timeout=0)[0]:
             return
         errors = self._ray.exceptions
         try:
             if self._ray.get(self._asked):
-                self._lost_in_a_row = 0
+                self._deaths.worked()
             self._asked = self._actor.size.remote()
         except errors.RayTaskError as e:
             cause = getattr(e, "cause", None)
             kind = ConfigError if isinstance(cause, ConfigError) else RunError
             raise kind(f"global replay: {cause or e}") from e
         except errors.RayActorError as e:
-            self.replaced, self._lost_in_a_row = self.replaced + 1, self._lost_in_a_row + 1
-            if self._lost_in_a_row >= MAX_LOST:
-                raise RunError(f"the global replay died {MAX_LOST} times in a row: {e}") from e
+            self.replaced += 1
+            pause = self._deaths.died()
+            if pause is None:
+                line = str(e).splitlines()[0]
+                raise RunError(
+                    f"the global replay died {self._deaths.in_a_row} times before it held anything: {line}"
+                ) from e
             self._event("the global replay was lost: another process takes its place, and fills again")
-            self._start()
+            self._starts_at = time.monotonic() + pause
 
     def close(self) -> None:
         """End the process."""

@@ -210,6 +210,13 @@ def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_p
         train.kill()
 
 
+def test_an_evaluator_that_is_killed_again_and_again_does_not_end_the_run(tmp_path):
+    """One is killed each second, faster than one starts."""
+    result, killed = run_with_kills(tmp_path / "run", catch(12_000), 8, ["evaluator"], pause_s=1.0)
+    assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0
+    assert killed["evaluator"] >= 4
+
+
 def test_random_kills_of_processes_and_nodes(tmp_path):
     """The program makes more kills: `python -m tests.runners.cluster.random_kills`."""
     kinds = ["member", "shard", "board", "evaluator", "node"]
