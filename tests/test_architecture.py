@@ -102,7 +102,9 @@ def imports(path: Path, top_level_only: bool = False) -> set[str]:
 def room_of(module: str) -> str:
     """accel_rl.ops.returns -> ops; benchmarks.train -> benchmarks; of another library: nothing."""
     first, _, rest = module.partition(".")
-    room = rest.partition(".")[0] if first == "accel_rl" else first
+    if first in ("experiments", "launch", "benchmarks"):
+        return first
+    room = rest.partition(".")[0] if first == "accel_rl" else ""
     return room if room in RANK else ""
 
 
