@@ -244,6 +244,8 @@ SCRIPTS = [
     ("docs/emulator.md", 0, {"num_envs=8": "num_envs=2"}),
     ("docs/emulator.md", 1, {"num_envs=8": "num_envs=2"}),
     ("docs/emulator.md", 2, {"num_envs=8": "num_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
+    ("docs/emulator.md", 3, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
+    ("docs/emulator.md", 4, {'v4", 8': 'v4", 2'}),
     ("docs/gpu.md", 0, {}),
     ("docs/gpu.md", 1, {}),
     ("docs/distributed.md", 0, {}),

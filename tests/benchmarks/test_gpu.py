@@ -54,6 +54,7 @@ def bare(tmp_path: Path) -> str:
     return str(tmp_path / "site")
 
 
+@pytest.mark.slow
 def test_torch_numpy_and_ale_py_are_enough(tmp_path: Path, bare: str) -> None:
     names = ["acting", "a2c", "replay"]
     done = run("--part", *names, "--out", str(tmp_path), path=bare)

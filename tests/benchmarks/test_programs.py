@@ -118,6 +118,7 @@ def test_a_peer_that_is_not_installed_is_named_once(capsys, monkeypatch) -> None
     assert line == "left out: EnvPool, EnvPool async, not installed (pip install envpool)"
 
 
+@pytest.mark.slow
 def test_concurrent_runs(tmp_path: Path, capsys) -> None:
     file, allowed = tmp_path / "out.json", os.sched_getaffinity(0)
     short = ("--network", "a3c", "--samplers", "1", "2", "--period", "40", "--seconds", "0.05", "--repeats", "1")

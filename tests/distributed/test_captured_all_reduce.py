@@ -51,7 +51,7 @@ def played(run, folder, context, device=GPU):
         trainer._close()
 
 
-SLOW = ("dqn, prioritized",)
+SLOW = ("dqn, prioritized", "dqn, concurrent")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in RUNS])

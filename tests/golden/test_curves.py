@@ -13,7 +13,7 @@ from tests.golden.curves import NAMES, UPDATES, differences, measure, stored
 from tests.golden.runs import RANKS, RUNS
 
 
-@pytest.mark.parametrize("name", [*RUNS, *RANKS])
+@pytest.mark.parametrize("name", [*RUNS, *(pytest.param(name, marks=pytest.mark.slow) for name in RANKS)])
 def test_the_curve_is_as_it_was(name):
     lines = differences(stored()[name], measure(name))
     assert not lines, f"{name}: {'; '.join(lines)}"

@@ -32,7 +32,7 @@ def learned_by_two(folder, names):
 @pytest.mark.parametrize(
     "names",
     [
-        QUICK,
+        pytest.param(QUICK, marks=pytest.mark.slow),
         *(pytest.param((name,), marks=pytest.mark.slow) for name in RUNS if name not in QUICK),
     ],
     ids=", ".join,

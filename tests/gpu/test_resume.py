@@ -32,7 +32,7 @@ def checkpoint(trainer):
     return load(trainer.saver.checkpoints.path(trainer.at.env_steps))
 
 
-@pytest.mark.parametrize("name", marked(RUNS, ("a2c, LSTM", "c51, concurrent", "rainbow, noisy")))
+@pytest.mark.parametrize("name", marked(RUNS, ("a2c, LSTM", "c51, concurrent")))
 def test_a_resumed_run_equals_the_uninterrupted_one(simulated_gpu, tmp_path, name):
     first = trainer(name, GPU, tmp_path / "first")
     cycles(first, 6)

@@ -45,7 +45,7 @@ CATCH = (
 )
 
 
-@pytest.mark.parametrize("algorithm", ["rainbow", *(pytest.param(a, marks=pytest.mark.slow) for a in ("dqn", "c51"))])
+@pytest.mark.parametrize("algorithm", ["dqn", *(pytest.param(a, marks=pytest.mark.slow) for a in ("c51", "rainbow"))])
 def test_catch_is_solved(tmp_path, algorithm):
     """The online score of the last 100 games, 1 of 1 but for what exploration drops."""
     steps, intensity = (12_000, 4) if algorithm == "rainbow" else (20_000, 8)

@@ -132,7 +132,7 @@ def test_a_killed_asynchronous_rank_is_replaced_while_the_other_goes_on(tmp_path
     assert gone(children) and "Traceback" not in err
 
 
-@pytest.mark.parametrize("update", ["all-reduce", "async"])
+@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
 def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     before = set(os.listdir("/dev/shm"))
     folder = tmp_path / "run"
@@ -146,7 +146,7 @@ def test_no_orphan_is_left_by_a_killed_run(tmp_path, update):
     assert gone(children, 5) and set(os.listdir("/dev/shm")) <= before
 
 
-@pytest.mark.parametrize("update", ["all-reduce", "async"])
+@pytest.mark.parametrize("update", ["all-reduce", pytest.param("async", marks=pytest.mark.slow)])
 def test_ctrl_c_saves_and_ends(tmp_path, update):
     folder = tmp_path / "run"
     process = start(

@@ -111,7 +111,7 @@ def test_a_second_run_is_equal(uninterrupted, tmp_path):
     assert len(rows(first)) >= 8 and rows(first)[-1]["eval_score"] != ""
 
 
-@of_games("device", "cartpole")
+@of_games("cartpole")
 @pytest.mark.parametrize(
     "after_rows", [pytest.param(0, marks=pytest.mark.slow), 4, pytest.param(6, marks=pytest.mark.slow)]
 )

@@ -26,6 +26,7 @@ def ring_and_cells():
     return ring._arrays(), ring.nth(torch.tensor([3, 17, 20]))
 
 
+@pytest.mark.slow
 def test_the_triton_kernel_equals_plain_operations_in_tritons_interpreter():
     pytest.importorskip("triton", reason="Triton has no package for this platform")
     command = [sys.executable, "-m", "tests.kernels.interpret_gather"]

@@ -50,8 +50,8 @@ def fresh(config: TrainConfig, agent, seed: int):
 @pytest.mark.parametrize(
     ("env", "algorithm", "algo"),
     [
-        (replace(PONG, backend="ale"), "a2c", {}),
-        (replace(PONG, backend="emulator"), "a2c", {}),
+        pytest.param(replace(PONG, backend="ale"), "a2c", {}, marks=pytest.mark.slow),
+        pytest.param(replace(PONG, backend="emulator"), "a2c", {}, marks=pytest.mark.slow),
         (replace(PONG, backend="emulator"), "dqn", {}),
         (EnvConfig(id="CartPole-v1"), "a2c", {"lstm": 8}),
     ],

@@ -54,7 +54,7 @@ def test_any_number_of_workers_equals_the_serial_sampler(env, groups, reset):
 
 
 @pytest.mark.parametrize("reset", ["immediate", pytest.param("wait", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("made", [make_agent, make_noisy_agent])
+@pytest.mark.parametrize("made", [make_agent, pytest.param(make_noisy_agent, marks=pytest.mark.slow)])
 def test_workers_served_as_they_come_equal_the_serial_sampler(made, reset):
     agent, got = made(GAMES[0]), {}
     for workers in (0, 3):
@@ -122,7 +122,7 @@ def test_actions_that_depend_on_nothing_are_played_alike(reset):
     assert len(set(got.values())) == 1, got
 
 
-@pytest.mark.parametrize("reset", [pytest.param("immediate", marks=pytest.mark.slow), "cached", "wait"])
+@pytest.mark.parametrize("reset", [*(pytest.param(r, marks=pytest.mark.slow) for r in ("immediate", "cached")), "wait"])
 def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
     """With a random agent they are; breaking off leaves the sampler where one more collect would have."""
     agents = RandomAgent(make_spec(GAMES[0], training=True).n_actions), make_agent(GAMES[0])
