@@ -211,10 +211,10 @@ def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_p
 
 
 def test_an_evaluator_that_is_killed_again_and_again_does_not_end_the_run(tmp_path):
-    """One is killed each second, faster than one starts."""
-    result, killed = run_with_kills(tmp_path / "run", catch(12_000), 8, ["evaluator"], pause_s=1.0)
+    """Five in a row, each as soon as it is there; the end of the run waits for the last evaluation."""
+    result, killed = run_with_kills(tmp_path / "run", catch(12_000), 5, ["evaluator"], pause_s=0.3)
     assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0
-    assert killed["evaluator"] >= 4
+    assert killed["evaluator"] == 5
 
 
 def test_random_kills_of_processes_and_nodes(tmp_path):
