@@ -8,6 +8,11 @@ OVER_S = 300.0  # and without any work for so long
 MAX_PAUSE_S = 30.0  # before another process starts
 
 
+def pause_after(deaths: int) -> float:
+    """Return the seconds to wait before another process starts, after so many deaths in a row."""
+    return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
+
+
 class Deaths:
     """The deaths of one role's processes since one of them did its work last.
 
@@ -27,4 +32,4 @@ class Deaths:
         self.in_a_row += 1
         if self.in_a_row > MOST and self._clock() - self._since > OVER_S:
             return None
-        return min(2.0 ** (self.in_a_row - MOST), MAX_PAUSE_S) if self.in_a_row >= MOST else 0.0
+        return pause_after(self.in_a_row)

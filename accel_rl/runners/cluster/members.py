@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.runners.cluster.board import MemberCount
+from accel_rl.runners.cluster.deaths import MOST, pause_after
 from accel_rl.runners.cluster.member import Member
 from accel_rl.runners.cluster.named_actor import start_named
 from accel_rl.runners.cluster.setup import Place, Role, Setup
 from accel_rl.system.errors import ConfigError, RunError
 
-MAX_FAILED_STARTS = 3  # in a row, while no member of the run does anything
-IDLE_S = 60.0  # and for so long
-MAX_PAUSE_S = 30.0  # before a member starts again that has failed often
+IDLE_S = 60.0  # without any work of a member, beside MOST failed starts of each
 PLACING_S = 30.0  # members that have a place begin, at the latest
 
 
@@ -143,7 +142,7 @@ class Members:
         if done > self._done:
             self._failed_starts, self._done, self._done_at = 1, done, time.monotonic()
         idle = time.monotonic() - self._done_at > IDLE_S
-        if idle and self._failed_starts > MAX_FAILED_STARTS * len(self.seats):
+        if idle and self._failed_starts > MOST * len(self.seats):
             raise RunError(
                 f"{seat.name}: {why}; {self._failed_starts} processes in a row died before any of them did anything: "
                 f"{str(error).splitlines()[0]}"
@@ -151,8 +150,7 @@ class Members:
         its = _done(counts[seat.index])
         seat.failed_starts = 0 if its > seat.done_at_start else seat.failed_starts + 1
         seat.life, seat.done_at_start, seat.running, seat.place = seat.life + 1, its, None, None
-        pause = min(2.0 ** (seat.failed_starts - MAX_FAILED_STARTS), MAX_PAUSE_S)
-        seat.starts_at = time.monotonic() + (pause if seat.failed_starts >= MAX_FAILED_STARTS else 0.0)
+        seat.starts_at = time.monotonic() + pause_after(seat.failed_starts)
         self.replaced += 1
         self._event(f"{seat.name}: {why}; the others go on, another process takes its place")
 
