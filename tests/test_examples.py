@@ -45,9 +45,9 @@ def test_it_runs(name, tmp_path):
     ("library", "argv", "line"),
     [
         ("stable_baselines3", ["sb3_learners.py", "ppo", "2048"], "ppo: 2048 steps, "),
-        ("stable_baselines3", ["sb3_learners.py", "dqn", "1000"], "dqn: 1000 steps, "),
-        ("torchrl", ["torchrl_rollouts.py", "400"], "400 steps"),
-        ("tianshou", ["tianshou_collector.py", "400"], "400 steps"),
+        ("stable_baselines3", ["sb3_learners.py", "dqn", "1000", "--game", "freeway"], "dqn: 1000 steps, "),
+        ("torchrl", ["torchrl_rollouts.py", "400", "--game", "ms_pacman"], "400 steps"),
+        ("tianshou", ["tianshou_collector.py", "400", "--game", "breakout"], "400 steps"),
     ],
 )
 def test_other_libraries_run_on_the_emulator(library, argv, line, tmp_path):

@@ -1,10 +1,10 @@
 """Tianshou's DQN and collector on the emulator: `python tianshou_collector.py 1000`.
 
-`gymnasium.make` gets the id of this emulator; there is nothing to wrap. A second argument, `theirs`, takes ale-py's id
-and Gymnasium's wrappers.
+`gymnasium.make` gets the id of this emulator; there is nothing to wrap. `--theirs` takes ale-py's id and
+Gymnasium's wrappers.
 """
 
-import sys
+import argparse
 import time
 
 import ale_py
@@ -18,19 +18,24 @@ from tianshou.env import DummyVectorEnv
 from tianshou.env.atari.atari_network import DQNet
 
 import accel_rl
+from accel_rl.emulator.games import camel_case
 
-steps = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-theirs = sys.argv[2:] == ["theirs"]
+parser = argparse.ArgumentParser()
+parser.add_argument("steps", type=int, nargs="?", default=10_000)
+parser.add_argument("--game", default="pong")
+parser.add_argument("--theirs", action="store_true")
+args = parser.parse_args()
+game = camel_case(args.game)
 
 
 def make() -> gymnasium.Env:
-    if theirs:
-        env = gymnasium.make("ALE/Pong-v5", frameskip=1)
+    if args.theirs:
+        env = gymnasium.make(f"ALE/{game}-v5", frameskip=1)
         return gymnasium.wrappers.FrameStackObservation(gymnasium.wrappers.AtariPreprocessing(env), 4)
-    return gymnasium.make("accel_rl/Pong-v5")
+    return gymnasium.make(f"accel_rl/{game}-v5")
 
 
-gymnasium.register_envs(ale_py if theirs else accel_rl.gym)
+gymnasium.register_envs(ale_py if args.theirs else accel_rl.gym)
 envs = DummyVectorEnv([make for _ in range(4)])
 space = envs.action_space[0]
 network = DQNet(4, 84, 84, int(space.n))
@@ -40,6 +45,6 @@ buffer = VectorReplayBuffer(20_000, 4, stack_num=1)
 collector = Collector(algorithm, envs, buffer, exploration_noise=True)
 collector.reset()
 start = time.perf_counter()
-found = collector.collect(n_step=steps)
+found = collector.collect(n_step=args.steps)
 rate = found.n_collected_steps / (time.perf_counter() - start)
 print(f"{found.n_collected_steps} steps, {rate:.0f} steps/s, {torch.tensor(buffer.rew).abs().sum():.0f} points")

@@ -1,10 +1,10 @@
 """TorchRL's GymEnv and its collector on the emulator: `python torchrl_rollouts.py 2000`.
 
-The id "ALE/Pong-v5" with Gymnasium's wrappers becomes "accel_rl/Pong-v5", whose frames are stacked already. A second
-argument, `theirs`, takes the former.
+The id "ALE/Pong-v5" with Gymnasium's wrappers becomes "accel_rl/Pong-v5", whose frames are stacked already. `--theirs`
+takes the former.
 """
 
-import sys
+import argparse
 import time
 
 import ale_py
@@ -17,21 +17,27 @@ from torchrl.envs import EnvBase, GymEnv, GymWrapper, ParallelEnv
 from torchrl.modules import ProbabilisticActor
 
 import accel_rl
+from accel_rl.emulator.games import camel_case
 
-theirs = sys.argv[2:] == ["theirs"]
+parser = argparse.ArgumentParser()
+parser.add_argument("steps", type=int, nargs="?", default=10_000)
+parser.add_argument("--game", default="pong")
+parser.add_argument("--theirs", action="store_true")
+args = parser.parse_args()
+game = camel_case(args.game)
 
 
 def make() -> EnvBase:
-    if theirs:
+    if args.theirs:
         gymnasium.register_envs(ale_py)
-        env = gymnasium.wrappers.AtariPreprocessing(gymnasium.make("ALE/Pong-v5", frameskip=1))
+        env = gymnasium.wrappers.AtariPreprocessing(gymnasium.make(f"ALE/{game}-v5", frameskip=1))
         return GymWrapper(gymnasium.wrappers.FrameStackObservation(env, 4), categorical_action_encoding=True)
     gymnasium.register_envs(accel_rl.gym)
-    return GymEnv("accel_rl/Pong-v5", categorical_action_encoding=True)
+    return GymEnv(f"accel_rl/{game}-v5", categorical_action_encoding=True)
 
 
 class Network(nn.Module):
-    def __init__(self, n_actions: int):
+    def __init__(self, n_actions: int) -> None:
         super().__init__()
         layers = (nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten())
         self.net = nn.Sequential(*layers, nn.Linear(2592, n_actions))
@@ -41,11 +47,10 @@ class Network(nn.Module):
 
 
 if __name__ == "__main__":
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     envs = ParallelEnv(2, make)
-    module = TensorDictModule(Network(6), in_keys=["observation"], out_keys=["logits"])
+    module = TensorDictModule(Network(envs.action_spec.space.n), in_keys=["observation"], out_keys=["logits"])
     policy = ProbabilisticActor(module, in_keys=["logits"], distribution_class=torch.distributions.Categorical)
-    collector = Collector(envs, policy, frames_per_batch=200, total_frames=steps)
+    collector = Collector(envs, policy, frames_per_batch=200, total_frames=args.steps)
     frames, start = 0, 0.0
     for batch in collector:
         start = start or time.perf_counter()
