@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
+from accel_rl.system.counts import counted
 from launch.machine import Machine
-from launch.needs import counted, named_members
+from launch.needs import named_members
 
 GIB = 2**30
 SHARE_OF_MEMORY = 0.95  # what a run leaves its replays of the free memory
@@ -41,7 +42,7 @@ class ClusterNeeds:
 
     def describe(self, runs: int, machine: Machine) -> list[str]:
         """Describe what the runs need, and whether machines of this kind have it, as lines."""
-        each = [] if self.is_local else [f"{self.cores:g} core{'s' * (self.cores != 1)}"]
+        each = [] if self.is_local else [counted(self.cores, "core")]
         each += [f"a replay of {self.replay / GIB:.2f} GiB"] * bool(self.replay)
         parts = [self.named + f" with {' and '.join(each)} each" * bool(each), counted(self.shards, "shard")]
         parts += [f"one replay of {self.shared / GIB:.2f} GiB"] * bool(self.shared)

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from accel_rl.system.counts import counted
 from launch import machine, slots
 from launch.machine import Machine
-from launch.needs import Needs, Size, counted
+from launch.needs import Needs, Size
 from launch.placing import Placing, size_of
 from launch.slots import Slot
 

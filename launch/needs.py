@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.system.counts import counted
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,6 @@ def needs_of(config: TrainConfig) -> Needs:
     ranks, group = config.distributed.size, config.distributed
     decided = group.ranks is not None or group.update == "async"
     return Needs(ranks, ranks * (config.sampler.workers or 1), 0 if decided else config.sampler.envs)
-
-
-def counted(n: int, thing: str) -> str:
-    """Format a number of things: 1 core, 2 cores."""
-    return f"{n} {thing}{'s' * (n != 1)}"
 
 
 def named_members(config: TrainConfig) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.registry import find
 from accel_rl.runners.signals import StopRequest
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from launch.command import ended
 from launch.folder import SweepFolder
@@ -80,7 +81,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
                 display.update(force=True)
     best = study.best(SHOWN)
     states = [t.state.name.lower() for t in study.trials]
-    stdout(f"{len(states)} trials: " + ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states)))
+    stdout(f"{counted(len(states), 'trial')}: " + ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states)))
     for t in best:
         values = "  ".join(f"{k}={named(v)}" for k, v in t.params.items())
         stdout(f"  {t.value:>8.4g}  {folder.run(name_of(t.number))}  {values}")

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from accel_rl.config.arguments import stdout
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from launch.folder import SweepFolder
-from launch.needs import Needs, Size, counted
+from launch.needs import Needs, Size
 from launch.placing import size_of
 from launch.plan import Run
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.runners.signals import StopRequest
-from accel_rl.system.counts import Count
+from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError
 from launch.command import ended
 from launch.feeder import Feeder
@@ -169,7 +169,7 @@ def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int,
                 time.sleep(LOOK_S)
         finally:  # no run outlives the sweep
             if feeder.running:
-                display.say(f"stopping {len(feeder.running)} runs, each with a checkpoint")
+                display.say(f"stopping {counted(len(feeder.running), 'run')}, each with a checkpoint")
                 feeder.stop()
             with contextlib.suppress(OSError):
                 display.update(force=True)

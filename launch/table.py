@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.system.counts import counted
 from launch.folder import Record, SweepFolder
 from launch.progress import Progress, read_progress
 
@@ -51,7 +52,7 @@ class View:
             if r.status == "running" and math.isfinite((p := self.progress(n)).steps_per_s)
         )
         left = f"; {rate:,.0f} steps/s; {human_time(self.left_s(records))} left" if counts["running"] else ""
-        return f"{len(records)} runs: {', '.join(parts)}{left}"
+        return f"{counted(len(records), 'run')}: {', '.join(parts)}{left}"
 
     def table(self, records: Mapping[str, Record]) -> Table:
         table = Table(title=str(self.folder.path), caption=self.summary(records), title_justify="left")

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from launch.feeder import Feeder
 from launch.folder import PRUNED, SweepFolder
@@ -75,7 +76,7 @@ class Trials:
     def stop(self) -> None:
         """Stop all runs; each saves a checkpoint, from which --resume continues it."""
         if self._feeder.running:
-            self.display.say(f"stopping {len(self._feeder.running)} runs, each with a checkpoint")
+            self.display.say(f"stopping {counted(len(self._feeder.running), 'run')}, each with a checkpoint")
             self._feeder.stop()
 
     def _layout(self) -> Layout:

@@ -19,6 +19,7 @@ from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.system.counts import counted
 
 
 def check(config: TrainConfig) -> None:
@@ -63,7 +64,7 @@ def run_to_end(
     if config.cluster == "gorila":
         g = config.gorila
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
-        shards = f"{g.shards} shard{'s' * (g.shards != 1)}"
+        shards = counted(g.shards, "shard")
         say(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
         return gorila.train(config, run, state)
     if config.distributed.several or config.cluster == "ray":

@@ -6,6 +6,7 @@ from typing import Any
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.plot import draw, gather
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from accel_rl.version import __version__
 
@@ -23,7 +24,7 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
     if evaluation:
         lines += [
             f"Score {evaluation['score_mean']:.2f} +- {evaluation['score_std']:.2f}, mean and standard deviation of "
-            f"{len(evaluation['scores'])} episodes.",
+            f"{counted(len(evaluation['scores']), 'episode')}.",
             "",
         ]
         if protocol := evaluation.get("protocol"):

@@ -13,6 +13,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.run_folder import versions
 from accel_rl.system import hardware
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 DEFAULT_RUN = ["ppo", "--game", "pong"]
@@ -156,7 +157,7 @@ def _memory(say: Say, wrong: list[str]) -> None:
 
 def _closing(wrong: int, warnings: int) -> str:
     """Return "nothing is wrong", or the numbers of problems and warnings, such as "1 wrong, 2 warnings"."""
-    counts = [f"{wrong} wrong"] * bool(wrong) + [f"{warnings} warning{'s' * (warnings > 1)}"] * bool(warnings)
+    counts = [f"{wrong} wrong"] * bool(wrong) + [counted(warnings, "warning")] * bool(warnings)
     return ", ".join(counts) or "nothing is wrong"
 
 

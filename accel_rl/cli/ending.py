@@ -7,6 +7,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.counts import counted
 
 
 def reported(config: TrainConfig, run: RunFolder, result: Result | None) -> int:
@@ -30,7 +31,7 @@ def _report(config: TrainConfig, run: RunFolder, result: Result) -> None:
     )
     if result.evaluation:
         e = result.evaluation
-        stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {len(e.scores)} episodes")
+        stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {counted(len(e.scores), 'episode')}")
     stdout("next:")
     stdout(f"  accel-rl plot {run.path}      the learning curve as a picture")
     if config.env.game:

@@ -14,7 +14,7 @@ from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.random_baseline import evaluate_random
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.counts import Count
+from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError
 
 
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
         result, found = _trained(run, config, chosen)
     who = "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {found['env_steps']:,} env steps"
     stdout(
-        f"{who}: score {result.mean:.2f} +- {result.std:.2f} over {len(result.scores)} episodes "
+        f"{who}: score {result.mean:.2f} +- {result.std:.2f} over {counted(len(result.scores), 'episode')} "
         f"(min {min(result.scores):g}, max {max(result.scores):g}, {sum(result.lengths):,} env steps)"
     )
     if result.protocol:

@@ -6,6 +6,7 @@ from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import read_csv, read_runs
 from accel_rl.report.statistics import check_rliable
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
 
@@ -29,5 +30,5 @@ def main(argv: list[str]) -> int:
     runs = read_runs([Path(w).expanduser() for w in words]) if words else []
     runs += [r for file in chosen.csv for r in read_csv(Path(file).expanduser())]
     files = write_report(runs, out, chosen)
-    stdout(f"{files[0]}: {len(runs)} runs; {len(files) - 1} tables as CSV in the same folder")
+    stdout(f"{files[0]}: {counted(len(runs), 'run')}; {counted(len(files) - 1, 'table')} as CSV in the same folder")
     return 0

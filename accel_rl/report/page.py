@@ -9,6 +9,7 @@ from html import escape
 
 from accel_rl.report.run import Run
 from accel_rl.report.table import Table
+from accel_rl.system.counts import counted
 from accel_rl.version import __version__
 
 NUMBER = r"-?(\d+(\.\d+)?|inf)( \+- [\d.]+| \([\d.]+\))?"
@@ -41,7 +42,8 @@ class Section:
 def page(runs: Sequence[Run], sections: Sequence[Section], notes: Sequence[str]) -> str:
     """Render the page. `notes` concern all runs and are shown at the top."""
     games = {r.game for r in runs}
-    title = f"{len(runs)} runs, {len({r.setting for r in runs})} settings, {len(games)} games"
+    numbers = ((len(runs), "run"), (len({r.setting for r in runs}), "setting"), (len(games), "game"))
+    title = ", ".join(counted(n, thing) for n, thing in numbers)
     parts = [f"<h1>{title}</h1>", f"<p class=note>accel_rl {__version__}, {time.strftime('%Y-%m-%d %H:%M')}</p>"]
     parts += _notes(notes)
     for section in sections:

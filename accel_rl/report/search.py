@@ -46,6 +46,8 @@ class Search:
                 if x and min(x) > 0 and max(x) >= 10 * min(x):
                     axis.set_xscale("log")
                     axis.minorticks_off()
+                else:
+                    axis.locator_params("x", nbins=4)  # more numbers of five digits would overlap
             axis.set_xlabel(setting, fontsize=9)
             axis.set_ylabel("score", fontsize=8)
             axis.tick_params(labelsize=8)

@@ -13,6 +13,7 @@ from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.samplers.grouping import Grouping, most_workers
 from accel_rl.samplers.workers.stepper import BUFFERS
 from accel_rl.system import hardware
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import Placement, place_processes
 
@@ -45,8 +46,8 @@ class SamplerPlan:
         """Describe how many environments there are, and where they are stepped."""
         B, groups, workers = self.grouping.B, self.grouping.groups, self.grouping.workers
         where = {"device": f"on {self.device}", "in-process": "in this process"}.get(self.engine)
-        where = where or f"on {workers} worker{'s' * (workers != 1)}"
-        return f"{B} environments in {groups} group{'s' * (groups != 1)} {where}"
+        where = where or f"on {counted(workers, 'worker')}"
+        return f"{counted(B, 'environment')} in {counted(groups, 'group')} {where}"
 
     @property
     def threaded_inference(self) -> bool:
@@ -94,15 +95,16 @@ class RankPlan:
     def lines(self) -> list[str]:
         """Describe the plan, a fact a line."""
         p, s = self.placement, self.sampler
-        groups = f"{s.grouping.groups} group{'s' * (s.grouping.groups != 1)}"
+        groups = counted(s.grouping.groups, "group")
         if s.engine == "device":
             workers = f"environments are emulated on {s.device}"
         elif s.in_process:
             workers = "environments are stepped in the learner's process"
         else:
-            workers = f"{p.workers} worker{'s' * (p.workers != 1)} on cores {_listed(s.worker_cores)}"
+            workers = f"{counted(p.workers, 'worker')} on cores {_listed(s.worker_cores)}"
         workers += ", each dedicated to one group" if s.grouping.dedicated_workers and s.grouping.groups > 1 else ""
         inference = "one thread per group" if s.threaded_inference else "one server"
+        inference += f" on cores {_listed(p.server_cores)}, {counted(s.act_threads, 'thread')} an operation"
         learner = (
             f"on cores {_listed(p.learner_cores)}, beside sampling"
             if p.learner_cores
@@ -110,10 +112,10 @@ class RankPlan:
         )
         return [
             f"rank {self.rank} of {self.size} on {self.device}",
-            f"B = {s.grouping.B} environments in {groups}, T = {s.T} steps",
+            f"B = {counted(s.grouping.B, 'environment')} in {groups}, T = {s.T} steps",
             workers,
-            f"inference: {inference} on cores {_listed(p.server_cores)}, {_threads(s.act_threads)} an operation",
-            f"learner: {learner}, {_threads(p.torch_threads)} an operation",
+            f"inference: {inference}",
+            f"learner: {learner}, {counted(p.torch_threads, 'thread')} an operation",
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -234,7 +236,3 @@ def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, 
 
 def _listed(cores: tuple[int | None, ...]) -> str:
     return " ".join("unpinned" if c is None else str(c) for c in cores)
-
-
-def _threads(n: int) -> str:
-    return f"{n} thread{'s' * (n != 1)}"

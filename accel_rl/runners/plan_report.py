@@ -13,6 +13,7 @@ from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.samplers.memory_budget import DEVICE_EMULATOR_BYTES, bound
 from accel_rl.system import hardware
+from accel_rl.system.counts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def _details(rank: RankPlan, memory: RankMemory) -> list[str]:
     s, g = rank.sampler, rank.sampler.grouping
     on_gpu = rank.device != "cpu"
     replay = [f"replay: {_size(memory.replay)} on {memory.replay_device}"] if memory.replay else []
-    lines = [f"a group has {g.B // g.groups} environments, {g.n} of them on each worker that steps it"]
+    lines = [f"a group has {counted(g.B // g.groups, 'environment')}, {g.n} of them on each worker that steps it"]
     locked = f", page-locked, and as many on {rank.device}" if on_gpu else ""
     if memory.on_device:
         emulators, on = _size(memory.simulators), rank.device

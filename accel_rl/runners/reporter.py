@@ -15,6 +15,7 @@ from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.system.counts import counted
 
 
 class Reporter:
@@ -92,7 +93,7 @@ class Reporter:
         for evaluation, whose in zip(evaluations, ("", "of the secondary learner "), strict=False):
             self._progress.say(
                 f"evaluation {whose}at {env_steps:,} env steps: score {evaluation.mean:.2f} +- {evaluation.std:.2f} "
-                f"over {len(evaluation.scores)} episodes"
+                f"over {counted(len(evaluation.scores), 'episode')}"
             )
 
     def row(self, at: Counters, learner: Learner, episodes: EpisodeTracker, evaluations: list[Evaluation]) -> None:

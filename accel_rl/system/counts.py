@@ -1,4 +1,4 @@
-"""Whole numbers as people write them: 20000, 1_000_000 or 1e6. The command line reads every whole number so."""
+"""Whole numbers as people write them: 20000, 1_000_000 or 1e6 on the command line; 1 core, 2 cores in a line."""
 
 import math
 
@@ -12,3 +12,9 @@ def parse_count(text: str) -> int:
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{text!r} is no whole number")
     return int(value)
+
+
+def counted(n: float, thing: str) -> str:
+    """Format a number of things: 1 core, 2 cores, 0.5 cores, 1,000 cores."""
+    number = f"{n:,.0f}" if n == int(n) else f"{n:g}"
+    return f"{number} {thing}{'s' * (n != 1)}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError, nearest
 
 UNITS = {"": 1, "B": 1, "MB": 10**6, "GB": 10**9, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -29,7 +30,7 @@ class Machine:
 
     def __str__(self) -> str:
         quota = f", of which the cgroup grants {self.quota:g}" if self.quota else ""
-        gpus = f"{len(self.gpus)} GPU{'s' * (len(self.gpus) != 1)}" if self.gpus else "no GPU"
+        gpus = counted(len(self.gpus), "GPU") if self.gpus else "no GPU"
         each = f" of {self.gpus[0] / 2**30:.0f} GiB" if self.gpus else ""
         return f"{len(self.cores)} cores{quota}, {self.memory / 2**30:.0f} GiB of memory, {gpus}{each}"
 

@@ -25,7 +25,7 @@ def test_the_seed_decides():
 
 def test_a_runs_agent_plays(tmp_path):
     run = accel_rl.train(
-        "ppo", env="CartPole-v1", envs=4, horizon=8, engine="in-process", env_steps=20_000, learning_rate=1e-3,
+        "ppo", env="CartPole-v1", envs=8, horizon=32, engine="in-process", env_steps=4_096, learning_rate=3e-3,
         evaluation__interval=0, run_dir=tmp_path / "run",
     )  # fmt: skip
     lengths = {}
