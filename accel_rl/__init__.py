@@ -6,12 +6,14 @@
     run.evaluate(episodes=30).mean
 
 Importing this module imports nothing heavy: worker processes import it and must start in a fraction of a second. Each
-name below is imported when it is first used.
+name below is imported when it is first used, and Gymnasium's ids (`accel_rl.gym`) are registered when both packages are
+imported, in either order.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from accel_rl.system.after_import import after_import
 from accel_rl.system.process import before_torch
 from accel_rl.version import __version__
 
@@ -62,6 +64,8 @@ _MODULES = {
     "ConfigError": "system.errors",
     "RunError": "system.errors",
 }
+
+after_import("gymnasium", "accel_rl.gym")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,9 @@
-"""Gymnasium ids: importing this module registers the 57 games of the benchmark.
+"""Gymnasium ids of the 57 games of the benchmark. This module registers them; `import accel_rl` is enough.
 
     import accel_rl
     import gymnasium
 
-    gymnasium.register_envs(accel_rl.gym)
+    gymnasium.register_envs(accel_rl)
     envs = gymnasium.make_vec("accel_rl/Breakout-v5", num_envs=64)
     env = gymnasium.make("accel_rl/Breakout-v5")
 

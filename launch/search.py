@@ -18,9 +18,9 @@ from pathlib import Path
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.registry import find
 from accel_rl.runners.signals import StopRequest
+from accel_rl.system.command import ended
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
-from launch.command import ended
 from launch.folder import SweepFolder
 from launch.placing import placing
 from launch.search_options import SearchOptions

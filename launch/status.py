@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from accel_rl.config.arguments import parse, positionals
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.command import ended
 from launch.folder import Record, SweepFolder
 from launch.table import View
 
@@ -52,13 +52,8 @@ def status(argv: list[str]) -> int:
 
 
 def main(argv: list[str]) -> int:
-    try:
-        return status(argv)
-    except ConfigError as e:
-        print(f"launch.status: {e}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    """Exit codes: 0 shown, 2 bad input, 130 stopped."""
+    return ended("launch.status", status, argv)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from accel_rl.emulator.games import BENCHMARK_GAMES, games
 from accel_rl.gym import env_id
 
 GAMES = list(games())[:BENCHMARK_GAMES]
-gymnasium.register_envs(accel_rl.gym)
+gymnasium.register_envs(accel_rl)
 
 
 def test_ids_are_those_of_ale_py():
@@ -107,6 +107,12 @@ def test_the_rules_of_gymnasiums_vector_environments_are_kept(game, mode):
     made[1].close()
 
 
-def test_the_id_is_found_from_the_package_alone():
-    code = "import accel_rl, gymnasium; gymnasium.register_envs(accel_rl.gym); gymnasium.spec('accel_rl/Pong-v5')"
+@pytest.mark.parametrize("imports", ["accel_rl, gymnasium", "gymnasium, accel_rl"])
+def test_the_id_is_found_from_the_package_alone(imports):
+    code = f"import {imports}; gymnasium.register_envs(accel_rl); gymnasium.spec('accel_rl/Pong-v5')"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+
+
+def test_the_package_alone_does_not_import_gymnasium():
+    code = "import sys, accel_rl; assert 'gymnasium' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=100)

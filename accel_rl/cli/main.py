@@ -1,13 +1,10 @@
 """The console script: accel-rl train, resume, evaluate ... See `COMMANDS`."""
 
-import errno
 import importlib
-import os
 import sys
-import warnings
 
-from accel_rl.system.errors import ConfigError, RunError, nearest, show_warning
-from accel_rl.system.process import before_torch
+from accel_rl.system.command import ended
+from accel_rl.system.errors import ConfigError, nearest
 
 COMMANDS = {
     "train": "train an agent: accel-rl train a2c --game pong",
@@ -62,26 +59,7 @@ def dispatch(argv: list[str]) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     """Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n."""
-    before_torch()
-    warnings.showwarning = show_warning
-    try:
-        return dispatch(sys.argv[1:] if argv is None else argv)
-    except ConfigError as e:
-        print(f"accel-rl: {' '.join(str(e).split())}", file=sys.stderr)
-        return 2
-    except RunError as e:
-        print(f"accel-rl: {e}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # `accel-rl games | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as e:
-        if e.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
-            raise
-        print(f"accel-rl: {e.strerror}: {e.filename or 'the run folder'}", file=sys.stderr)
-        return 1
+    return ended("accel-rl", dispatch, sys.argv[1:] if argv is None else argv)
 
 
 if __name__ == "__main__":

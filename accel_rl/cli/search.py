@@ -5,4 +5,4 @@ from launch import search
 
 def main(argv: list[str]) -> int:
     """accel-rl search SPACE [options]"""
-    return search.main(argv)
+    return search.search(argv)

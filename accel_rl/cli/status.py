@@ -5,4 +5,4 @@ from launch import status
 
 def main(argv: list[str]) -> int:
     """accel-rl status FOLDER"""
-    return status.main(argv)
+    return status.status(argv)

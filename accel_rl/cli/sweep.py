@@ -5,4 +5,4 @@ from launch import sweep
 
 def main(argv: list[str]) -> int:
     """accel-rl sweep EXPERIMENT [options]"""
-    return sweep.main(argv)
+    return sweep.sweep(argv)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from accel_rl.emulator.episode_sums import EpisodeSums
 from accel_rl.emulator.games import task_game
 from accel_rl.emulator.lost_lives import LostLives
 from accel_rl.emulator.vector_env import VectorEnv
@@ -29,21 +30,20 @@ class Gymnasium029Env:
         self.observation_space, self.action_space = envs.observation_space, envs.action_space
         self._ids = np.arange(envs.num_envs)
         self._lives = LostLives(envs, count=episodic_life, press_fire=True)
-        self._points, self._steps = np.zeros(envs.num_envs), np.zeros(envs.num_envs, np.int64)
+        self._sums = EpisodeSums(envs.num_envs)
 
     def reset(self, *, seed: int | None = None, options: None = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Begin all games. seed: of the first, the others' follow by ones; default: that of make(), once."""
         obs, info = self._envs.reset(seed=self._seed if seed is None else seed)
         self._seed = None
         self._lives.step(info["lives"], self._ids, ended=np.ones(self.num_envs, bool))
-        self._points[:] = self._steps[:] = 0
+        self._sums.reset()
         return obs, {"lives": info["lives"]}
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Return observations, rewards, terminations, truncations and infos."""
         obs, points, over, late, info = self._envs.step(self._lives.actions(np.asarray(actions), self._ids))
-        self._points += points
-        self._steps += 1
+        self._sums.add(points)
         ended = over | late
         lost = self._lives.step(info["lives"], self._ids, ended)
         infos: dict[str, Any] = {"lives": info["lives"]}
@@ -53,8 +53,7 @@ class Gymnasium029Env:
                 last[i] = info["final_obs"][i] if ended[i] else obs[i]
                 tells[i] = {"lives": int((info["final_info"] if ended[i] else info)["lives"][i])}
                 if ended[i]:
-                    tells[i]["episode"] = {"r": self._points[i], "l": int(self._steps[i])}
-            self._points[ended] = self._steps[ended] = 0
+                    tells[i]["episode"] = self._sums.end(i)
             infos |= {"final_observation": last, "_final_observation": ended | lost}
             infos |= {"final_info": tells, "_final_info": ended | lost}
         reward = np.sign(points) if self._clips else points

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
+from accel_rl.emulator.episode_sums import EpisodeSums
 from accel_rl.emulator.vector_env import VectorEnv
 from accel_rl.system.errors import ConfigError
 
@@ -25,7 +26,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
         self.render_mode = None
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
         self._seed = seed
-        self._returns, self._steps = np.zeros(envs.num_envs), np.zeros(envs.num_envs, np.int64)
+        self._sums = EpisodeSums(envs.num_envs)
 
     def seed(self, seed: int | None = None) -> list[int | None]:
         self._seed = seed
@@ -34,7 +35,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
     def reset(self) -> np.ndarray:
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None  # once: later resets go on with the streams of random numbers
-        self._returns[:], self._steps[:] = 0, 0
+        self._sums.reset()
         return obs
 
     def step_async(self, actions: np.ndarray) -> None:
@@ -43,15 +44,13 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
     def step_wait(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
         obs, reward, terminated, truncated, info = self.envs.recv()
         done = terminated | truncated
-        self._returns += reward
-        self._steps += 1
+        self._sums.add(reward)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for i in np.flatnonzero(done):
             infos[i]["TimeLimit.truncated"] = bool(truncated[i] and not terminated[i])
             if "final_obs" in info and info["_final_obs"][i]:
                 infos[i]["terminal_observation"] = info["final_obs"][i]
-            infos[i]["episode"] = {"r": float(self._returns[i]), "l": int(self._steps[i])}
-            self._returns[i] = self._steps[i] = 0
+            infos[i]["episode"] = self._sums.end(i)
         return obs, reward.astype(np.float32), done, infos
 
     def close(self) -> None:
