@@ -13,6 +13,9 @@ from launch.grid import find_grid
 from launch.needs import Needs, Size
 from launch.plan import planned
 
+# Here, not in a test: its import closes all handlers of logging, and absl's (of rliable) would close pytest's stderr.
+submitit = pytest.importorskip("submitit")
+
 
 class Executor:
     """Stands in for submitit's: notes what is submitted and starts nothing."""
@@ -31,7 +34,6 @@ class Executor:
 
 
 def test_each_size_is_an_array_of_its_own(tmp_path, monkeypatch, capsys):
-    submitit = pytest.importorskip("submitit")
     monkeypatch.setattr(submitit, "AutoExecutor", Executor)
     monkeypatch.setattr(Executor, "submitted", [])
     monkeypatch.setattr(slurm, "check", lambda: None)
@@ -62,7 +64,6 @@ def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
 
 def test_jobs_of_two_sizes_end_as_their_runs(tmp_path):
     """By submitit's executor for this machine: all but Slurm itself."""
-    pytest.importorskip("submitit")
     from tests.integration.runs import wait_for
 
     grid = find_grid("tests.launch.grids:mixed").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
