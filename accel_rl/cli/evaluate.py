@@ -57,9 +57,11 @@ def main(argv: list[str]) -> int:
         result, found = _random(config, chosen)
     else:
         result, found = _trained(run, config, chosen)
-    who = "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {found['env_steps']:,} env steps"
+    played_by = (
+        "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {found['env_steps']:,} env steps"
+    )
     stdout(
-        f"{who}: score {result.mean:.2f} +- {result.std:.2f} over {counted(len(result.scores), 'episode')} "
+        f"{played_by}: score {result.mean:.2f} +- {result.std:.2f} over {counted(len(result.scores), 'episode')} "
         f"(min {min(result.scores):g}, max {max(result.scores):g}, {sum(result.lengths):,} env steps)"
     )
     if result.protocol:
