@@ -14,6 +14,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from accel_rl.system import child
+
 KINDS = ("ale_act_only", "environment_only")
 
 
@@ -109,7 +111,8 @@ class Bare:
             text = json.dumps({"env": env, "core": core, "seeds": seeds})
             self._processes.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "benchmarks.bare", text],
+                    child.command("benchmarks.bare", text),
+                    env=child.environment(packages=["benchmarks"]),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     text=True,

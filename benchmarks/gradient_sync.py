@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from accel_rl.config.arguments import parse
+from accel_rl.system import child
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import allowed_cores, pin
 from accel_rl.system.process import before_torch
@@ -177,10 +178,10 @@ def waiting_ranks(o: Options, fd: int, gradients: int) -> Iterator[None]:
     """Run the other ranks: each waits for a request, then takes part in the collectives."""
     own = {f.replace("_", "-"): v for f, v in asdict(o).items() if f != "json"}
     flags = [x for f, v in own.items() for x in (f"--{f}", str(v))]
-    command = [sys.executable, "-m", "benchmarks.gradient_sync"]
     others = [
         subprocess.Popen(
-            [*command, f"rank={r}", f"fd={fd}", f"gradients={gradients}", *flags],
+            child.command("benchmarks.gradient_sync", f"rank={r}", f"fd={fd}", f"gradients={gradients}", *flags),
+            env=child.environment(packages=["benchmarks"]),
             pass_fds=(fd, gradients),
             stderr=subprocess.DEVNULL,
         )

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from accel_rl.system import child
 from benchmarks.peer_envs import camel
 
 SAMPLING = {
@@ -85,9 +86,13 @@ class StableBaselines:
     name = "SB3"
 
     def __init__(self, algorithm: str, game: str):
-        command = [sys.executable, "-m", "benchmarks.sb3", algorithm, game]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            child.command("benchmarks.sb3", algorithm, game),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=child.environment(packages=["benchmarks"]),
         )
         self._read()
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.distributed.process_group import file_store
-from accel_rl.system import hardware
+from accel_rl.system import child, hardware
 from accel_rl.system.errors import RunError
 from accel_rl.system.process import before_torch, die_with_parent, tune_torch
 from benchmarks.scaling_settings import Options
@@ -25,7 +25,8 @@ def sample(o: Options, simulators: int, ranks: int, sync: bool) -> dict[str, flo
              "gpus": o.gpus, "fd": fd, "parent": os.getpid()}  # fmt: skip
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.scaling_sampling", json.dumps({**setup, "rank": r})],
+            child.command("benchmarks.scaling_sampling", json.dumps({**setup, "rank": r})),
+            env=child.environment(packages=["benchmarks"]),
             pass_fds=(fd,),
             stdout=subprocess.PIPE,
         )

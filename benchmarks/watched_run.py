@@ -4,7 +4,6 @@ import contextlib
 import csv
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from accel_rl.system import child
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.patience import Patience
 from accel_rl.system.process import die_with_parent
@@ -45,7 +45,8 @@ def watched_run(
         folder, log = Path(temporary) / "run", Path(temporary) / "stderr"
         with open(log, "wb") as err:  # a full pipe would block the run
             process = subprocess.Popen(
-                [sys.executable, "-m", "accel_rl", "train", *argv, "--run-dir", str(folder)],
+                child.command("accel_rl", "train", *argv, "--run-dir", str(folder)),
+                env=child.environment(),
                 stdout=subprocess.DEVNULL,
                 stderr=err,
                 preexec_fn=partial(die_with_parent, os.getpid()),

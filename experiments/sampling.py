@@ -20,7 +20,7 @@ from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals
 from accel_rl.runners.trained_policy import check_policy
-from accel_rl.system import hardware
+from accel_rl.system import child, hardware
 from accel_rl.system.command import ended
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, nearest
@@ -89,7 +89,7 @@ def trained(o: Options) -> Iterator[str]:
         run = Path(folder) / "policy"
         words = ["train", "a2c", "--game", "breakout", "--env-steps", steps, "--evaluation.interval", 0]
         words += ["--device", o.device, "--run-dir", run]
-        if code := subprocess.run([sys.executable, "-m", "accel_rl", *map(str, words)]).returncode:
+        if code := subprocess.run(child.command("accel_rl", *map(str, words)), env=child.environment()).returncode:
             raise RunError(f"the training of the policy ended with exit code {code}")
         yield str(run)
 

@@ -1,6 +1,6 @@
 """The process of a slot: pins itself to the slot's cores, arranges to end with the sweep, and execs `accel-rl resume`.
 
-`python -m launch.child PARENT CORES RUN`: a run without a checkpoint begins from its config.json. Ranks take their
+Its arguments are PARENT CORES RUN. A run without a checkpoint begins from its config.json. Ranks take their
 cores in the order of CORES.
 """
 
@@ -8,6 +8,8 @@ import ctypes
 import os
 import signal
 import sys
+
+from accel_rl.system.child import command, environment
 
 _PR_SET_PDEATHSIG = 1
 
@@ -22,7 +24,7 @@ def main(argv: list[str]) -> None:
     listed = cores.split(",")
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, [int(c) for c in listed])
-    os.execv(sys.executable, [sys.executable, "-m", "accel_rl", "resume", run, "--cores", *listed])
+    os.execve(sys.executable, command("accel_rl", "resume", run, "--cores", *listed), environment())
 
 
 if __name__ == "__main__":

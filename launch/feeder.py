@@ -3,11 +3,11 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from accel_rl.system import child
 from launch.folder import SweepFolder
 from launch.layout import Layout
 from launch.queue import starts
@@ -84,14 +84,14 @@ class Feeder:
             self._start(slot, name)
 
     def _start(self, slot: Slot, name: str) -> None:
-        environment = {
+        variables = {
             **os.environ,
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the numbering of the slots
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
-        command = [sys.executable, "-m", "launch.child", str(os.getpid()), cores, str(self.folder.run(name))]
+        command = child.command("launch.child", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
             # a new session: Ctrl-C reaches only the sweep, which then stops its runs
             process = subprocess.Popen(
@@ -99,7 +99,7 @@ class Feeder:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env=child.environment(variables, packages=["launch"]),
                 pass_fds=(self._lock,),
                 start_new_session=True,
             )

@@ -1,11 +1,14 @@
 """Sweeps on a Slurm cluster, by submitit: one job per run, requeued if it is interrupted. Extra: slurm."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from accel_rl.config.arguments import stdout
+from accel_rl.system import child
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 from launch.folder import SweepFolder
@@ -17,16 +20,21 @@ INSTALL = "pip install 'accel_rl[slurm]'"
 
 
 class Job:
-    """One run, continued from its checkpoint. Pickled by submitit and called on the node."""
+    """One run, continued from its checkpoint. Pickled by submitit and called on the node.
 
-    def __init__(self, run: str, retries: int):
+    The class is pickled by value: submitit's process on the node has no need to find this module.
+    """
+
+    def __init__(self, run: str, retries: int, command: list[str], variables: dict[str, str]):
+        """command: resumes the run. variables: added to the environment of its process."""
         self.run, self.retries = run, retries
+        self._command, self._variables = command, variables
 
     def __call__(self) -> int:
         """Run; returns the exit code 0. RuntimeError if all attempts fail."""
         code = 0
         for _ in range(1 + self.retries):
-            code = subprocess.run([sys.executable, "-m", "accel_rl", "resume", self.run]).returncode
+            code = subprocess.run(self._command, env={**os.environ, **self._variables}).returncode
             if code in (0, 2):
                 break
         if code:
@@ -76,16 +84,22 @@ def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str 
     for size in sorted(set(sizes.values()), reverse=True):
         names = [n for n in sizes if sizes[n] == size]
         executor = _executor(folder, size, o, cluster)
-        jobs = executor.map_array(lambda job: job(), [Job(str(folder.run(n).absolute()), o.retries) for n in names])
+        jobs = executor.map_array(lambda job: job(), [_job(folder.run(n).absolute(), o.retries) for n in names])
         for name, job in zip(names, jobs, strict=True):
             stdout(f"  {name}: job {job.job_id}, {_asked(size)}")
     stdout(f"{len(sizes)} jobs; python -m launch.status {folder.path}")
     return 0
 
 
+def _job(run: Path, retries: int) -> Job:
+    return Job(str(run), retries, child.command("accel_rl", "resume", str(run)), child.environment({}))
+
+
 def _executor(folder: SweepFolder, size: Size, o: Any, cluster: str) -> Any:
+    import cloudpickle
     import submitit
 
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     executor = submitit.AutoExecutor(folder=str(folder.path / "slurm"), cluster=cluster)
     executor.update_parameters(
         name=folder.path.name,

@@ -15,6 +15,7 @@ import numpy as np
 from accel_rl.emulator import palette
 from accel_rl.emulator.games import cartridge, games, modes, settings, steps
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.extensions import remedy
 
 
 class EmulatorCore(Protocol):
@@ -52,9 +53,7 @@ def core() -> Any:
     try:
         from accel_rl.emulator import _core
     except ImportError as error:
-        raise ConfigError(
-            "the emulator is not built: install a C++17 compiler (g++ or clang++) and reinstall accel_rl with pip"
-        ) from error
+        raise ConfigError(f"the emulator is not built: {remedy('emulator/_core', error)}") from error
     return _core
 
 

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import torch
 
+from accel_rl.system.extensions import remedy
 from accel_rl.system.hardware import say_once
 
 _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
@@ -38,10 +39,10 @@ def compiled() -> ModuleType | None:
         module = importlib.import_module("accel_rl.kernels._native")
         module.use_team(_team())
         return module
-    except ImportError:
+    except ImportError as error:
         say_once(
-            "the compiled CPU kernels are not built (install g++ or clang++ and reinstall): torch computes the "
-            "convolutions, at half the speed"
+            f"the compiled CPU kernels are not built: {remedy('kernels/_native', error)}; until then torch computes "
+            "the convolutions, at half the speed"
         )
         return None
 

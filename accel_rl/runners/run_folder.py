@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.version import __version__
 
 _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "tyro", "wandb")
@@ -84,6 +84,15 @@ class RunFolder:
         """Append a line to events.log, with the time."""
         with open(self.path / "events.log", "a") as f:
             f.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
+
+    def logged(self, error: RunError) -> RunError:
+        """Write an error's notes, such as a traceback of a worker, to events.log; return an error that names it."""
+        notes = getattr(error, "__notes__", [])
+        if not notes:
+            return error
+        for text in notes:
+            self.event(text)
+        return RunError(f"{error}; the traceback is in {self.path / 'events.log'}")
 
 
 def versions() -> dict[str, Any]:

@@ -148,6 +148,8 @@ class Trainer:
                 if self.at.saved_at != self.at.env_steps or self.schedule.pending or self.saver.last is None:
                     self.saver.save()
                 return self._result(stop)
+        except RunError as error:
+            raise self.run_folder.logged(error) from error
         finally:
             self._close()
 

@@ -13,6 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from accel_rl.system import child
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.process import before_torch
 
@@ -44,12 +45,17 @@ def measure(o: Options, name: str, results: Results) -> None:
 def measure_apart(o: Options, name: str, results: Results) -> None:
     """Measure a part in a process of its own, so that a crash or a GPU's error ends that part only."""
     results.drop(name)
-    given = [sys.executable, "-m", "benchmarks.gpu", "--part", name, "--processes", "one", "--out", str(o.out)]
+    given = ["--part", name, "--processes", "one", "--out", str(o.out)]
     given += ["--simulated"] if o.simulated else ["--device", o.device]
     given += ["--tiny"] * o.tiny + ["--seconds", str(o.seconds_of(name))]
     begin, why = time.monotonic(), ""
     try:
-        code = subprocess.run(given, stdout=subprocess.DEVNULL, timeout=LONGEST).returncode
+        code = subprocess.run(
+            child.command("benchmarks.gpu", *given),
+            env=child.environment(packages=["benchmarks"]),
+            stdout=subprocess.DEVNULL,
+            timeout=LONGEST,
+        ).returncode
         why = f"its process ended with code {code}"
     except subprocess.TimeoutExpired:
         why = f"it took longer than {LONGEST:.0f} s"

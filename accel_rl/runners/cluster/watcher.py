@@ -1,7 +1,6 @@
 """A process that outlives the driver of a Ray session, and ends what is left of the session.
 
 Ray's own processes do not all end with a driver that is killed: agents stay for a minute and files for ever.
-This file is run by its path, and so imports nothing of the package.
 """
 
 import contextlib
@@ -18,6 +17,8 @@ from typing import Any
 
 import psutil
 
+from accel_rl.system import child
+
 MARK = "ACCEL_RL_RAY_FOLDER"
 """Environment variable of all processes of a session: the session's folder."""
 DRIVER_LOG = "python-core-driver-"
@@ -27,12 +28,17 @@ KILL_S = 20.0  # time in which killed processes must have ended
 
 @contextmanager
 def marked(folder: str) -> Iterator[None]:
-    """Context in which processes that this process starts belong to the session of a folder."""
+    """Context in which processes that Ray starts belong to the session of a folder, and import this accel_rl."""
+    kept = {name: os.environ.get(name) for name in (MARK, "PYTHONPATH")}
     os.environ[MARK] = folder
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (child.linked(folder), kept["PYTHONPATH"])))
     try:
         yield
     finally:
-        del os.environ[MARK]
+        for name, value in kept.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextmanager
@@ -40,14 +46,14 @@ def watched(folder: str) -> Iterator[None]:
     """Watch this process until the end of the context, or its death. Then end the session and remove its folder."""
     read, write = os.pipe()
     try:
-        # -P: the modules beside this file have names of their own. A new session: Ctrl-C does not reach the watcher.
         process = subprocess.Popen(
-            [sys.executable, "-P", os.path.abspath(__file__), folder, str(os.getpid()), str(read)],
+            child.command("accel_rl.runners.cluster.watcher", folder, str(os.getpid()), str(read)),
             pass_fds=(read,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            env=child.environment(),
+            start_new_session=True,  # Ctrl-C does not reach the watcher
             cwd="/",
         )
     finally:

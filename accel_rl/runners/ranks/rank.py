@@ -1,4 +1,4 @@
-"""The process of one rank: `python -m accel_rl.runners.ranks.rank SETUP`, as `rank_process.launch` starts it."""
+"""The process of one rank, as `rank_process.launch` starts it."""
 
 import json
 import os
@@ -58,7 +58,6 @@ def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     setup = json.loads(sys.argv[1])
     die_with_parent(setup["parent_pid"])
-    sys.path[:] = setup["sys_path"]
     before_torch()
     if setup["rank"]:
         warnings.simplefilter("ignore")  # rank 0 shows it

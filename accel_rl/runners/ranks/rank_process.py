@@ -5,9 +5,8 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -16,6 +15,7 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.result import Result
 from accel_rl.runners.signals import StopRequest
+from accel_rl.system import child
 from accel_rl.system.errors import ConfigError, RunError
 
 LOOK_S = 0.02
@@ -99,29 +99,24 @@ def setup_of(config: TrainConfig, plan: RankPlan) -> dict[str, Any]:
 def launch(
     setup: dict[str, Any],
     fds: tuple[int, ...] = (),
-    environment: dict[str, str] | None = None,
+    variables: Mapping[str, str] = os.environ,
     output: int | None = None,
 ) -> Rank:
     """Start a new interpreter for rank setup["rank"]. The process is not forked, and ends if this process ends.
 
-    fds: descriptors that it inherits. environment, output (a descriptor): default, those of this process.
+    fds: descriptors that it inherits. variables: of its environment. output: descriptor; default, this process's.
     """
     read, write = os.pipe()
     os.set_blocking(read, False)
-    setup = {
-        **setup,
-        "reply_fd": write,
-        "parent_pid": os.getpid(),
-        "sys_path": [p or os.getcwd() for p in sys.path],
-    }
+    setup = {**setup, "reply_fd": write, "parent_pid": os.getpid()}
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "accel_rl.runners.ranks.rank", json.dumps(setup)],
+            child.command("accel_rl.runners.ranks.rank", json.dumps(setup)),
             pass_fds=(*fds, write),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=environment,
+            env=child.environment(variables),
         )
     finally:
         os.close(write)

@@ -12,7 +12,6 @@ class WorkerSetup:
 
     worker: int
     parent_pid: int
-    sys_path: list[str]
     core: int | None
     """The core to pin itself to; None: not pinned."""
     nice: int
@@ -62,6 +61,9 @@ class Reply:
 
     is_ready: bool = False
     error: str = ""
+    """One line."""
+    traceback: str = ""
+    """Of an error that is none of this package's own."""
     sizes: tuple[tuple[int, ...], ...] = ()
     """get_state: by group, the bytes of each environment's state in the blob."""
     late_resets: int = 0

@@ -75,7 +75,6 @@ class WorkerPool:
         return WorkerSetup(
             worker=w,
             parent_pid=os.getpid(),
-            sys_path=[p or os.getcwd() for p in sys.path],
             core=c.cores[w],
             nice=c.nice,
             spins=c.spins,

@@ -5,13 +5,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
+from accel_rl.system import child
 from accel_rl.system.errors import RunError
 
 
@@ -31,7 +31,7 @@ class WorkerProcess:
         """Start a process that inherits the event and those descriptors. It waits for its set-up."""
         ours, theirs = socket.socketpair()
         process = subprocess.Popen(
-            [sys.executable, "-m", "accel_rl.samplers.workers.worker", str(theirs.fileno())],
+            child.command("accel_rl.samplers.workers.worker", str(theirs.fileno())),
             pass_fds=sorted({theirs.fileno(), *event.fds, *fds}),
             stdin=subprocess.DEVNULL,
             env=_environment(),
@@ -64,9 +64,12 @@ class WorkerProcess:
         return self.answer(request.kind, timeout_s)
 
     def check(self, reply: Reply) -> None:
-        """RunError for an error that the worker reports."""
+        """RunError for an error that the worker reports; the worker's traceback is the exception's note."""
         if reply.error:
-            raise RunError(f"worker {self.index} (pid {self.pid}): {reply.error.strip()}")
+            error = RunError(f"worker {self.index} (pid {self.pid}): {reply.error}")
+            if reply.traceback:
+                error.add_note(reply.traceback)
+            raise error
 
     @contextlib.contextmanager
     def _talking(self, kind: str, timeout_s: float) -> Iterator[None]:
@@ -107,4 +110,4 @@ class History:
 def _environment() -> dict[str, str]:
     """Workers compute with one thread: libraries in a user's environment must not start a pool on every core."""
     one = {k: "1" for k in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    return {**os.environ, **one}
+    return child.environment({**os.environ, **one})

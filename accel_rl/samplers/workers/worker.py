@@ -1,8 +1,7 @@
 """A worker process: it pins itself to a core and steps its environments of every group, in turn.
 
-Started as `python -m accel_rl.samplers.workers.worker FD`, a fresh interpreter that imports neither torch nor the
-program that started it, so a worker is up in a fraction of a second and a user's script needs no
-`if __name__ == "__main__"`.
+Started by `accel_rl.system.child`, a fresh interpreter that imports neither torch nor the program that started it, so a
+worker is up in a fraction of a second and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import os
@@ -20,14 +19,13 @@ from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.stepper import GroupStepper
-from accel_rl.system.errors import RunError
+from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.process import die_with_parent
 
 
 def run(control: Control) -> None:
     setup, _ = control.receive()
     die_with_parent(setup.parent_pid)
-    sys.path[:] = setup.sys_path  # a user's module:factory is found here as it is there
     if setup.core is not None:
         from accel_rl.system.hardware import pin
 
@@ -115,10 +113,17 @@ def main() -> None:
         pass  # the main process is gone
     except Exception as e:
         try:
-            control.send(Reply(error=str(e) if isinstance(e, RunError) else traceback.format_exc()))
+            control.send(_failure(e))
         except Disconnected:
             traceback.print_exc()
         sys.exit(1)
+
+
+def _failure(error: Exception) -> Reply:
+    """Return the reply that reports an error."""
+    if isinstance(error, (ConfigError, RunError)):
+        return Reply(error=str(error))
+    return Reply(error=" ".join(f"{type(error).__name__}: {error}".split()), traceback=traceback.format_exc())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+"""Python processes that import what the process that starts them imports.
+
+    subprocess.Popen(command("accel_rl.samplers.workers.worker", "7"), env=environment())
+
+`python -m` searches the current folder first, so a child of an installed accel_rl that is started in a checkout would
+import the checkout. A child started as above gets the same accel_rl, and searches the same folders in the same order,
+whatever its current folder, PYTHONPATH and flags are. It runs this file, which therefore imports the standard library
+alone.
+"""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+
+VARIABLE = "ACCEL_RL_IMPORTS"
+"""Environment variable with the search path and the packages' folders. The child removes it."""
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """Return the command that runs a module as `python -m` does, with this interpreter and its flags.
+
+    To be started with the variables of `environment`.
+    """
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
+    safe = [] if sys.flags.safe_path else ["-P"]  # modules beside this file have names of their own
+    return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
+
+
+def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
+    """Return environment variables with which `command` imports what this process imports.
+
+    variables: to extend. packages: imported here, and to be imported from the same folders; accel_rl always is.
+    """
+    bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
+    imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
+    return {**variables, VARIABLE: json.dumps(imports)}
+
+
+def linked(folder: str) -> str:
+    """Make a folder that holds nothing but this accel_rl, for PYTHONPATH of processes that others start; returns it."""
+    alone = Path(folder) / "python"
+    alone.mkdir(exist_ok=True)
+    package = alone / "accel_rl"
+    if not package.is_symlink():
+        package.symlink_to(os.path.abspath(sys.modules["accel_rl"].__path__[0]))
+    return str(alone)
+
+
+class _BoundPackages:
+    """Finds packages in given folders, before the search path is asked."""
+
+    def __init__(self, folders: dict[str, list[str]]):
+        self._folders = folders
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in self._folders:
+            return None
+        folders = self._folders[name]
+        file = os.path.join(folders[0], "__init__.py")
+        return importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
+
+
+def main() -> None:
+    imports = json.loads(os.environ.pop(VARIABLE))
+    sys.path[:] = imports["path"]
+    sys.meta_path.insert(0, _BoundPackages(imports["packages"]))
+    sys.argv = sys.argv[1:]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Why a compiled extension of this accel_rl cannot be imported, and what to do."""
+
+import importlib.metadata
+import json
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+PACKAGE = Path(__file__).parents[1]
+COMPILER = "install a C++17 compiler (g++ or clang++)"
+
+
+def remedy(name: str, error: ImportError) -> str:
+    """Say in one line why an extension such as "emulator/_core" is missing, and what to do. error: of its import."""
+    if _compiled(PACKAGE, name):
+        return f"{PACKAGE / name} cannot be loaded ({error}); reinstall accel_rl with pip"
+    is_source = (PACKAGE.parent / "setup.py").is_file()
+    if is_source and (installed := _installed_with(name)):
+        return (
+            f"this accel_rl is the source tree {PACKAGE}, in which nothing is compiled, and the one installed in "
+            f"{installed} is; run accel-rl instead of python -m, or start from another folder, or compile this one: "
+            f"python -m pip install -e {PACKAGE.parent}"
+        )
+    if is_source:
+        return f"{COMPILER}, and compile this source tree: python -m pip install -e {PACKAGE.parent}"
+    return f"{COMPILER} and reinstall accel_rl with pip"
+
+
+def _compiled(package: Path, name: str) -> bool:
+    return any((package / f"{name}{suffix}").is_file() for suffix in EXTENSION_SUFFIXES)
+
+
+def _installed_with(name: str) -> Path | None:
+    """Return the folder of another accel_rl that this Python could import and that has the extension."""
+    for folder in (*map(Path, sys.path), *_editable()):
+        package = (folder / "accel_rl").absolute()
+        if package != PACKAGE and _compiled(package, name):
+            return package
+    return None
+
+
+def _editable() -> list[Path]:
+    """Return the source trees that are installed in place."""
+    trees = []
+    for distribution in importlib.metadata.distributions(name="accel_rl"):
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if origin.get("dir_info", {}).get("editable"):
+            trees.append(Path(unquote(urlsplit(origin["url"]).path)))
+    return trees
