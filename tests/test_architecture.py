@@ -38,7 +38,8 @@ CONFINED = {
     "multiprocessing": ("benchmarks/emulator_trace.py",),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "accel_rl/runners/cluster/watcher.py", "launch/", "benchmarks/", "experiments/sampling.py",
+        "accel_rl/runners/cluster/watcher.py", "accel_rl/system/child.py", "launch/", "benchmarks/",
+        "experiments/sampling.py",
     ),
     "socket": (
         "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/runners/cluster/",
