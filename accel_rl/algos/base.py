@@ -2,8 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -44,6 +44,12 @@ class AlgorithmConfig:
     def check_memory(self, spec: EnvSpec, device: str) -> None:
         """Raise ConfigError, with the missing bytes, if the learner's replay does not fit on its device."""
 
+    def for_env(self, is_atari: bool) -> Self:
+        """Return the settings with the defaults that depend on the environment filled in."""
+        if getattr(self, "reward_clip", 0.0) is None:
+            return replace(self, reward_clip=1.0 if is_atari else 0.0)  # type: ignore[call-arg]
+        return self
+
     def of_rank(self, ranks: int) -> "AlgorithmConfig":
         """Return the settings of one of `ranks` ranks: the replay is divided among them, all else stays."""
         return self
@@ -55,14 +61,14 @@ class AlgorithmConfig:
 
 @dataclass(slots=True)
 class Loss:
-    """The loss of an update and its metrics: scalars [] that stay tensors until a row of metrics is written.
+    """The loss of an update and its metrics: numbers, or scalars [] that stay tensors until a row is written.
 
     error [N]: error of each sample of a replay batch, from which its new priority is computed.
     samples []: number of samples that `total` is the mean of. It can differ between ranks that share a batch.
     """
 
     total: Tensor
-    metrics: dict[str, Tensor] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
     error: Tensor | None = None
     samples: Tensor | float = 1.0
 
@@ -84,7 +90,7 @@ class Algorithm(ABC):
     subclass that sets it declares that its methods, too, decide nothing on the host by themselves."""
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
-        self.config: Any = config
+        self.config: Any = config.for_env(spec.is_atari)
         self.spec, self.T, self.B, self.device = spec, T, B, torch.device(device)
         self.progress = 0.0  # fraction of the run's env steps done; schedules follow it
         # T and B are this rank's; batch sizes and env steps in the settings are totals over the ranks that share them

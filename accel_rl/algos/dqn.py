@@ -52,8 +52,9 @@ class DQNConfig(ReplayAlgorithmConfig):
     2018)."""
     huber: float = 1.0
     """Huber loss: quadratic for errors up to this, linear beyond (Mnih et al. 2015: 1). 0: squared loss."""
-    reward_clip: float = 1.0
-    """Clip rewards to +- this for learning; scores are never clipped (Mnih et al. 2015: 1). 0: no clipping."""
+    reward_clip: float | None = None
+    """Clip rewards to +- this for learning; scores are never clipped. 0: no clipping. Default: 1 for Atari games (Mnih
+    et al. 2015), 0 for other environments."""
     clip_grad_norm: float = 0.0
     """Clip the gradient to this L2 norm. 0: no clipping."""
     target_interval: Count = 10_000
@@ -104,7 +105,7 @@ class DQNConfig(ReplayAlgorithmConfig):
             gamma=(0 <= self.gamma <= 1, share),
             n_step=(self.n_step >= 1, "at least 1"),
             huber=(self.huber >= 0, zero),
-            reward_clip=(self.reward_clip >= 0, zero),
+            reward_clip=(self.reward_clip is None or self.reward_clip >= 0, zero),
             clip_grad_norm=(self.clip_grad_norm >= 0, zero),
             target_interval=(self.target_interval >= 1, "at least 1"),
             hidden=(self.hidden >= 0, "0 or more"),

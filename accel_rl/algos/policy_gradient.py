@@ -39,8 +39,9 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
     clip_grad_norm: float = 0.5
     """Clip the gradient of all parameters to this L2 norm (Stooke & Abbeel's code: 0.5). 0: no clipping."""
-    reward_clip: float = 1.0
-    """Clip rewards to +- this for learning; scores are never clipped (Mnih et al. 2015: 1). 0: no clipping."""
+    reward_clip: float | None = None
+    """Clip rewards to +- this for learning; scores are never clipped. 0: no clipping. Default: 1 for Atari games (Mnih
+    et al. 2015), 0 for other environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: Literal["a3c", "dqn", "nature"] = "a3c"
@@ -59,7 +60,7 @@ class PolicyGradientConfig(AlgorithmConfig):
             value_coefficient=(0 <= self.value_coefficient < math.inf, "0 or more"),
             entropy_coefficient=(0 <= self.entropy_coefficient < math.inf, "0 or more"),
             clip_grad_norm=(self.clip_grad_norm >= 0, "0 or more"),
-            reward_clip=(self.reward_clip >= 0, "0 or more"),
+            reward_clip=(self.reward_clip is None or self.reward_clip >= 0, "0 or more"),
             optimizer_eps=(0 < self.optimizer_eps < math.inf, positive),
             lstm=(self.lstm >= 0, "0 or more"),
         )

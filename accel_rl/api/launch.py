@@ -5,8 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from accel_rl.config.inactive import inactive
+from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.warning import warning
+from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.tensorboard import check_tensorboard
@@ -20,6 +25,7 @@ from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.counts import counted
+from accel_rl.system.errors import ConfigError
 
 
 def check(config: TrainConfig) -> None:
@@ -36,21 +42,39 @@ def check(config: TrainConfig) -> None:
 
 
 def check_device(config: TrainConfig, plan: RankPlan) -> None:
-    """Raise ConfigError if the learner's memory does not fit on its device, or if games cannot be emulated there."""
+    """Raise ConfigError if the network does not fit the observations, if the learner's memory does not fit on its
+    device, or if games cannot be emulated there."""
     if plan.sampler.engine == "device" and plan.device.startswith("cuda"):
         cuda.check(plan.device)
-    config.algo.check_memory(make_spec(config.env, training=True), plan.device)
+    spec = make_spec(config.env, training=True)
+    _check_network(config, spec)
+    config.algo.check_memory(spec, plan.device)
+
+
+def _check_network(config: TrainConfig, spec: EnvSpec) -> None:
+    """Raise the ConfigError with which the network is refused. It is built without memory for its parameters.
+
+    A network of a user's that cannot be built so is not checked here.
+    """
+    try:
+        with torch.device("meta"):
+            find_algorithm(config.algorithm)(config.algo, spec, T=config.T, B=config.rank_envs, device="meta")
+    except ConfigError:
+        raise
+    except Exception:  # the network itself will say what is wrong
+        return
 
 
 def run_new(config: TrainConfig, path: Path, say: Callable[[str], None] = print) -> tuple[RunFolder, Result]:
     """Start a run in a new folder and run it to its end. say: gets a line that describes it. ConfigError, RunError."""
     RunFolder.check_new(path)
     check(config)
+    lines = [*filter(None, [warning(config)]), *inactive(config)]
     config = dataclasses.replace(config.resolved(), run_dir=str(path))
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
     run = RunFolder.create(path, config)
-    if line := warning(config):
+    for line in lines:
         say(f"warning: {line}")
         run.event(line)
     return run, run_to_end(config, plan, run, None, say)

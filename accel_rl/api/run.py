@@ -2,6 +2,7 @@
 
 import csv
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -39,12 +40,25 @@ def train(
     what: an algorithm's name, class or settings, or a `TrainConfig`. env: id of a Gymnasium environment, or a function
     that makes one; Atari games are `game="pong"`. run_dir: the new folder of the run. values: all other settings, by
     the names of `accel-rl train --help`, with two underscores in place of a point: `evaluation__interval=10_000`.
-    ConfigError for bad input, before any process starts; RunError if the run cannot continue.
+    ConfigError for bad input, before any process starts; RunError if the run cannot continue. At Ctrl-C the run saves a
+    checkpoint, then raises KeyboardInterrupt; at SIGTERM, SystemExit. `accel_rl.Run(path).resume()` continues it.
     """
     config = settings(what, env, values)
     path = Path(run_dir).expanduser() if run_dir is not None else RunFolder.default_path(config)
     run, result = run_new(config, path)
+    raise_if_stopped(result)
     return Run(run.path, result)
+
+
+def raise_if_stopped(result: Result) -> None:
+    """Raise what a signal raises in a Python program, now that the run has saved: the caller's loop must end, too.
+
+    KeyboardInterrupt for Ctrl-C, SystemExit with the exit code 143 for SIGTERM.
+    """
+    if result.exit_code == 128 + signal.SIGINT:
+        raise KeyboardInterrupt
+    if result.exit_code:
+        raise SystemExit(result.exit_code)
 
 
 class Run:
@@ -96,6 +110,7 @@ class Run:
         run, config = RunFolder.open(self.path)
         steps = None if env_steps is None else int(env_steps)
         self.result = resume(run, config, Changes(steps, checkpoint, cores, backend, engine))
+        raise_if_stopped(self.result)
         return self
 
     def evaluate(

@@ -1,6 +1,7 @@
 """The settings of a run from Python values."""
 
 import importlib
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,13 +28,35 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
     if values.get("cluster") == "gorila":
         config = on_gorila(config)
     if env is not None:
-        values = {**values, "env__id": env if isinstance(env, str) else name_of(env, "the environment")}
+        values = {**values, "env__id": _id_of(env)}
     for name, value in values.items():
-        config = _with(config, full_name(config, name.replace("__", ".").replace("_", "-")), value)
+        config = _with(config, _full_name(config, name), value)
     if not config.env.game and not config.env.id:
         raise ConfigError("the environment is missing: game='pong' for Atari, env='CartPole-v1' for Gymnasium")
     _check_importable(config)
     return config
+
+
+def _full_name(config: TrainConfig, name: str) -> str:
+    """Return a setting's full name, env.game. ConfigError that names settings as Python writes them."""
+    try:
+        return full_name(config, name.replace("__", ".").replace("_", "-"))
+    except ConfigError as e:
+        text = re.sub(r"--([a-z][\w.-]*)", lambda m: m[1].replace(".", "__").replace("-", "_"), str(e))
+        raise ConfigError(text.replace("unknown option", "unknown setting")) from e
+
+
+def _id_of(env: str | Callable[..., Any]) -> str:
+    """Return the id of an environment, given as such or as a function. ConfigError for an environment itself."""
+    if isinstance(env, str):
+        return env
+    if not hasattr(env, "__qualname__"):
+        id = getattr(getattr(env, "spec", None), "id", None)
+        raise ConfigError(
+            f"env is an object of {type(env).__name__}: give its id{f', env={id!r}' if id else ''}, or a function that "
+            "makes one; each worker makes its own"
+        )
+    return name_of(env, "the environment")
 
 
 def _with(config: TrainConfig, name: str, value: Any) -> TrainConfig:

@@ -16,13 +16,13 @@ class EvaluationConfig:
     interval: Count = 1_000_000
     """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0: never."""
     steps: Count = 125_000
-    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). At most an eighth of the
-    env steps trained since the last evaluation."""
+    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). At most an eighth of
+    --evaluation.interval, or of the run if that is shorter."""
     episodes: Count = 0
     """Number of episodes of one evaluation, instead of --evaluation.steps. 0: use --evaluation.steps."""
     max_episode_steps: Count = 27_000
-    """Time limit of an evaluation episode in env steps (section 5.3: 27,000). A shorter limit of the protocol takes
-    precedence, unless --evaluation.starts is saved."""
+    """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter limit of
+    the environment, or of the protocol unless --evaluation.starts is saved, takes precedence."""
     parallel: Count = 16
     """Number of environments that are evaluated in parallel."""
     starts: Literal["noop", "saved"] = "noop"
@@ -33,6 +33,10 @@ class EvaluationConfig:
     """File of start points, made by `accel-rl starts`. They are ours; the paper's are not public."""
     greedy: bool = False
     """Act greedily instead of sampling from the policy."""
+
+    def size(self, env_steps: int) -> int:
+        """Return the env steps of each evaluation of a run of this length, the last one included."""
+        return min(self.steps, max(1, min(self.interval or env_steps, env_steps) // 8))
 
     def resolved(self) -> "EvaluationConfig":
         """Return the settings with an absolute path of the start points, for processes in other folders."""

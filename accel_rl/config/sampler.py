@@ -18,8 +18,9 @@ class SamplerConfig:
     """T, agent steps of each environment between optimisations. Default: follows from the algorithm's batch size."""
     groups: OptionalCount = None
     """Number of alternating groups: inference for one group runs while another steps (Stooke & Abbeel section 4.1: 2).
-    Default: 2. With the emulator on a CPU the default is two groups with half of the workers and an inference thread
-    each, or one group if the number of workers is odd or a group would have fewer than 4 environments."""
+    Default: 2, or 1 for an odd number of environments. With the emulator on a CPU the default is two groups with half
+    of the workers and an inference thread each, or one group if the number of workers is odd or a group would have
+    fewer than 4 environments."""
     inference_per_worker: bool = False
     """Run inference for each worker by itself, in order of arrival; --sampler.groups is ignored. Daley & Amato 2021,
     section 4, compare this with synchronized execution, which is --sampler.groups 1."""

@@ -1,10 +1,11 @@
 """Change a setting of a run by its name."""
 
 from dataclasses import replace
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from accel_rl.config.flags import complete, flags_of
 from accel_rl.config.train import TrainConfig
+from accel_rl.config.types import described, fits
 from accel_rl.system.errors import ConfigError
 
 
@@ -25,22 +26,6 @@ def _with(part: Any, name: str, path: list[str], value: Any) -> Any:
     if rest:
         return replace(part, **{first: _with(getattr(part, first), name, rest, value)})
     hint = get_type_hints(type(part))[first]
-    if not _fits(hint, value):
-        allowed = getattr(hint, "__name__", str(hint).replace("typing.", ""))
-        raise ConfigError(f"{name}={value!r}: must be {allowed}")
+    if not fits(hint, value):
+        raise ConfigError(f"{name}={value!r}: must be {described(hint)}")
     return replace(part, **{first: tuple(value) if isinstance(value, list) else value})
-
-
-def _fits(hint: Any, value: Any) -> bool:
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return value in args
-    if origin is tuple:
-        return isinstance(value, tuple | list) and all(_fits(args[0], v) for v in value)
-    if args and origin is not None:  # a union
-        return any(_fits(a, value) for a in args)
-    if hint is float:
-        return isinstance(value, float | int) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint) if isinstance(hint, type) else True

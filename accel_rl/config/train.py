@@ -13,6 +13,7 @@ from accel_rl.config.log import LogConfig
 from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.secondary import SecondaryConfig
+from accel_rl.config.types import check_types
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.emulator.counter import check_noops
 from accel_rl.envs.games import check_game
@@ -75,6 +76,7 @@ class TrainConfig:
 
     def check(self) -> None:
         """Raise ConfigError, one line, for impossible settings. All checks that need no other process are made here."""
+        check_types(self)
         if self.env_steps < 1:
             raise ConfigError(f"--env-steps {self.env_steps}: must be at least 1")
         if self.seed < 0:
@@ -83,7 +85,7 @@ class TrainConfig:
             raise ConfigError(f"--max-skipped-updates {self.max_skipped_updates}: must be at least 1")
         if self.torch_threads is not None and self.torch_threads < 1:
             raise ConfigError(f"--torch-threads {self.torch_threads}: must be at least 1")
-        for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo):
+        for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo, self.gorila):
             part.check()
         self.secondary.check(self.algo)
         self._check_cluster()
@@ -152,7 +154,6 @@ class TrainConfig:
             if self.distributed.update == "async":
                 raise ConfigError("--update async: its ranks share one machine's memory; --cluster gorila has several")
             return
-        self.gorila.check()
         if self.distributed.several and self.distributed.update != "async":
             raise ConfigError(
                 f"--ranks {self.distributed.size}: the ranks of a bundle need --update async with --cluster gorila"
@@ -202,12 +203,12 @@ class TrainConfig:
 
     @property
     def evaluation_limit(self) -> int:
-        """Time limit of an evaluation episode of an Atari game, in agent steps.
+        """Time limit of an evaluation episode, in agent steps.
 
         The protocol's own limit, 5 minutes for mnih2015, is not for saved starts (Nair et al. 2015, section 5.2).
         """
         own = self.env.max_evaluation_steps
-        if own is None and self.evaluation.starts == "noop":
+        if own is None and self.env.game and self.evaluation.starts == "noop":
             own = self.env.rules().max_evaluation_steps
         return min(own or self.evaluation.max_episode_steps, self.evaluation.max_episode_steps)
 
@@ -238,7 +239,8 @@ class TrainConfig:
         if self.sampler.engine == "device" and env.randomness == "auto":
             env = replace(env, randomness="counter")
         sampler = replace(self.sampler, horizon=self.T)
-        return replace(self, sampler=sampler, env=env.resolved(), evaluation=self.evaluation.resolved())
+        algo = self.algo.for_env(bool(env.game))
+        return replace(self, algo=algo, sampler=sampler, env=env.resolved(), evaluation=self.evaluation.resolved())
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -251,7 +253,9 @@ class TrainConfig:
         d["algo"] = _build(algo, d.get("algo", {}), "algo.")
         if d.get("env", {}).get("game"):
             d["env"] = {**UNNAMED, **d["env"]}
-        return _build(cls, d)
+        config: TrainConfig = _build(cls, d)
+        check_types(config)
+        return config
 
     def checkpoint_interval(self) -> int:
         """Env steps between checkpoints, resolved; 0: only at the end."""

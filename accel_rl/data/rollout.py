@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.rnn_state import RnnState
-from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
 from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 
@@ -45,8 +45,7 @@ class Rollout:
 
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
-        names = [n for n in RolloutArrays.__slots__ if n != "stack"]
-        return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in names}, stack=arrays.stack)  # type: ignore[arg-type]
+        return cls(**{n: torch.from_numpy(getattr(arrays, n)) for n in TENSORS}, stack=arrays.stack)  # type: ignore[arg-type]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the arrays on the host, for a checkpoint."""

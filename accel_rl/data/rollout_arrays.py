@@ -8,6 +8,8 @@ from accel_rl.data.shared_memory import Layout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 
+TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
+"""Names of the arrays that a `Rollout` has as tensors."""
 # What an unwritten cell holds, so that reading one is seen.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
@@ -25,6 +27,7 @@ def rollout_layout(spec: EnvSpec, T: int, B: int, prefix: str = "") -> Layout:
         "truncated": ("bool", (T, B)),
         "ended": ("bool", (T, B)),
         "valid": ("bool", (T, B)),
+        "info": ("uint8", (T, B, spec.info_bytes)),
     }
     return {prefix + name: v for name, v in fields.items()}
 
@@ -42,6 +45,8 @@ class RolloutArrays:
     truncated: np.ndarray
     ended: np.ndarray
     valid: np.ndarray
+    info: np.ndarray
+    """[T, B, info_bytes] see `Step`."""
     stack: int
 
     @classmethod
@@ -71,6 +76,7 @@ class RolloutArrays:
             truncated=self.truncated[t, b],
             ended=self.ended[t, b],
             valid=self.valid[t, b],
+            info=self.info[t, b],
         )
 
     def initial(self, b: slice, spec: EnvSpec) -> Step:

@@ -8,7 +8,8 @@ from typing import Any
 class EnvSpec:
     """Shapes and names of an environment.
 
-    `stack` frames make an observation: [stack, H, W] for pictures, [*frame_shape] with stack 1 otherwise.
+    `stack` frames make an observation: for pictures [stack, H, W], or [stack, C, H, W] with channels; otherwise
+    [*frame_shape] with stack 1. `info_bytes`: room for the numbers that an environment reports with an episode's end.
     `protocol` is the resolved set of rules the environment plays by; it goes with every score.
     """
 
@@ -19,6 +20,7 @@ class EnvSpec:
     stack: int = 1
     action_meanings: tuple[str, ...] = ()
     protocol: dict[str, Any] = field(default_factory=dict)
+    info_bytes: int = 0
 
     @property
     def obs_shape(self) -> tuple[int, ...]:
@@ -32,7 +34,17 @@ class EnvSpec:
 
     @property
     def is_image(self) -> bool:
-        return self.frame_dtype == "uint8" and len(self.frame_shape) == 2
+        return self.frame_dtype == "uint8" and len(self.frame_shape) in (2, 3)
+
+    @property
+    def channels(self) -> int:
+        """Number of channels of an observation: `stack` times those of a frame."""
+        return self.stack * (self.frame_shape[0] if len(self.frame_shape) == 3 else 1)
+
+    @property
+    def is_atari(self) -> bool:
+        """Whether an Atari game is played, by the rules of an Atari protocol."""
+        return "frame_skip" in self.protocol
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

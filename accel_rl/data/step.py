@@ -23,6 +23,7 @@ class Step:
     truncated: np.ndarray  # [n] bool stopped by the time limit: the return bootstraps from the final frame
     ended: np.ndarray  # [n] bool the episode is over (game over or time limit), a reset is due
     valid: np.ndarray  # [n] bool False where the environment waited for its reset and did not step
+    info: np.ndarray  # [n, info_bytes] uint8 written only where `ended`: numbers of the episode (envs/episode_info.py)
 
     @classmethod
     def empty(cls, n: int, spec: EnvSpec) -> "Step":
@@ -30,8 +31,9 @@ class Step:
         frame = np.zeros((n, *spec.frame_shape), spec.frame_dtype)
         flags = {k: np.zeros(n, bool) for k in ("terminated", "truncated", "ended", "valid")}
         return cls(
-            frame=frame, final_frame=frame.copy(), age=np.zeros(n, np.uint8), reward=np.zeros(n, np.float32), **flags
-        )
+            frame=frame, final_frame=frame.copy(), age=np.zeros(n, np.uint8), reward=np.zeros(n, np.float32),
+            info=np.zeros((n, spec.info_bytes), np.uint8), **flags,
+        )  # fmt: skip
 
     def __getitem__(self, index: slice) -> "Step":
         """A view of some of the environments."""

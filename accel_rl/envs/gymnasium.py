@@ -10,6 +10,8 @@ import numpy as np
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.base import episode_rng
+from accel_rl.envs.episode_info import INFO_BYTES, episode_info
+from accel_rl.envs.pictures import check_flat, picture_layout
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
 
@@ -20,43 +22,46 @@ class GymnasiumEnv:
     id: registered ("CartPole-v1"), or "module:function" where the function makes an environment.
     seed: whole number >= 0; every episode is reset with a seed of its own, drawn from it.
     stack: newest frames in an observation, of pictures alone.
+    limit: steps after which an episode is truncated. None: no limit but the environment's.
 
-    Observations: uint8 [H, W] stays a picture; uint8 [H, W, channels] is refused, since a flattened picture
-    is of no use to a network; every other space is flattened to a float32 vector (Discrete: one-hot). Raises
-    ConfigError.
+    Observations: uint8 [H, W], [H, W, C] and [C, H, W] are pictures, frames [H, W] or [C, H, W]; other spaces are
+    flattened to a float32 vector (Discrete: one-hot), if there is no picture in them. Raises ConfigError.
 
     A state is the episode's seed and the actions since, replayed by `set_state`: exact wherever the
     environment is deterministic, at a cost that grows with the episode.
     """
 
-    def __init__(self, id: str, seed: int, stack: int = 4) -> None:
-        self.id = id
+    def __init__(self, id: str, seed: int, stack: int = 4, limit: int | None = None) -> None:
+        self.id, self._limit = id, limit
         self._env = env = _make(id)
         actions = env.action_space
         if not isinstance(actions, gymnasium.spaces.Discrete):
             raise ConfigError(f"id={id!r} has the action space {_line(actions)}: must be Discrete")
         self._first_action = int(actions.start)
         self._space = space = env.observation_space
-        box, shape = isinstance(space, gymnasium.spaces.Box), space.shape or ()
-        picture = box and space.dtype == np.uint8 and len(shape) >= 2
-        if picture and len(shape) != 2:
-            raise ConfigError(
-                f"id={id!r} needs_obs pictures of shape {shape}: must be [H, W] (wrap it in"
-                " gymnasium.wrappers.GrayscaleObservation; for Atari give game=)"
-            )
-        if not (picture or space.is_np_flattenable):
-            raise ConfigError(f"id={id!r} needs_obs {_line(space)}: must flatten to a vector, or be uint8 [H, W]")
-        self._flatten = not box
+        self._picture = picture = picture_layout(space)
+        if picture is None:
+            check_flat(f"id={id!r}", space)
+            if not space.is_np_flattenable:
+                raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a uint8 picture")
+        self._flatten = not isinstance(space, gymnasium.spaces.Box)
         self._seed, self._episode = seed, 0  # the next one's number
         self._episode_seed: int | None = None
         self._actions: list[int] = []
+        self._is_lost = False  # whether a state could not be restored, so that its episode ends at the next step
+        self.episode_info: dict[str, float] = {}
+        own_limit = _time_limit(env)
         self.spec = EnvSpec(
             name=id,
-            frame_shape=shape if picture else (gymnasium.spaces.flatdim(space),),
+            frame_shape=picture.frame_shape if picture else (gymnasium.spaces.flatdim(space),),
             frame_dtype="uint8" if picture else "float32",
             n_actions=int(actions.n),
             stack=stack if picture else 1,
-            protocol={"gymnasium": gymnasium.__version__, "max_episode_steps": _time_limit(env)},
+            protocol={
+                "gymnasium": gymnasium.__version__,
+                "max_episode_steps": min((n for n in (own_limit, limit) if n is not None), default=None),
+            },
+            info_bytes=INFO_BYTES,
         )
         self._shape = self.spec.frame_shape
         self._ended = False
@@ -68,11 +73,17 @@ class GymnasiumEnv:
         self._start(int(episode_rng(self._seed, episode).integers(2**31)), frame)
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
-        observation, reward, terminated, truncated, _ = self._env.step(self._first_action + action)
+        if self._is_lost:
+            np.copyto(frame, self._newest)
+            self._is_lost, self._ended, self.episode_info = False, True, {}
+            return 0.0, False, True, True
+        observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
         self._actions.append(action)
         self._write(observation, frame)
         terminated = bool(terminated)
-        self._ended = terminated or bool(truncated)
+        self._ended = terminated or bool(truncated) or len(self._actions) == self._limit
+        if self._ended:
+            self.episode_info = episode_info(info)
         return float(reward), terminated, self._ended and not terminated, self._ended
 
     def get_state(self) -> bytes:
@@ -89,9 +100,10 @@ class GymnasiumEnv:
         return pack(header)
 
     def set_state(self, state: bytes) -> None:
-        """Replay the state's episode. ValueError for foreign or corrupt bytes, or for another end.
+        """Replay the state's episode. ValueError for foreign or corrupt bytes.
 
-        Warns where the replay leads to another observation: the environment is not deterministic.
+        Where the replay leads elsewhere, the environment is not deterministic: a warning says so, and the episode is
+        truncated at the next step, so that a new one begins.
         """
         header, _ = unpack(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
@@ -101,26 +113,28 @@ class GymnasiumEnv:
                 if self._ended:
                     break
                 self.step(action, frame)
-            if len(self._actions) != len(header["actions"]) or self._ended != header["ended"]:
-                raise ValueError(f"id={self.id!r} is not deterministic: its episode replays to another end")
-            if zlib.crc32(frame.tobytes()) != header["newest"]:
+            replayed = len(self._actions), self._ended, zlib.crc32(frame.tobytes())
+            if replayed != (len(header["actions"]), header["ended"], header["newest"]):
                 warnings.warn(
-                    f"id={self.id!r} is not deterministic: it goes on from another observation",
+                    f"id={self.id!r} is not deterministic: its episode cannot be continued, and a new one begins",
                     RuntimeWarning,
                     stacklevel=2,
                 )
+                self._is_lost, self._ended = not header["ended"], header["ended"]
         self._seed, self._episode = header.get("seed", self._seed), header.get("episode", 1)
 
     def close(self) -> None:
         self._env.close()
 
     def _start(self, episode_seed: int, frame: np.ndarray) -> None:
-        self._episode_seed, self._actions, self._ended = episode_seed, [], False
+        self._episode_seed, self._actions, self._ended, self._is_lost = episode_seed, [], False, False
         observation, _ = self._env.reset(seed=episode_seed)
         self._write(observation, frame)
 
     def _write(self, observation: Any, frame: np.ndarray) -> None:
-        if self._flatten:
+        if self._picture is not None:
+            observation = self._picture.frame(observation)
+        elif self._flatten:
             observation = gymnasium.spaces.flatten(self._space, observation)
         np.copyto(frame, np.reshape(observation, self._shape), casting="unsafe")
         np.copyto(self._newest, frame)  # a state is checked against it

@@ -140,12 +140,13 @@ def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False)
     if cached:
         raise ConfigError(f"reset='cached' is for Atari games: id={config.id!r} is none; use immediate, wait or swap")
     overrides = config.overrides()
+    limit = overrides.pop("max_evaluation_steps", None)
     stack = resolve(config.protocol, {"stack": overrides.pop("stack", None)}).stack
     for name, value in overrides.items():
         raise ConfigError(f"{name}={value!r} is for Atari games: id={config.id!r} is none")
     from accel_rl.envs.gymnasium import GymnasiumEnv
 
-    return GymnasiumEnv(config.id, seed, stack)
+    return GymnasiumEnv(config.id, seed, stack, None if training else limit)
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:

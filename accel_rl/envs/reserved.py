@@ -41,6 +41,11 @@ class ReservedEnv:
         """The active instance."""
         return self._playing
 
+    @property
+    def episode_info(self) -> dict[str, float]:
+        """Numbers of the episode that has ended."""
+        return self._playing.episode_info  # type: ignore[attr-defined]
+
     def refill(self) -> None:
         """Reset the reserve, if it has been used."""
         if not self._ready:

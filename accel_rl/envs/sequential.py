@@ -7,6 +7,7 @@ import numpy as np
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 from accel_rl.envs.base import Env
+from accel_rl.envs.episode_info import packed
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
@@ -54,6 +55,7 @@ class SequentialEnv:
         self._steps = [env.step for env in envs]
         self._reserved = [env for env in envs if isinstance(env, ReservedEnv)]
         assert len(self._reserved) == (self.n if reset == "swap" else 0)
+        self._has_info = self.spec.info_bytes > 0
         self._waits = reset == "wait"
         self._decorrelation_steps = decorrelation_steps
         self._rngs = [decorrelation_rng(seed) for seed in seeds]
@@ -108,6 +110,8 @@ class SequentialEnv:
     def _end_episodes(self, out: Step) -> None:
         for i in np.flatnonzero(out.ended):
             out.final_frame[i] = out.frame[i]
+            if self._has_info:
+                out.info[i] = packed(self.envs[i].episode_info)  # type: ignore[attr-defined]
             if self._waits:
                 self._waiting[i] = self._any_waiting = True
             else:

@@ -1,9 +1,18 @@
 """Metrics of updates."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from accel_rl.system.errors import ConfigError
+
+COLUMNS = (
+    *("env_steps", "updates", "episodes", "score", "score_std", "length", "learning_rate", "skipped_updates"),
+    *("eval_score", "eval_score_std", "eval_episodes", "eval_steps", "wall_s", "steps_per_s", "sync_s", "lock_wait_s"),
+)
+"""Columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,9 +27,11 @@ class UpdateMetrics:
     updates: int
 
     @classmethod
-    def of(cls, values: dict[str, Tensor]) -> "UpdateMetrics":
-        """The metrics of one update: scalars [] by name."""
-        return cls(tuple(values), torch.stack([x.detach().double() for x in values.values()]), 1)
+    def of(cls, values: Mapping[str, Tensor | float]) -> "UpdateMetrics":
+        """The metrics of one update: numbers, or scalars [] on one device, by name. ConfigError for anything else."""
+        device = next((x.device for x in values.values() if isinstance(x, Tensor)), None)
+        scalars = [_scalar(name, x, device) for name, x in values.items()]
+        return cls(tuple(values), torch.stack(scalars), 1)
 
     def prefixed(self, prefix: str) -> "UpdateMetrics":
         """Put a prefix before each name."""
@@ -29,3 +40,16 @@ class UpdateMetrics:
     def means(self) -> dict[str, float]:
         """Return the means over the updates. Waits for a GPU."""
         return dict(zip(self.names, (self.sums / self.updates).tolist(), strict=True))
+
+
+def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Tensor:
+    """Return a metric as a scalar [] float64. ConfigError for a name that a row has already, or another shape."""
+    if name in COLUMNS:
+        raise ConfigError(f"metric {name!r}: a row has a column of this name; give the metric another name")
+    if not isinstance(value, Tensor):
+        if not isinstance(value, (int, float)):
+            raise ConfigError(f"metric {name!r} is {type(value).__name__}: must be a number, or a tensor with one")
+        return torch.full((), float(value), dtype=torch.float64, device=device)
+    if value.numel() != 1:
+        raise ConfigError(f"metric {name!r} has the shape {list(value.shape)}: must be a number, or a tensor with one")
+    return value.detach().double().reshape(())

@@ -16,7 +16,7 @@ from accel_rl.models.precision import float32_head
 def body(spec: EnvSpec, network: str = "a3c") -> tuple[nn.Module, int]:
     """The module that turns observations into features, and their number: one of NETWORKS for pictures, else an MLP."""
     if spec.is_image:
-        net: nn.Module = NETWORKS[network](spec.stack, *spec.frame_shape)
+        net: nn.Module = NETWORKS[network](spec.channels, *spec.frame_shape[-2:])
     else:
         net = MLP(math.prod(spec.frame_shape) * spec.stack)
     return net, cast(int, net.out_features)

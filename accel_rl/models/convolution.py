@@ -6,10 +6,12 @@ from typing import ClassVar, cast
 from torch import Tensor, nn
 
 from accel_rl.kernels.elementwise import relu_
+from accel_rl.kernels.frames import FrameStacks
 from accel_rl.kernels.relu_conv2d import relu_conv2d
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Linear
 from accel_rl.models.precision import float32_if_small
+from accel_rl.system.errors import ConfigError
 
 
 class ReLUConv2d(nn.Conv2d):
@@ -31,16 +33,22 @@ def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
 class ConvNet(nn.Module):
     """Convolutions (channels, kernel, stride, padding), then one fully connected layer; a ReLU after each.
 
-    obs [N, S, H, W] uint8 -> [N, hidden]; with hidden 0 it ends after the convolutions.
+    obs [N, S, H, W], or [N, S, C, H, W] with channels, uint8 -> [N, hidden]; with hidden 0 it ends after the
+    convolutions.
     """
 
     layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
     hidden: ClassVar[int] = 512
 
-    def __init__(self, stack: int, height: int, width: int, hidden: int | None = None):
+    def __init__(self, channels: int, height: int, width: int, hidden: int | None = None):
+        """channels: of an observation, S x C. ConfigError for pictures that are too small."""
         super().__init__()
         hidden = self.hidden if hidden is None else hidden
-        channels, size = stack, (height, width)
+        size, least = (height, width), self.least_size()
+        if min(size) < least:
+            raise ConfigError(
+                f"pictures of {height}x{width} are too small for {type(self).__name__}: at least {least}x{least}"
+            )
         for i, (out, kernel, stride, padding) in enumerate(self.layers):
             self.add_module(f"conv_{i}", ReLUConv2d(channels, out, kernel, stride, padding, of_bytes=i == 0))
             channels = out
@@ -54,8 +62,18 @@ class ConvNet(nn.Module):
         if self.fc_0 is not None:
             orthogonal_(self.fc_0, gain)
 
-    def forward(self, obs: Tensor) -> Tensor:
-        x = obs
+    @classmethod
+    def least_size(cls) -> int:
+        """Return the least height and width of pictures, from which one cell is left after the convolutions."""
+        size = 1
+        for _, kernel, stride, padding in reversed(cls.layers):
+            size = max(1, (size - 1) * stride + kernel - 2 * padding)
+        return size
+
+    def forward(self, obs: Tensor | FrameStacks) -> Tensor:
+        x: Tensor = obs  # type: ignore[assignment]  # the first convolution takes both
+        if len(obs.shape) == 5:
+            x = (obs.gather() if isinstance(obs, FrameStacks) else obs).flatten(1, 2)
         for convolution in self.convolutions:
             x = convolution(x)
         # in channels-last order, so that no pass moves memory

@@ -24,7 +24,8 @@ def features(spec: EnvSpec, network: str) -> tuple[nn.Module, int, int]:
     """The module that turns observations into features, their number, and the width of the next hidden layer."""
     if spec.is_image:
         cls = NETWORKS[network]
-        body = cls(spec.stack, spec.frame_shape[0], spec.frame_shape[1], hidden=0)
+        height, width = spec.frame_shape[-2:]
+        body = cls(spec.channels, height, width, hidden=0)
         return body, body.out_features, cls.hidden
     mlp = MLP(math.prod(spec.frame_shape) * spec.stack, (VECTOR_HIDDEN,))
     return mlp, mlp.out_features, VECTOR_HIDDEN

@@ -83,12 +83,17 @@ class Prioritized:
         return ring.cell_at(at), (weight / largest).float()
 
     def update(self, cell: Tensor, error: Tensor) -> None:
-        """Set priorities |error| [N] of cells [N]; overwritten cells are skipped."""
+        """Set priorities |error| [N] of cells [N]; overwritten cells are skipped.
+
+        A transition whose error is not finite, among others whose errors are, is never drawn again: no update can learn
+        from it.
+        """
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
-        weight = torch.where(weight.isfinite(), weight, self.highest)  # non-finite error: draw it again soon
-        at, there = self.ring.at(cell), self.ring.sampleable(cell)
+        at, finite = self.ring.at(cell), weight.isfinite()
+        there, weight = self.ring.sampleable(cell), torch.where(finite, weight, 0)
         self.highest.copy_(torch.maximum(self.highest, torch.where(there, weight, 0).max()))
-        self.tree.set(at, torch.where(there, weight, self.tree[at]))
+        # Where no error of the batch is finite, the network may be at fault rather than each transition.
+        self.tree.set(at, torch.where(there & finite.any(), weight, self.tree[at]))
 
     def anneal(self, progress: float) -> None:
         """Set beta. progress: fraction of the run that is done."""

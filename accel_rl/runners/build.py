@@ -97,5 +97,5 @@ def build_sampler(
             threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
     return Sampler(
         engine, spec, action_seed, reset=reset, device=plan.device, act_cores=plan.act_cores,
-        partial_starts=decorrelation > 0, threads=threads, **inference,
+        partial_starts=decorrelation > 0, threads=threads, log=log, **inference,
     )  # fmt: skip

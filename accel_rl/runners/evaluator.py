@@ -6,6 +6,7 @@ from pathlib import Path
 
 from accel_rl.agents.base import Agent
 from accel_rl.config.train import TrainConfig
+from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.start_points import load_starts
 from accel_rl.runners.build import build_sampler
@@ -13,6 +14,7 @@ from accel_rl.runners.evaluation import Evaluation, Quota
 from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.episodes import Episode
+from accel_rl.system import hardware
 
 CHUNK = 16  # steps between two checks of which environments are done
 MIN_STEPS_PER_ENV = 500  # a small budget is not spread over more environments than this gives
@@ -20,8 +22,6 @@ MIN_STEPS_PER_ENV = 500  # a small budget is not spread over more environments t
 
 def evaluation_env(config: TrainConfig) -> EnvConfig:
     """Return the environment as it is evaluated, with the time limit of an evaluation episode."""
-    if not config.env.game:
-        return config.env
     return replace(config.env, max_evaluation_steps=config.evaluation_limit)
 
 
@@ -69,9 +69,20 @@ class Evaluator:
             return self._sampler
         self.close()
         spec = make_spec(self.env, training=False)
+        self._say_limit(spec)
         plan = self.plan.evaluation(B, CHUNK)
         self._sampler = build_sampler(plan, self.env, spec, self.config, seed=seed, training=False)
         return self._sampler
+
+    def _say_limit(self, spec: EnvSpec) -> None:
+        """Say once if episodes end by a limit that is none of a Gymnasium environment's own."""
+        limit = self.config.evaluation_limit
+        own = make_spec(self.config.env, training=True).protocol["max_episode_steps"] if not spec.is_atari else 0
+        if own is None or own > limit:
+            has = "no time limit" if own is None else f"a time limit of {own:,} steps"
+            hardware.say_once(
+                f"{spec.name} has {has}: evaluation episodes end after {limit:,} (--evaluation.max-episode-steps)"
+            )
 
     def _play(
         self,

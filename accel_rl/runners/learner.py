@@ -67,7 +67,7 @@ class Learner:
             for i, n in enumerate(self.algo.parts(updates)):
                 made += self._captured.make(n, begins=i == 0)
                 between()
-        self.updates += updates
+        self.updates += sum(metrics.updates for metrics in made)  # a phase may end early
         self.gradient_sync.show_skipped()
         return made
 

@@ -79,7 +79,7 @@ class RankPlan:
         placement = place_processes(s.workers, s.cores, device, config.torch_threads, config.schedule == "concurrent")
         if _emulator_on_cpu(config.env, device):  # workers wait for actions, so inference takes every core
             placement = replace(placement, act_threads=placement.torch_threads)
-        groups = s.groups or (1 if _emulator_on_cpu(config.env, device) else 2)
+        groups = s.groups or (1 if _emulator_on_cpu(config.env, device) or s.envs % 2 else 2)
         if s.engine == "device":
             placement = replace(placement, worker_cores=placement.worker_cores[:1])
         elif s.workers is None:
@@ -179,8 +179,8 @@ def _fit_workers(config: TrainConfig, placement: Placement, groups: int) -> Plac
         each = groups * placement.workers
         use = " or ".join(str(n) for n in (B // each * each, (B // each + 1) * each) if n)
         hardware.say_once(
-            f"{B} environments in {groups} groups keep {fitting} of {placement.workers} cores busy; "
-            f"--sampler.envs {use} would use all"
+            f"{counted(B, 'environment')} in {counted(groups, 'group')} keep {fitting} of {placement.workers} cores "
+            f"busy; --sampler.envs {use} would use all"
         )
     return replace(placement, worker_cores=placement.worker_cores[:fitting])
 

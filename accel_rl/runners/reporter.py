@@ -103,6 +103,7 @@ class Reporter:
             "updates": updates,
             "episodes": episodes_of_all,
             **episode_metrics(recent),
+            **{f"info/{name}": mean for name, mean in episodes.means().items()},
             **self.recorder.means(),
             "learning_rate": learner.algo.learning_rate,
             "skipped_updates": learner.gradient_sync.skipped,

@@ -227,7 +227,7 @@ class Trainer:
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:
         """Evaluate each learner's agent from the same starts of episodes; [] if the run was asked to stop."""
         config, at = self.config, self.at
-        steps = min(config.evaluation.steps, max(1, (at.env_steps - at.evaluated_at) // 8))
+        steps = config.evaluation.size(config.env_steps)
 
         def stopped() -> bool:
             self.context.beat()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, RolloutArrays
+from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, TENSORS, RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
@@ -27,7 +27,6 @@ from accel_rl.models.precision import Precision
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.grouping import Grouping, env_seed
 from accel_rl.samplers.inference.captured_rollout import CapturedRollouts
-from accel_rl.samplers.inference.device_rollouts import ARRAYS
 from accel_rl.samplers.inference.resident import resident_rollout
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.workers.stepper import BUFFERS
@@ -274,4 +273,5 @@ def _arrays(rollout: Rollout) -> RolloutArrays:
     def array(x: Tensor) -> Any:
         return x.numpy() if x.device.type == "cpu" else None
 
-    return RolloutArrays(**{name: array(getattr(rollout, name)) for name in ARRAYS}, stack=rollout.stack)
+    info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report none
+    return RolloutArrays(**{name: array(getattr(rollout, name)) for name in TENSORS}, info=info, stack=rollout.stack)

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.envs.episode_info import SCORE, unpacked
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """A finished episode: raw score, length in agent steps, and index of its environment."""
+    """A finished episode: score, length in agent steps, and index of its environment.
+
+    The score is the sum of the raw rewards, or what the environment's own wrapper has recorded.
+    """
 
     score: float
     length: int
@@ -19,7 +23,8 @@ class Episode:
 
 
 class EpisodeTracker:
-    """Running score and length of each environment; the last `window` finished episodes (paper: 100).
+    """Running score and length of each environment; the last `window` finished episodes (paper: 100), and the numbers
+    that environments reported with them.
 
     `partial_starts`: environments begin inside an episode (decorrelated starts); such an episode is left out, since its
     beginning was not counted.
@@ -31,6 +36,7 @@ class EpisodeTracker:
         self.score = np.zeros(B, np.float64)
         self.length = np.zeros(B, np.int64)
         self.recent: deque[tuple[float, int]] = deque(maxlen=window)
+        self.numbers: deque[dict[str, float]] = deque(maxlen=window)
         self.count = 0
 
     def add(self, rollout: RolloutArrays) -> list[Episode]:
@@ -41,7 +47,10 @@ class EpisodeTracker:
             self._count(reward, rollout.valid, slice(begin, t + 1))
             begin = t + 1
             for b in np.flatnonzero(ended[t] & ~self.partial):
-                finished.append(Episode(float(self.score[b]), int(self.length[b]), int(b)))
+                numbers = unpacked(rollout.info[t, b])
+                score = numbers.pop(SCORE, float(self.score[b]))
+                finished.append(Episode(score, int(self.length[b]), int(b)))
+                self.numbers.extend([numbers] if numbers else [])
             self.score[ended[t]] = 0.0
             self.length[ended[t]] = 0
             self.partial[ended[t]] = False
@@ -54,6 +63,11 @@ class EpisodeTracker:
         self.score += reward[steps].sum(0, dtype=np.float64)
         self.length += valid[steps].sum(0)
 
+    def means(self) -> dict[str, float]:
+        """Return the means of the numbers that environments reported with the recent episodes, by name."""
+        names = dict.fromkeys(name for numbers in self.numbers for name in numbers)
+        return {name: float(np.mean([n[name] for n in self.numbers if name in n])) for name in names}
+
     def forget(self, b: slice) -> None:
         """Drop the running episodes of these environments, which start again."""
         self.score[b], self.length[b], self.partial[b] = 0.0, 0, self._partial_starts
@@ -65,6 +79,7 @@ class EpisodeTracker:
             "partial": self.partial.copy(),
             "count": self.count,
             "recent": [[s, n] for s, n in self.recent],
+            "numbers": list(self.numbers),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -72,3 +87,5 @@ class EpisodeTracker:
         self.count = state["count"]
         self.recent.clear()
         self.recent.extend((float(s), int(n)) for s, n in state["recent"])
+        self.numbers.clear()
+        self.numbers.extend(state["numbers"])

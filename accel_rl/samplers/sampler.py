@@ -44,8 +44,12 @@ class Sampler:
         partial_starts: bool = False,
         threads: InferenceThreads | None = None,
         note: Callable[[str], None] = lambda line: None,
+        log: Callable[[str], None] = lambda line: None,
     ):
-        """threads: infer for the groups side by side, if each has dedicated workers. note: writes to events.log."""
+        """threads: infer for the groups side by side, if each has dedicated workers.
+
+        note: writes to events.log. log: also shows the line.
+        """
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
         for arrays in engine.buffers:
@@ -58,6 +62,7 @@ class Sampler:
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # in the last rollout
         self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
+        self._log, self._has_warned = log, False
         self.dropped = 0  # parts of rollouts that lost workers left invalid
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
@@ -189,6 +194,7 @@ class Sampler:
         arrays = self.engine.buffers[self._buffer]
         for b in self.engine.absent():
             self._drop(arrays, b)
+        self._warn_of_nan(arrays)
         self.finished = self.episodes.add(arrays)
         rollout = self.server.finish(self._buffer)
         self._buffer = self._next_buffer
@@ -232,6 +238,21 @@ class Sampler:
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
         self.dropped += 1
+
+    def _warn_of_nan(self, arrays: RolloutArrays) -> None:
+        """Log once that an environment's reward or observation is not finite: no update can learn from it."""
+        if self._has_warned or self.spec.is_atari:
+            return
+        wrong = {"reward": ~np.isfinite(arrays.reward) & arrays.valid}
+        if arrays.frames.dtype.kind == "f":
+            frames = arrays.frames[self.spec.stack :].reshape(self.T, self.B, -1)
+            wrong["observation"] = ~np.isfinite(frames).all(-1) & arrays.valid
+        for name, cells in wrong.items():
+            if cells.any():
+                b = int(np.argwhere(cells)[0, 1])
+                self._has_warned = True
+                self._log(f"{self.spec.name}: a {name} of environment {b} is not finite; updates from it are skipped")
+                return
 
     def _skip_idle(self, action: np.ndarray) -> None:
         """Mark the actions of idle environments to be skipped. action [..., B]."""

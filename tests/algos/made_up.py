@@ -8,7 +8,7 @@ from accel_rl.distributed.gradient_sync import Local
 from accel_rl.ops.policy_gradient import log_prob
 
 T, B, S = 5, 6, 4
-SPEC = EnvSpec("test", (104, 80), "uint8", 4, S)
+SPEC = EnvSpec("test", (104, 80), "uint8", 4, S, protocol={"frame_skip": 4})  # as of an Atari game
 
 
 def rollout(seed=0, truncations=True, invalid=False, T=T, B=B):

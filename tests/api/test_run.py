@@ -22,7 +22,7 @@ def trained(tmp_path_factory):
 
 
 def test_a_run_is_trained_loaded_and_looked_at(trained):
-    assert trained.result.env_steps == 640 and trained.config.algo == PPO.Config(minibatch=16)
+    assert trained.result.env_steps == 640 and trained.config.algo == PPO.Config(minibatch=16, reward_clip=0.0)
     run = Run.load(trained.path)
     metrics = run.metrics
     assert metrics["env_steps"][-1] == 640 and len({len(x) for x in metrics.values()}) == 1
@@ -80,10 +80,10 @@ def test_settings_by_names_of_the_command_line():
     [
         ("ppo", {}, ["environment is missing", "game='pong'"]),
         ("pp0", {"game": "pong"}, ["pp0", "ppo"]),
-        ("ppo", {"game": "pong", "env_stps": 5}, ["--env-stps", "--env-steps"]),
-        ("ppo", {"game": "pong", "env_steps": 1.5}, ["env_steps=1.5", "int"]),
-        ("ppo", {"game": "pong", "envs": "many"}, ["envs='many'", "int"]),
-        ("ppo", {"game": "pong", "interval": 5}, ["ambiguous", "--log.interval"]),
+        ("ppo", {"game": "pong", "env_stps": 5}, ["setting env_stps", "nearest: env_steps"]),
+        ("ppo", {"game": "pong", "env_steps": 1.5}, ["env_steps=1.5", "a whole number"]),
+        ("ppo", {"game": "pong", "envs": "many"}, ["envs='many'", "a whole number"]),
+        ("ppo", {"game": "pong", "interval": 5}, ["ambiguous", "log__interval"]),
         (object(), {"game": "pong"}, ["is no algorithm"]),
         ("ppo", {"env": lambda: None}, ["the top of a module"]),
     ],

@@ -6,6 +6,7 @@ import pytest
 from gymnasium import spaces
 
 from accel_rl.data.step import Step
+from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.system.errors import ConfigError
@@ -162,7 +163,6 @@ def test_a_replay_that_differs_is_told() -> None:
         (HERE + "nothing", "must be a gymnasium.Env"),
         (HERE + "no_such_function", "is unknown"),
         (HERE + "continuous", "must be Discrete"),
-        (HERE + "colour", "must be [H, W]"),
         ("Pendulum-v1", "must be Discrete"),
     ],
 )
@@ -170,3 +170,88 @@ def test_errors_are_one_line(id: str, says: str) -> None:
     with pytest.raises(ConfigError) as e:
         EnvConfig(id=id).check()
     assert says in str(e.value) and "\n" not in str(e.value)
+
+
+class Told(Toy):
+    """Ends after as many steps as it is told; records its own score, and numbers beside it."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__(spaces.Box(0, 1, (2,)))
+        self.steps = steps
+
+    def step(self, action):
+        observation, reward, _, _, _ = super().step(action)
+        ended = self.t >= self.steps
+        episode = {"episode": {"r": np.float32(7.5), "l": self.t}} if ended else {}
+        info = {"is_success": np.bool_(True), "laps": 3, "name": "x", "path": [1, 2], **episode}
+        return observation, reward, ended, False, info
+
+
+def told() -> gymnasium.Env:
+    return Told(4)
+
+
+def endless() -> gymnasium.Env:
+    return Told(10**9)
+
+
+class Unseeded(Toy):
+    """Ends at a moment that no seed determines."""
+
+    moments = iter((9, 2, 50, 50))
+
+    def reset(self, *, seed=None, options=None):
+        self.end = next(self.moments)
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        return *super().step(action)[:2], self.t >= self.end, False, {}
+
+
+def unseeded() -> gymnasium.Env:
+    return Unseeded(spaces.Box(0, 1, (2,)))
+
+
+def test_an_evaluation_has_a_limit_of_its_own() -> None:
+    config = EnvConfig(id=HERE + "endless", max_evaluation_steps=5)
+    assert make_spec(config, training=False).protocol["max_episode_steps"] == 5
+    assert make_spec(config, training=True).protocol["max_episode_steps"] is None
+    batch = make_batch(config, [1], training=False)
+    out = Step.empty(1, batch.spec)
+    batch.reset(out)
+    flags = []
+    for _ in range(12):
+        batch.send(np.zeros(1, np.int64))
+        batch.recv(out)
+        flags.append((bool(out.terminated[0]), bool(out.truncated[0]), bool(out.ended[0])))
+    assert flags == ([(False, False, False)] * 4 + [(False, True, True)]) * 2 + [(False, False, False)] * 2
+
+
+def test_an_episode_that_cannot_be_continued_is_cut() -> None:
+    """A state of an environment without a seed: a warning, then a truncation, then a new episode."""
+    batch = make_batch(EnvConfig(id=HERE + "unseeded"), [1], training=True)
+    out = Step.empty(1, batch.spec)
+    batch.reset(out)
+    for _ in range(5):
+        batch.send(np.zeros(1, np.int64))
+        batch.recv(out)
+    state = batch.get_state()
+    with pytest.warns(RuntimeWarning, match="not deterministic: its episode cannot be continued, and a new one begins"):
+        batch.set_state(state)
+    courses = []
+    for _ in range(3):
+        batch.send(np.zeros(1, np.int64))
+        batch.recv(out)
+        courses.append((float(out.reward[0]), bool(out.truncated[0]), bool(out.ended[0]), int(out.age[0])))
+    assert courses == [(0.0, True, True, 0), (5.0, False, False, 1), (5.0, False, False, 1)]
+
+
+def test_numbers_of_the_last_info_and_the_recorded_score() -> None:
+    batch = make_batch(EnvConfig(id=HERE + "told"), [1, 2], training=True)
+    out = Step.empty(2, batch.spec)
+    batch.reset(out)
+    for _ in range(4):
+        batch.send(np.zeros(2, np.int64))
+        batch.recv(out)
+    assert out.ended.all()
+    assert unpacked(out.info[1]) == {SCORE: 7.5, "is_success": 1.0, "laps": 3.0}

@@ -169,3 +169,23 @@ def test_an_empty_replay_says_so():
     replay = Replay(ring := FrameRing(sims.spec, 2, 100, NStep()), Uniform(ring, 0))
     with pytest.raises(ValueError, match="no whole transition"):
         replay.sample(4)
+
+
+def test_a_transition_that_is_not_finite_is_never_drawn_again():
+    replay, _ = filled(lambda ring: Prioritized(ring, 1, alpha=1.0, beta=0.5))
+    cells, _ = replay.selection.draw(8)
+    cells = cells.unique()
+    error = torch.ones(len(cells))
+    error[0] = math.nan
+    replay.selection.update(cells, error)
+    drawn = torch.cat([replay.selection.draw(64)[0] for _ in range(50)])
+    assert cells[0] not in drawn and cells[1] in drawn
+    assert float(replay.selection.highest) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_batch_without_any_finite_error_keeps_its_priorities():
+    replay, _ = filled(lambda ring: Prioritized(ring, 1, alpha=1.0, beta=0.5))
+    cells, _ = replay.selection.draw(8)
+    before = float(replay.selection.tree.total)
+    replay.selection.update(cells, torch.full((8,), math.nan))
+    assert float(replay.selection.tree.total) == before

@@ -128,3 +128,12 @@ def test_the_shorter_time_limit_counts():
             training=False,
         )
         assert spec.protocol["max_episode_steps"] == min(own, max_episode_steps)
+
+
+@pytest.mark.parametrize(
+    ("interval", "env_steps", "steps"),
+    [(1_000_000, 1_500_000, 125_000), (250_000, 1_010_000, 31_250), (1_000_000, 80_000, 10_000), (10**6, 4, 1)],
+)
+def test_all_evaluations_of_a_run_have_one_size(interval, env_steps, steps):
+    """The last one too, however short the time since the one before it."""
+    assert EvaluationConfig(interval=interval).size(env_steps) == steps

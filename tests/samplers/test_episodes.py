@@ -1,11 +1,14 @@
 """Scores collected from rollouts, against a walk over every cell."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.episode_info import INFO_BYTES, SCORE, packed
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 SPEC = EnvSpec("x", (1,), "float32", 2)
@@ -102,3 +105,19 @@ def test_small_rewards_do_not_drown():
     r.reward[:, 0] = 2.0**24, 1.0, 1.0
     r.ended[2] = True
     assert EpisodeTracker(1).add(r) == [Episode(2.0**24 + 2, 3, 0)]
+
+
+def test_the_score_and_the_numbers_that_an_environment_reports():
+    spec = replace(SPEC, info_bytes=INFO_BYTES)
+    r = RolloutArrays.zeros(spec, 4, 2)
+    r.valid[:] = True
+    r.reward[:] = 1.0
+    r.ended[1, 0] = r.ended[3, 0] = r.ended[2, 1] = True
+    r.info[1, 0] = packed({SCORE: 50.0, "laps": 2.0})
+    r.info[3, 0] = packed({"laps": 5.0, "won": 1.0})
+    tracker = EpisodeTracker(2)
+    assert tracker.add(r) == [Episode(50.0, 2, 0), Episode(3.0, 3, 1), Episode(2.0, 2, 0)]
+    assert tracker.means() == {"laps": 3.5, "won": 1.0}
+    again = EpisodeTracker(2)
+    again.load_state_dict(decode(*encode(tracker.state_dict())))
+    assert again.means() == tracker.means()

@@ -158,8 +158,8 @@ class Driver:
 
     def _begin_evaluation(self) -> None:
         at = self.at
-        steps = min(self.config.evaluation.steps, max(1, (at.env_steps - at.evaluated_at) // 8))
-        self.evaluator.begin(at.env_steps, steps)
+        length = at.env_steps if self.config.gorila.updates else self.config.env_steps
+        self.evaluator.begin(at.env_steps, self.config.evaluation.size(length))
         at.evaluated_at = at.env_steps
 
     def _finish_evaluation(self) -> None:

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from accel_rl.data.page_locked import PageLocked
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.data.rollout_arrays import TENSORS
 from accel_rl.data.staging import Staging
 from accel_rl.system.devices import runtime
 
-ARRAYS = tuple(name for name in RolloutArrays.__slots__ if name != "stack")  # what host and device both hold
 _AFTER_STEPS = ("action", "reward", "terminated", "truncated", "ended", "valid")
 
 
@@ -32,7 +31,7 @@ class DeviceRollouts:
         self.rollouts = [_mirror(r, device) for r in host]
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]  # the numbers that actions are drawn by
         self._runtime = runtime(device)
-        self._locked = PageLocked((getattr(r, name) for r in host for name in ARRAYS), self._runtime.cudart())
+        self._locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime.cudart())
         self._staging = Staging(device)
         self._copying = self._runtime.Stream(device)
         self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # (buffer, t) that was copied last
@@ -119,5 +118,5 @@ class DeviceRollouts:
 
 
 def _mirror(rollout: Rollout, device: torch.device) -> Rollout:
-    arrays: dict[str, Any] = {name: torch.zeros_like(getattr(rollout, name), device=device) for name in ARRAYS}
+    arrays: dict[str, Any] = {name: torch.zeros_like(getattr(rollout, name), device=device) for name in TENSORS}
     return Rollout(**arrays, stack=rollout.stack, host=rollout)

@@ -10,7 +10,7 @@ from torch import Tensor
 from accel_rl.agents.base import Agent
 from accel_rl.data.page_locked import page_locked_zeros
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import rollout_layout
+from accel_rl.data.rollout_arrays import TENSORS, rollout_layout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.system.devices import runtime
@@ -20,7 +20,8 @@ KNOWN = ("age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rollout:
     """Allocate a rollout on a GPU. All but its frames has a copy in page-locked host memory, `host`."""
-    layout = {k: (getattr(torch, dtype), shape) for k, (dtype, shape) in rollout_layout(spec, T, B).items()}
+    cells = rollout_layout(spec, T, B)
+    layout = {k: (getattr(torch, cells[k][0]), cells[k][1]) for k in TENSORS}
     there: dict[str, Any] = {k: torch.zeros(shape, dtype=dtype, device=device) for k, (dtype, shape) in layout.items()}
     here: dict[str, Any] = {
         k: page_locked_zeros(shape, dtype, runtime(device)) if k in KNOWN else there[k]

@@ -1,0 +1,47 @@
+"""Whether values of settings have the types that their classes declare."""
+
+from dataclasses import fields, is_dataclass
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from accel_rl.system.errors import ConfigError
+
+
+def check_types(config: Any, prefix: str = "--") -> None:
+    """Raise ConfigError for the first setting of a wrong type. config: a dataclass of settings, or groups of them."""
+    hints = get_type_hints(type(config))
+    for f in fields(config):
+        value, flag = getattr(config, f.name), prefix + f.name.replace("_", "-")
+        if is_dataclass(value) and not isinstance(value, type):
+            check_types(value, f"{flag}.")
+        elif not fits(hints[f.name], value):
+            raise ConfigError(f"{flag} {value!r}: must be {described(hints[f.name])}")
+
+
+def fits(hint: Any, value: Any) -> bool:
+    """Whether a value is of a type. A whole number is also a float; True is no number."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return any(value == allowed and type(value) is type(allowed) for allowed in args)
+    if origin is tuple:
+        return isinstance(value, tuple | list) and all(fits(args[0], v) for v in value)
+    if args and origin is not None:  # a union
+        return any(fits(a, value) for a in args)
+    if hint is float:
+        return isinstance(value, float | int) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint) if isinstance(hint, type) else True
+
+
+def described(hint: Any) -> str:
+    """Describe a type in words: "a whole number or None"."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, args))}" if len(args) > 1 else str(args[0])
+    if origin is tuple:
+        return f"a list, each {described(args[0])}"
+    if args and origin is not None:
+        return " or ".join(map(described, args))
+    words = {int: "a whole number", float: "a number", bool: "True or False", str: "a text", NoneType: "None"}
+    return words.get(hint, getattr(hint, "__name__", str(hint)))

@@ -1,0 +1,72 @@
+"""Which observations of a Gymnasium environment are pictures, and where their channels are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from accel_rl.system.errors import ConfigError
+
+LARGE = 32  # a matrix of at least this height and width is taken for a picture
+
+
+@dataclass(frozen=True, slots=True)
+class PictureLayout:
+    """A uint8 picture. channel_axis: 0, 2, or None without channels."""
+
+    shape: tuple[int, ...]
+    channel_axis: int | None
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """[H, W], or [C, H, W] with several channels."""
+        if self.channel_axis is None:
+            return self.shape
+        channels = self.shape[self.channel_axis]
+        size = tuple(n for axis, n in enumerate(self.shape) if axis != self.channel_axis)
+        return size if channels == 1 else (channels, *size)
+
+    def frame(self, observation: Any) -> np.ndarray:
+        """Return an observation as a frame [*frame_shape], without a copy if possible."""
+        picture = np.asarray(observation).reshape(self.shape)
+        if self.channel_axis is not None:
+            picture = np.moveaxis(picture, self.channel_axis, 0)
+        return picture.reshape(self.frame_shape)
+
+
+def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
+    """Return the layout of pictures: uint8 [H, W], [H, W, C] or [C, H, W]; None for another space.
+
+    The channels are the last or the first axis, whichever is smaller.
+    """
+    if not isinstance(space, gymnasium.spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
+        return None
+    if len(space.shape) == 2:
+        return PictureLayout(space.shape, None)
+    return PictureLayout(space.shape, 0 if space.shape[0] < space.shape[2] else 2)
+
+
+def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
+    """Raise ConfigError if flattening a space to a vector would flatten a picture in it."""
+    if (picture := _picture_in(space)) is None:
+        return
+    inside = "" if picture is space else f" in a {type(space).__name__}"
+    raise ConfigError(
+        f"{name} observes pictures{inside}, {picture.dtype} of shape {picture.shape}: must be uint8 [H, W], [H, W, C] "
+        "or [C, H, W], and the whole observation; choose and convert it by wrappers of Gymnasium (FilterObservation, "
+        "TransformObservation), or make it a vector yourself (FlattenObservation)"
+    )
+
+
+def _picture_in(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box | None:
+    """Return the first part of a space, or the space itself, that is a picture to the eye."""
+    if isinstance(space, gymnasium.spaces.Box):
+        tall = len(space.shape) == 2 and min(space.shape) >= LARGE
+        small_integers = len(space.shape) == 2 and space.dtype == np.uint8
+        return space if len(space.shape) >= 3 or tall or small_integers else None
+    parts = getattr(space, "spaces", ())
+    for part in parts.values() if isinstance(parts, dict) else parts:
+        if (picture := _picture_in(part)) is not None:
+            return picture
+    return None

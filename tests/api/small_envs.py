@@ -1,0 +1,70 @@
+"""Small environments of a user's, and algorithms with metrics of their own."""
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from accel_rl.algos.ppo import PPO
+
+
+class Arms(gymnasium.Env):
+    """One step an episode: one arm pays 10, the other 100."""
+
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), (100.0 if action else 10.0), True, False, {"best": bool(action)}
+
+
+class Endless(Arms):
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, False, False, {}
+
+
+class RareNaN(Arms):
+    """A reward is NaN once in 50 steps."""
+
+    def step(self, action):
+        reward = np.nan if self.np_random.random() < 0.02 else 1.0
+        return np.zeros(2, np.float32), reward, bool(self.np_random.random() < 0.1), False, {}
+
+
+class Pixels(gymnasium.Env):
+    """A coloured picture."""
+
+    observation_space = spaces.Box(0, 255, (36, 36, 3), np.uint8)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._look(), {}
+
+    def step(self, action):
+        return self._look(), 1.0, bool(self.np_random.random() < 0.1), False, {}
+
+    def _look(self):
+        return self.np_random.integers(0, 256, self.observation_space.shape).astype(np.uint8)
+
+
+class Small(Pixels):
+    observation_space = spaces.Box(0, 255, (8, 8), np.uint8)
+
+
+class Clash(PPO):
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.metrics["env_steps"] = torch.tensor(-7.0)
+        return loss
+
+
+class Number(PPO):
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.metrics["mine"] = 0.5
+        return loss
