@@ -17,7 +17,7 @@ from accel_rl.checkpoints.segment_store import SegmentStore, sync_folder, write_
 from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.system.errors import ConfigError, RunError
 
-FORMAT = "accel_rl checkpoint 1"
+FORMAT = "accel_rl checkpoint 2"
 _FILES = ("state.json", "state.safetensors")
 
 
