@@ -19,6 +19,7 @@ class FlatParameters:
     """
 
     def __init__(self, model: nn.Module):
+        self.model = model
         self.named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
@@ -69,6 +70,10 @@ class FlatParameters:
     def layers(self) -> Iterator[tuple[str, slice]]:
         """Yield (name, slice of the flat vector) for each parameter tensor, in order."""
         yield from self.slices.items()
+
+    def untrained(self) -> list[Tensor]:
+        """Return the model's tensors that are not in the vector: frozen parameters and persistent buffers."""
+        return [x for name, x in self.model.state_dict().items() if name not in self.slices]
 
     # -- the vector by name ------------------------------------------------------------
 

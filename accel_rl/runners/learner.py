@@ -11,9 +11,10 @@ from accel_rl.algos.base import UPDATES_OF_A_PART, Algorithm
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
+from accel_rl.distributed.buffers import average_buffers
 from accel_rl.kernels.activation_cache import reading
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.models.network_state import differs_by_mode, load_network, network_state, training_mode
+from accel_rl.models.network_state import differs_by_mode, load_network, network_state, statistics, training_mode
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.best_agent import agent_state
@@ -39,6 +40,7 @@ class Learner:
         """note: gets a line where updates on a GPU are not captured."""
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
+        self._has_statistics = bool(statistics(self.algo.agent.model))
         self._reads_cache = not differs_by_mode(self.algo.agent.model)
         self.flat = FlatParameters(self.algo.agent.model)
         self.algo.communicator = context.communicator
@@ -71,6 +73,8 @@ class Learner:
                 made += self._captured.make(n, begins=i == 0)
                 between()
         self.updates += updates
+        if updates and self._has_statistics:
+            average_buffers(statistics(self.algo.agent.model), self.algo.communicator)
         self.gradient_sync.show_skipped()
         return made
 

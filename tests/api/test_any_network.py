@@ -19,6 +19,7 @@ from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.system.errors import ConfigError
 from tests.api.networks import VALUE_FIRST
 
 SHORT = {"env": "CartPole-v1", "envs": 8, "horizon": 32, "minibatch": 128, "epochs": 2, "decorrelation_steps": 0}
@@ -200,3 +201,23 @@ def test_another_network_is_refused_in_one_line(tmp_path, capsys, algorithm, lin
         (folder / "config.json").write_text(json.dumps({**values, "algorithm": "tests.api.networks:FrozenPPO"}))
         assert main(["evaluate", str(folder), "--episodes", "1"]) == 2
         assert f"accel-rl: {line}" in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+# -- several processes ------------------------------------------------------------
+
+
+def test_synchronous_ranks_have_the_same_buffers(tmp_path):
+    run = train("BatchNormPPO", tmp_path / "run", evaluation__interval=0, ranks=2)
+    one, two = (
+        Checkpoints(folder / "checkpoints").load_latest()[1]["learner"]["network"]
+        for folder in (run.path, run.path / "ranks" / "1")
+    )
+    assert one["front.running_mean"].any() and one["front.num_batches_tracked"] > 0
+    assert one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_cluster_refuses_buffers_in_one_line(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(ConfigError, match=r"--cluster gorila: the shards hold .* buffers \(front.running_mean\)"):
+        train("BatchNormPPO", tmp_path / "run", cluster="gorila")
+    assert not (tmp_path / "run").exists()

@@ -6,12 +6,15 @@ from typing import Any
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
+from accel_rl.models.network_state import statistics
 from accel_rl.runners.cluster.driver import Driver
 from accel_rl.runners.cluster.resources import share_of
 from accel_rl.runners.cluster.running_cluster import check_address, cluster_ray
 from accel_rl.runners.cluster.session import check_ray, local_ray
+from accel_rl.runners.learner import build_algorithm
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.seeds import own_generator
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 
@@ -28,6 +31,7 @@ def check(config: TrainConfig) -> None:
     On the machines of a running cluster each member checks its own memory.
     """
     _check_fit(config)
+    _check_network(config)
     check_ray()
 
 
@@ -46,6 +50,19 @@ def _check_fit(config: TrainConfig) -> None:
                 f"--replay.size {replay.size}: the replays of {replays} bundles need {need / 2**30:.2f} GiB, where "
                 f"{free / 2**30:.2f} GiB are free; at most {int(replay.size * free / need)}"
             )
+
+
+def _check_network(config: TrainConfig) -> None:
+    """Raise ConfigError for a network with buffers: members would each have their own, and nothing evaluates them."""
+    with own_generator("cpu", seed=0):
+        model = build_algorithm(config, make_spec(config.env, training=True), "cpu").agent.model
+    if statistics(model):
+        trained = dict(model.named_parameters())
+        name = next(name for name in model.state_dict() if name not in trained)
+        raise ConfigError(
+            f"--cluster gorila: the shards hold parameters alone, and {config.algorithm}'s network has buffers "
+            f"({name}); a constant one can be registered with persistent=False"
+        )
 
 
 def ray_of(config: TrainConfig) -> AbstractContextManager[Any]:
