@@ -26,6 +26,7 @@ class Changes:
     cores: tuple[int, ...] | None = None
     backend: str = ""
     engine: str = ""
+    device: str = ""
 
 
 def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[[str], None] = print) -> Result:
@@ -51,6 +52,8 @@ def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[
         _check_unfinished(run, config, state)
     run.write_json("config.json", config.to_dict())
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
+    if changes.device:
+        run.event(f"continued on {config.device}")
     if played != config.env.backend:
         run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
@@ -70,6 +73,9 @@ def _changed(run: RunFolder, config: TrainConfig, changes: Changes) -> TrainConf
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
     config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, changes.backend))
+    if changes.device:
+        distributed = dataclasses.replace(config.distributed, gpus="")
+        config = dataclasses.replace(config, device=changes.device, distributed=distributed)
     if changes.engine:
         sampler: Any = dataclasses.replace(config.sampler, engine=changes.engine)  # type: ignore[arg-type]
         config = dataclasses.replace(config, sampler=sampler)

@@ -93,13 +93,14 @@ class TrainConfig:
         if self.sampler.engine == "device":
             self._check_device_engine()
         self.env.check()
-        self._check_starts()
+        self.check_starts()
         if self.sampler.reset == "cached" and not self.env.game:
             raise ConfigError(
                 f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
             )
 
-    def _check_starts(self) -> None:
+    def check_starts(self) -> None:
+        """Raise ConfigError if evaluations cannot begin from their saved starts."""
         if self.evaluation.starts == "noop":
             return
         if not self.env.game:

@@ -46,9 +46,9 @@ def check_names(got: Mapping[str, str], want: Mapping[str, str], source: str) ->
             raise ConfigError(f"{source} has no {name!r}, which the network has ({kind}){others}")
         if got[name] != kind:
             raise ConfigError(f"{source} has {name!r} as {got[name]}, the network has it as {kind}")
-    for name, kind in got.items():
+    for name in sorted(got):
         if name not in want:
-            raise ConfigError(f"{source} has {name!r} ({kind}), which the network has not")
+            raise ConfigError(f"{source} has {name!r} ({got[name]}), which the network has not")
 
 
 def _kind(x: Tensor) -> str:

@@ -221,3 +221,52 @@ def test_a_cluster_refuses_buffers_in_one_line(tmp_path):
     with pytest.raises(ConfigError, match=r"--cluster gorila: the shards hold .* buffers \(front.running_mean\)"):
         train("BatchNormPPO", tmp_path / "run", cluster="gorila")
     assert not (tmp_path / "run").exists()
+
+
+# -- on another machine ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"device": "cuda:7"},
+        {"distributed": {"gpus": "8,9", "ranks": 2}},
+        {"sampler": {"cores": [998, 999], "workers": 64}},
+        {"wandb": "online"},
+        {"log": {"tensorboard": True}},
+        {"cluster": "ray"},
+    ],
+    ids=str,
+)
+def test_a_model_of_another_machine_is_evaluated(trained_elsewhere, change):
+    file = trained_elsewhere / "config.json"
+    values = json.loads(file.read_text())
+    for name, x in change.items():
+        values[name] = {**values[name], **x} if isinstance(x, dict) else x
+    file.write_text(json.dumps(values))
+    assert main(["evaluate", str(trained_elsewhere), "--episodes", "1"]) == 0
+    model = accel_rl.Run.load(trained_elsewhere)
+    assert model.agent.act(np.zeros(4, np.float32)) in (0, 1)
+    again = model.export(trained_elsewhere / "again")
+    assert json.loads((again.path / "config.json").read_text()) == {**values, "run_dir": ""}
+
+
+@pytest.fixture(scope="module")
+def a_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("elsewhere")
+    return train("FrozenPPO", folder / "run", evaluation__interval=0).export(folder / "model").path
+
+
+@pytest.fixture
+def trained_elsewhere(a_model, tmp_path):
+    return shutil.copytree(a_model, tmp_path / "model")
+
+
+def test_a_run_continues_on_another_device(tmp_path, capsys):
+    run = train("FrozenPPO", tmp_path / "run", evaluation__interval=0)
+    file = run.path / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "device": "cuda:7"}))
+    words = ["resume", str(run.path), "--env-steps", "768"]
+    assert main(words) == 2 and "--device cuda:7: not available" in capsys.readouterr().err
+    assert main([*words, "--device", "cpu"]) == 0 and run.config.device == "cpu"
+    assert "continued on cpu" in (run.path / "events.log").read_text()
