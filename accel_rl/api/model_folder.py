@@ -53,7 +53,7 @@ class ModelFolder:
             raise ConfigError(f"{file} is not readable: {' '.join(str(e).split())}") from e
         if values.get("format") != FORMAT:
             raise ConfigError(
-                f"{file} is no model of this program (format {values.get('format')!r}, wanted {FORMAT!r})"
+                f"{file}: its format is {values.get('format')!r}, and this version of accel_rl reads {FORMAT!r} alone"
             )
         return values
 

@@ -9,7 +9,7 @@ from accel_rl.api.launch import check, check_device, run_to_end
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.trained_agent import read_state
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import UNNAMED, check_switch, played_by
+from accel_rl.envs.make import check_switch, played_by
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.result import Result
@@ -84,7 +84,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: Changes) -> TrainConf
 
 def _check_state(config: TrainConfig, state: dict[str, Any]) -> str:
     """Raise ConfigError if the checkpoint is of another run; returns the backend that has played so far."""
-    there = {**UNNAMED, **state["config"]["env"]}
+    there = state["config"]["env"]
     if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
         config.algorithm,
         config.env.to_dict(),

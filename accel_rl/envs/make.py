@@ -18,7 +18,6 @@ from accel_rl.system.hardware import say_once
 
 BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")
-UNNAMED = {"backend": "ale", "randomness": "sequence"}  # of runs whose settings do not name them
 
 
 @dataclass(frozen=True)

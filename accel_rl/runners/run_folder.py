@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from accel_rl.config.config_file import read_file
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError
 from accel_rl.version import __version__
@@ -55,22 +56,11 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
         """Open the folder of a run; returns it and the run's settings. ConfigError if there is no run."""
-        file = path / "config.json"
-        try:
-            values = json.loads(file.read_text())
-        except FileNotFoundError as e:
-            near = ", ".join(str(p.parent) for p in sorted(path.glob("*/config.json"))[:3]) if path.is_dir() else ""
-            raise ConfigError(
-                f"{path} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")
-            ) from e
-        except (OSError, ValueError) as e:
-            raise ConfigError(f"{file} is not readable: {e}") from e
-        if not isinstance(values, dict):
-            raise ConfigError(f"{file} is no configuration")
+        values = read_file(path)
         try:
             return cls(path), TrainConfig.from_dict(values)
         except ConfigError as e:
-            raise ConfigError(f"{file}: {e}") from e
+            raise ConfigError(f"{path / 'config.json'}: {e}") from e
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a file atomically; `name` may be in a subfolder."""
