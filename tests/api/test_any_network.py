@@ -12,6 +12,7 @@ import accel_rl
 from accel_rl.api.settings import settings
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
+from accel_rl.data import generator_state
 from accel_rl.envs.make import make_spec
 from accel_rl.models.network_state import network_state
 from accel_rl.runners.best_agent import BestAgent
@@ -270,3 +271,24 @@ def test_a_run_continues_on_another_device(tmp_path, capsys):
     assert main(words) == 2 and "--device cuda:7: not available" in capsys.readouterr().err
     assert main([*words, "--device", "cpu"]) == 0 and run.config.device == "cpu"
     assert "continued on cpu" in (run.path / "events.log").read_text()
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioritized):
+    """A CUDA generator's state has 16 bytes, a CPU's 5,056."""
+    run = accel_rl.train(
+        "dqn", env="CartPole-v1", envs=4, env_steps=400, replay__size=1_000, replay__start=100, engine="in-process",
+        replay__prioritized=prioritized, evaluation__interval=0, decorrelation_steps=0, run_dir=tmp_path / "run",
+    )  # fmt: skip
+    checkpoints = Checkpoints(run.path / "checkpoints")
+    steps, state = checkpoints.load_latest()
+    selection = state["learner"]["algo"]["replay"]["selection"]
+    selection["generator"] = state["gpu_rng"] = torch.arange(16, dtype=torch.uint8)
+    checkpoints.save(steps, state)
+    shutil.copytree(run.path, tmp_path / "again")
+    said: list[str] = []
+    monkeypatch.setattr(generator_state, "say_once", said.append)
+    once = run.resume(800)
+    assert len(said) == 2 and all(line.startswith("the run continues on another kind of device") for line in said)
+    twice = accel_rl.Run.load(tmp_path / "again").resume(800)
+    assert once.result.env_steps == 800 and (once.metrics["loss"] == twice.metrics["loss"])[1:].all()
