@@ -13,6 +13,11 @@ from torch import Tensor, nn
 from accel_rl.system.errors import ConfigError, nearest
 
 _BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
+# Classes of torch whose passes are the same in both modes, as are those of all modules of this project.
+_WITHOUT_MODE = {
+    nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
+    nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
+}  # fmt: skip
 
 
 def network_state(model: nn.Module) -> dict[str, Tensor]:
@@ -72,6 +77,11 @@ def statistics(model: nn.Module) -> list[Tensor]:
 def differs_by_mode(model: nn.Module) -> bool:
     """Whether a pass in an update may differ from one while acting: it has statistics, or modules such as Dropout."""
     return bool(statistics(model)) or any(isinstance(m, _BY_MODE) for m in model.modules())
+
+
+def has_modes(model: nn.Module) -> bool:
+    """Whether a module may read its mode: it is of a class that is not known to have none."""
+    return any(type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl.") for m in model.modules())
 
 
 @contextmanager

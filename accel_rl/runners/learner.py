@@ -1,6 +1,7 @@
 """The learner of a run: algorithm, flat parameters, optimizer and gradient synchronization."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -14,7 +15,14 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.buffers import average_buffers
 from accel_rl.kernels.activation_cache import reading
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.models.network_state import differs_by_mode, load_network, network_state, statistics, training_mode
+from accel_rl.models.network_state import (
+    differs_by_mode,
+    has_modes,
+    load_network,
+    network_state,
+    statistics,
+    training_mode,
+)
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.best_agent import agent_state
@@ -40,6 +48,7 @@ class Learner:
         """note: gets a line where updates on a GPU are not captured."""
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
+        self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
         self._reads_cache = not differs_by_mode(self.algo.agent.model)
         self.flat = FlatParameters(self.algo.agent.model)
@@ -90,7 +99,8 @@ class Learner:
             return
         if begins:
             self.algo.prepare()
-        with training_mode(self.algo.agent.model):
+        # a change of the mode takes 20 microseconds and more, so networks without one are left in eval mode
+        with training_mode(self.algo.agent.model) if self._has_modes else nullcontext():
             for batch in self.algo.batches(updates):
                 yield self.update(batch)
 

@@ -4,16 +4,20 @@ import pytest
 import torch
 from torch import nn
 
+from accel_rl.config.train import default_config
+from accel_rl.data.spec import EnvSpec
 from accel_rl.models.network_state import (
     buffers_kept,
     copy_network,
     differs_by_mode,
+    has_modes,
     load_network,
     network_state,
     statistics,
     training_mode,
 )
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.learner import build_algorithm
 from accel_rl.system.errors import ConfigError
 
 
@@ -89,6 +93,21 @@ def test_a_copy_has_the_statistics_too():
 def test_what_changes_without_a_gradient():
     assert len(statistics(net())) == 3 and not statistics(nn.Linear(1, 1))
     assert differs_by_mode(net()) and differs_by_mode(nn.Sequential(nn.Dropout())) and not differs_by_mode(nn.Tanh())
+
+
+def test_networks_of_this_project_have_no_modes():
+    for kind in ("a2c", "ppo", "dqn", "c51", "rainbow", "impala"):
+        for shape, dtype, stack in (((84, 84), "uint8", 4), ((4,), "float32", 1)):
+            config = default_config(kind)
+            spec = EnvSpec("x", shape, dtype, n_actions=3, stack=stack)
+            model = build_algorithm(config, spec, "cpu").agent.model
+            assert not has_modes(model) and not differs_by_mode(model)
+    assert has_modes(net())
+
+    class Own(nn.Linear):
+        pass
+
+    assert has_modes(nn.Sequential(Own(1, 1))) and not has_modes(nn.Sequential(nn.Linear(1, 1), nn.Tanh()))
 
 
 def test_train_mode_ends_with_the_updates():
