@@ -255,9 +255,12 @@ class TrainConfig:
         ConfigError, one line, for a field that does not exist. A field that is missing has its default, with a note.
         """
         values, version = migrated(d), d.get("format", 1)
-        algo = find_algorithm(values.get("algorithm", "a2c")).Config
-        values["algo"] = _build(algo, values.get("algo", {}), version, "algo.")
-        return _build(cls, values, version)
+        algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
+        values["algo"] = _build(algo, values.get("algo", {}), version, missing, "algo.")
+        config: TrainConfig = _build(cls, values, version, missing)
+        if missing:
+            say_once(f"config.json has no {', '.join(missing)}: defaults of this version are used")
+        return config
 
     def checkpoint_interval(self) -> int:
         """Env steps between checkpoints, resolved; 0: only at the end."""
@@ -297,14 +300,14 @@ def read_settings(folder: Path) -> dict[str, Any]:
         if found.get("algorithm") in ALGORITHMS:
             TrainConfig.from_dict(values)
         else:
-            _build(TrainConfig, {**found, "algo": AlgorithmConfig()}, values.get("format", 1))
+            _build(TrainConfig, {**found, "algo": AlgorithmConfig()}, values.get("format", 1), [])
     except ConfigError as e:
         raise ConfigError(f"{folder / 'config.json'}: {e}") from e
     return found
 
 
-def _build(cls: Any, values: dict[str, Any], version: int, prefix: str = "") -> Any:
-    """version: format of the file that the values are of."""
+def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:
+    """version: format of the file that the values are of. missing: gets the names of fields that it does not have."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}
@@ -313,8 +316,7 @@ def _build(cls: Any, values: dict[str, Any], version: int, prefix: str = "") -> 
             formats = f"the file has format {version}, this version of accel_rl writes {FORMAT}"
             raise ConfigError(f"unknown field {prefix}{key} ({formats})" + nearest(key, names))
         if isinstance(value, dict) and is_dataclass(hints[key]):
-            value = _build(hints[key], value, version, f"{prefix}{key}.")
+            value = _build(hints[key], value, version, missing, f"{prefix}{key}.")
         built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
-    if missing := [prefix + name for name in names if name not in built]:
-        say_once(f"config.json has no {', '.join(missing)}: defaults of this version are used")
+    missing += [prefix + name for name in names if name not in built]
     return cls(**built)

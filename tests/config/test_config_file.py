@@ -96,7 +96,7 @@ def test_a_missing_setting_is_named(monkeypatch):
     said: list[str] = []
     monkeypatch.setattr(train, "say_once", said.append)
     assert TrainConfig.from_dict(values) == default_config("a2c")
-    assert said == [f"config.json has no {x}: defaults of this version are used" for x in ("algo.gamma", "precision")]
+    assert said == ["config.json has no algo.gamma, precision: defaults of this version are used"]
 
 
 def test_a_resumed_run_has_the_present_names(tmp_path):
