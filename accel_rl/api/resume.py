@@ -10,6 +10,7 @@ from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.trained_agent import read_state
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
+from accel_rl.runners import launches
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.result import Result
@@ -51,6 +52,7 @@ def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[
         played = _check_state(config, state)
         _check_unfinished(run, config, state)
     run.write_json("config.json", config.to_dict())
+    launches.record(run, state["env_steps"] if state else 0)
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
     if changes.device:
         run.event(f"continued on {config.device}")

@@ -15,6 +15,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError
 from accel_rl.version import __version__
 
+SOURCE = Path(__file__).parent
 _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "tyro", "wandb")
 
 
@@ -78,7 +79,11 @@ class RunFolder:
 
 def versions() -> dict[str, Any]:
     """Return the versions that a result depends on."""
-    found: dict[str, Any] = {"accel_rl": __version__, "python": platform.python_version(), "git": git_revision()}
+    found: dict[str, Any] = {
+        "accel_rl": __version__,
+        "python": platform.python_version(),
+        "git": git_revision(),
+    }
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
@@ -88,16 +93,20 @@ def versions() -> dict[str, Any]:
 
 
 @cache
-def git_revision() -> str | None:
-    """Return the git revision of the source, with + if files are changed; None outside a checkout."""
-    here = Path(__file__).parent
+def git_revision(folder: Path = SOURCE) -> str | None:
+    """Return the git revision of a folder, by default that of this package, with + if files are changed; None outside a checkout."""
+    head = git("rev-parse", "HEAD", folder=folder)
+    if not head:
+        return None
+    return head.strip() + ("+" if (git("status", "--porcelain", "-uno", folder=folder) or "").strip() else "")
+
+
+def git(*words: str, folder: Path) -> str | None:
+    """Return the output of a git command in a folder; None if it fails."""
     try:
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)
-        if head.returncode:
-            return None
-        dirty = subprocess.run(
-            ["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True, timeout=10
-        )
-        return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+        done = subprocess.run(
+            ["git", *words], cwd=folder, capture_output=True, text=True, errors="replace", timeout=10
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
+    return done.stdout if done.returncode == 0 else None
