@@ -94,7 +94,10 @@ def versions() -> dict[str, Any]:
 
 @cache
 def git_revision(folder: Path = SOURCE) -> str | None:
-    """Return the git revision of a folder, by default that of this package, with + if files are changed; None outside a checkout."""
+    """Return the git revision of a folder, with + if files are changed; None outside a checkout.
+
+    folder: by default, that of this package.
+    """
     head = git("rev-parse", "HEAD", folder=folder)
     if not head:
         return None

@@ -217,10 +217,12 @@ def test_synchronous_ranks_have_the_same_buffers(tmp_path):
     assert one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
 
 
-def test_a_cluster_refuses_buffers_in_one_line(tmp_path):
+def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match=r"--cluster gorila: the shards hold .* buffers \(front.running_mean\)"):
         train("BatchNormPPO", tmp_path / "run", cluster="gorila")
+    with pytest.raises(ConfigError, match=r"frozen parameters would differ between bundles \(body.0.weight\)"):
+        train("FrozenPPO", tmp_path / "run", cluster="gorila", ranks=2, update="async")
     assert not (tmp_path / "run").exists()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
-from accel_rl.models.network_state import statistics
+from accel_rl.models.network_state import network_state
 from accel_rl.runners.cluster.driver import Driver
 from accel_rl.runners.cluster.resources import share_of
 from accel_rl.runners.cluster.running_cluster import check_address, cluster_ray
@@ -53,15 +53,22 @@ def _check_fit(config: TrainConfig) -> None:
 
 
 def _check_network(config: TrainConfig) -> None:
-    """Raise ConfigError for a network with buffers: members would each have their own, and nothing evaluates them."""
+    """Raise ConfigError for a network with buffers, of which each member would have others than are evaluated.
+
+    Members build frozen parameters from the run's seed, but bundles of several ranks each have a seed of their own.
+    """
     with own_generator("cpu", seed=0):
         model = build_algorithm(config, make_spec(config.env, training=True), "cpu").agent.model
-    if statistics(model):
-        trained = dict(model.named_parameters())
-        name = next(name for name in model.state_dict() if name not in trained)
+    parameters = dict(model.named_parameters())
+    if buffers := [name for name in network_state(model) if name not in parameters]:
         raise ConfigError(
             f"--cluster gorila: the shards hold parameters alone, and {config.algorithm}'s network has buffers "
-            f"({name}); a constant one can be registered with persistent=False"
+            f"({buffers[0]}); a constant one can be registered with persistent=False"
+        )
+    if config.distributed.several and (frozen := [name for name, p in parameters.items() if not p.requires_grad]):
+        raise ConfigError(
+            f"--cluster gorila with --update async: frozen parameters would differ between bundles ({frozen[0]}); "
+            "leave out --update"
         )
 
 
