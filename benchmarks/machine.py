@@ -1,24 +1,17 @@
 """Description of the machine that is recorded with every figure."""
 
 import os
-import platform
 import time
 from typing import Any
 
 from accel_rl.runners.run_folder import versions
-from accel_rl.system.hardware import allowed_cores, cgroup_cpus
+from accel_rl.system.hardware import allowed_cores, cgroup_cpus, cpu_name
 
 
 def machine() -> dict[str, Any]:
     """Return processor, usable cores, load, date and versions."""
-    model = platform.processor()
-    try:
-        with open("/proc/cpuinfo") as f:
-            model = next(line.split(":", 1)[1].strip() for line in f if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
     return {
-        "cpu": model, "cores": allowed_cores(), "cgroup_cpus": cgroup_cpus(), "load": os.getloadavg(),
+        "cpu": cpu_name(), "cores": allowed_cores(), "cgroup_cpus": cgroup_cpus(), "load": os.getloadavg(),
         "date": time.strftime("%Y-%m-%d"), "versions": versions(),
     }  # fmt: skip
 

@@ -96,7 +96,7 @@ class Algorithm(ABC):
         # T and B are this rank's; batch sizes and env steps in the settings are totals over the ranks that share them
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
-        self.agent.model.to(self.device)
+        self.agent.model.to(self.device).eval()  # train mode is for updates alone, see `Learner`
         self._scheduled: dict[str, Tensor] = {}
 
     @abstractmethod

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, equal_parts, require
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.network_state import copy_network, load_network, network_state
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.returns import NStep
@@ -175,16 +175,14 @@ class ReplayAlgorithm(Algorithm):
         if loss.error is not None:
             self.replay.update(batch, loss.error)
 
-    @torch.no_grad()
     def update_target(self) -> None:
-        """Copy the online network's parameters to the target network."""
-        for target, learned in zip(self.target.parameters(), self.agent.model.parameters(), strict=True):
-            target.copy_(learned)
+        """Copy the online network to the target network: parameters and buffers."""
+        copy_network(self.agent.model, self.target)
 
     def state_dict(self) -> dict[str, Any]:
         return {
             **super().state_dict(),
-            "target": parameters_to_vector(self.target.parameters()),
+            "target": network_state(self.target),
             "env_steps": self.env_steps,
             "updates": self.updates,
             "due": self._due,
@@ -194,7 +192,7 @@ class ReplayAlgorithm(Algorithm):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        vector_to_parameters(state["target"].to(self.device), self.target.parameters())
+        load_network(self.target, state["target"], "the checkpoint's target network")
         self.env_steps, self.updates, self._due = state["env_steps"], state["updates"], state["due"]
         self._target_copies = state["target_copies"]
         self.replay.load_state_dict(state["replay"])

@@ -28,10 +28,10 @@ def export(
     write policy.onnx. ConfigError for bad input, before anything is written. RunError if the disk is full.
     """
     check_new(out, "--out")
-    config, state, agent, _ = trained_agent(run, config, checkpoint, greedy=False, best=best)
+    acting, state, agent, _ = trained_agent(run, config, checkpoint, greedy=False, best=best)
     if onnx:
         onnx_file.check(agent)
-    spec = make_spec(config.env, training=False)
+    spec = make_spec(acting.env, training=False)
     steps = state["env_steps"]
     about = {"env_steps": steps, "evaluation": state.get("evaluation") or _evaluation(run, steps)}
     try:

@@ -16,6 +16,7 @@ from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.tensorboard import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
+from accel_rl.runners import launches
 from accel_rl.runners.cluster import gorila, ray_ranks
 from accel_rl.runners.cluster.session import check_ray
 from accel_rl.runners.plan import RankPlan, RunPlan
@@ -74,6 +75,7 @@ def run_new(config: TrainConfig, path: Path, say: Callable[[str], None] = print)
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
     run = RunFolder.create(path, config)
+    launches.record(run, env_steps=0)
     for line in lines:
         say(f"warning: {line}")
         run.event(line)

@@ -16,7 +16,7 @@ def write(folder: Path, config: TrainConfig, about: dict[str, Any]) -> None:
 
     about: env_steps, and evaluation, a result of `Evaluation.to_dict`, or None.
     """
-    has_curve = _draw(folder)
+    has_curve = _draw(folder, config)
     game = config.env.game or config.env.id
     evaluation = about["evaluation"]
     lines = [*_header(config, game, evaluation), f"# {config.algorithm} on {game}", ""]
@@ -71,9 +71,9 @@ def _header(config: TrainConfig, game: str, evaluation: dict[str, Any] | None) -
     return [*header, "---", ""]
 
 
-def _draw(folder: Path) -> bool:
+def _draw(folder: Path, config: TrainConfig) -> bool:
     try:
-        draw(gather([folder], "env_steps", "score"), folder / "curve.png", "env_steps", "score")
+        draw(gather({folder: config.to_dict()}, "env_steps", "score"), folder / "curve.png", "env_steps", "score")
     except ConfigError:  # no episode has ended
         return False
     return True

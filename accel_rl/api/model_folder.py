@@ -1,7 +1,7 @@
 """The folder of an exported model: a network that others can evaluate, watch and load, without the run's checkpoints.
 
-model.safetensors   the parameters by their names in the network
-model.json          env steps, the evaluation, the agent's other state, the order of the parameters
+model.safetensors   the network's parameters and buffers by name, and tensors of the agent's other state
+model.json          env steps, the evaluation, the agent's other state
 config.json         the settings of the run, and protocol.json, versions.json, metrics.csv as in a run's folder
 README.md           the card, with curve.png
 """
@@ -10,13 +10,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from accel_rl.checkpoints import tensor_file
+from accel_rl.models.network_state import network_state
 from accel_rl.system.errors import ConfigError
 
-FORMAT = "accel_rl model 1"
+FORMAT = "accel_rl model 2"
+_AGENT = "agent/"  # begins the names of the agent's tensors
 
 
 def check_new(path: Path, flag: str = "") -> None:
@@ -35,14 +36,12 @@ class ModelFolder:
 
     def save(self, model: nn.Module, about: dict[str, Any], agent: dict[str, Any]) -> None:
         """Write a network. about: env_steps and the evaluation. agent: its `state_dict()`, of numbers and tensors."""
-        from safetensors.torch import save_file  # with the metadata that model hubs read
-
-        parameters = dict(model.named_parameters())
-        others = {f"agent/{name}": x for name, x in agent.items() if isinstance(x, Tensor)}
-        tensors = {name: x.detach().cpu().contiguous() for name, x in (parameters | others).items()}
-        save_file(tensors, self.path / "model.safetensors", metadata={"format": "pt"})
+        others = {_AGENT + name: x for name, x in agent.items() if isinstance(x, Tensor)}
+        tensors = {name: x.detach().cpu().clone() for name, x in (network_state(model) | others).items()}
+        data = tensor_file.save(tensors, {"format": "pt"})  # the metadata that model hubs read
+        (self.path / "model.safetensors").write_bytes(data)
         numbers = {name: x for name, x in agent.items() if not isinstance(x, Tensor)}
-        values = {"format": FORMAT, **about, "agent": numbers, "parameters": list(parameters)}
+        values = {"format": FORMAT, **about, "agent": numbers}
         (self.path / "model.json").write_text(json.dumps(values, indent=1) + "\n")
 
     def about(self) -> dict[str, Any]:
@@ -54,7 +53,7 @@ class ModelFolder:
             raise ConfigError(f"{file} is not readable: {' '.join(str(e).split())}") from e
         if values.get("format") != FORMAT:
             raise ConfigError(
-                f"{file} is no model of this program (format {values.get('format')!r}, wanted {FORMAT!r})"
+                f"{file}: its format is {values.get('format')!r}, and this version of accel_rl reads {FORMAT!r} alone"
             )
         return values
 
@@ -63,9 +62,13 @@ class ModelFolder:
         values = self.about()
         try:
             tensors = tensor_file.load((self.path / "model.safetensors").read_bytes())
-            flat: Tensor = torch.cat([tensors[name].flatten() for name in values["parameters"]])
-            others = {name[6:]: x for name, x in tensors.items() if name.startswith("agent/")}
-            agent = {"algo": {"agent": {**values["agent"], **others}}, "gradient_sync": {"parameters": flat}}
-            return {"env_steps": int(values["env_steps"]), "evaluation": values["evaluation"], "learner": agent}
+            agent = {**values["agent"], **{n.removeprefix(_AGENT): x for n, x in tensors.items() if _is_agents(n)}}
+            network = {name: x for name, x in tensors.items() if not _is_agents(name)}
+            learner = {"algo": {"agent": agent}, "network": network}
+            return {"env_steps": int(values["env_steps"]), "evaluation": values["evaluation"], "learner": learner}
         except Exception as e:  # safetensors raises its own kinds
             raise ConfigError(f"{self.path / 'model.safetensors'} is not readable: {' '.join(str(e).split())}") from e
+
+
+def _is_agents(name: str) -> bool:
+    return name.startswith(_AGENT)

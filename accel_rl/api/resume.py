@@ -9,7 +9,8 @@ from accel_rl.api.launch import check, check_device, run_to_end
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.trained_agent import read_state
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import UNNAMED, check_switch, played_by
+from accel_rl.envs.make import check_switch, played_by
+from accel_rl.runners import launches
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks import torchrun
 from accel_rl.runners.result import Result
@@ -26,6 +27,7 @@ class Changes:
     cores: tuple[int, ...] | None = None
     backend: str = ""
     engine: str = ""
+    device: str = ""
 
 
 def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[[str], None] = print) -> Result:
@@ -50,7 +52,10 @@ def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[
         played = _check_state(config, state)
         _check_unfinished(run, config, state)
     run.write_json("config.json", config.to_dict())
+    launches.record(run, state["env_steps"] if state else 0)
     run.event(f"resumed at {state['env_steps'] if state else 0} env steps")
+    if changes.device:
+        run.event(f"continued on {config.device}")
     if played != config.env.backend:
         run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
@@ -70,6 +75,9 @@ def _changed(run: RunFolder, config: TrainConfig, changes: Changes) -> TrainConf
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
     config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, changes.backend))
+    if changes.device:
+        distributed = dataclasses.replace(config.distributed, gpus="")
+        config = dataclasses.replace(config, device=changes.device, distributed=distributed)
     if changes.engine:
         sampler: Any = dataclasses.replace(config.sampler, engine=changes.engine)  # type: ignore[arg-type]
         config = dataclasses.replace(config, sampler=sampler)
@@ -78,7 +86,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: Changes) -> TrainConf
 
 def _check_state(config: TrainConfig, state: dict[str, Any]) -> str:
     """Raise ConfigError if the checkpoint is of another run; returns the backend that has played so far."""
-    there = {**UNNAMED, **state["config"]["env"]}
+    there = state["config"]["env"]
     if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
         config.algorithm,
         config.env.to_dict(),

@@ -99,35 +99,38 @@ class Run:
 
     def resume(
         self, env_steps: float | None = None, *, checkpoint: str = "", engine: str = "", backend: str = "",
-        cores: tuple[int, ...] | None = None,
+        cores: tuple[int, ...] | None = None, device: str = "",
     ) -> "Run":  # fmt: skip
         """Continue the run from its newest checkpoint, or from the folder `checkpoint`; returns it with its result.
 
-        env_steps: new length of the run. engine, backend, cores: as in `accel-rl resume`. ConfigError, RunError.
+        env_steps: new length of the run. engine, backend, cores, device: as in `accel-rl resume`. ConfigError,
+        RunError.
         """
         if env_steps is not None and env_steps != int(env_steps):
             raise ConfigError(f"env_steps {env_steps}: must be a whole number")
         run, config = RunFolder.open(self.path)
         steps = None if env_steps is None else int(env_steps)
-        self.result = resume(run, config, Changes(steps, checkpoint, cores, backend, engine))
+        self.result = resume(run, config, Changes(steps, checkpoint, cores, backend, engine, device))
         raise_if_stopped(self.result)
         return self
 
     def evaluate(
         self, episodes: int = 30, *, seed: int = 0, greedy: bool = False, best: bool = False, parallel: int = 16,
-        starts: str = "",
+        starts: str = "", device: str = "", backend: str = "",
     ) -> Evaluation:  # fmt: skip
         """Play episodes with the newest agent; returns their scores: `.mean`, `.std`, `.scores`, `.protocol`.
 
         greedy: instead of sampling from the policy. best: the network with the best evaluation. parallel: number of
-        environments at a time. starts: of Atari episodes, noop or saved; default: those of the run.
+        environments at a time. starts: of Atari episodes, noop or saved; default: those of the run. device, backend: to
+        act on and to play with; default: the run's, or, with a note, what this machine has in their place.
         """
         run, config = RunFolder.open(self.path)
         evaluation: Any = replace(
             config.evaluation, episodes=episodes, greedy=greedy, parallel=parallel,
             starts=starts or config.evaluation.starts,  # type: ignore[arg-type]
         )  # fmt: skip
-        return evaluate(run, replace(config, evaluation=evaluation), seed=seed, best=best)[0]
+        config = replace(config, evaluation=evaluation)
+        return evaluate(run, config, seed=seed, best=best, device=device, backend=backend)[0]
 
     @property
     def agent(self) -> TrainedPolicy:
@@ -135,11 +138,14 @@ class Run:
         return self.load_agent()
 
     def load_agent(
-        self, checkpoint: str = "", *, best: bool = False, greedy: bool = False, seed: int = 0
+        self, checkpoint: str = "", *, best: bool = False, greedy: bool = False, seed: int = 0, device: str = ""
     ) -> TrainedPolicy:
-        """Load an agent: the newest, that of the folder `checkpoint`, or the one with the best evaluation."""
+        """Load an agent: the newest, that of the folder `checkpoint`, or the one with the best evaluation.
+
+        device: to act on; default: the run's, or, with a note, one of this machine.
+        """
         run, config = RunFolder.open(self.path)
-        config, _, agent, _ = trained_agent(run, config, checkpoint, greedy, best)
+        config, _, agent, _ = trained_agent(run, config, checkpoint, greedy, best, device)
         return TrainedPolicy(agent, make_spec(config.env, training=False).obs_shape, seed)
 
     def export(
@@ -156,11 +162,14 @@ class Run:
 
     def watch(
         self, out: str | os.PathLike[str] | None = None, *, seed: int = 0, steps: int = 27_000, greedy: bool = False,
-        best: bool = False,
+        best: bool = False, device: str = "", backend: str = "",
     ) -> Path:  # fmt: skip
-        """Make a video of an episode, .mp4 or .gif; returns its path. steps: longest episode, in env steps."""
+        """Make a video of an episode, .mp4 or .gif; returns its path. steps: longest episode, in env steps.
+
+        device, backend: see `evaluate`.
+        """
         run, config = RunFolder.open(self.path)
-        config, state, agent, _ = trained_agent(run, config, "", greedy, best)
+        config, state, agent, _ = trained_agent(run, config, "", greedy, best, device, backend)
         path = Path(out).expanduser() if out is not None else video.default_path(run.path, state["env_steps"])
         video.write(video.Episode(config, agent, seed, steps).pictures(), path)
         return path

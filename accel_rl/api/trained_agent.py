@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.agents.base import Agent
-from accel_rl.api.launch import check
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.acting import acting_config
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in
@@ -42,18 +42,24 @@ def read_agent(run: RunFolder, chosen: str = "", best: bool = False) -> dict[str
 
 
 def trained_agent(
-    run: RunFolder, config: TrainConfig, chosen: str, greedy: bool, best: bool = False
+    run: RunFolder,
+    config: TrainConfig,
+    chosen: str,
+    greedy: bool,
+    best: bool = False,
+    device: str = "",
+    backend: str = "",
 ) -> tuple[TrainConfig, dict[str, Any], Agent, RankPlan]:
-    """Return a run's settings, its checkpoint, the checkpoint's agent for evaluation, and the plan of its placement.
+    """Return the settings for acting, the run's checkpoint, its agent for evaluation, and the plan of its placement.
 
-    chosen: a checkpoint folder; "" for the newest. best: the network with the best evaluation instead. ConfigError if
-    there is no checkpoint.
+    chosen: a checkpoint folder; "" for the newest. best: the network with the best evaluation instead. device,
+    backend: see `acting_config`. ConfigError if there is no checkpoint.
     """
-    check(config)
+    config = acting_config(config, device, backend)
     state = read_agent(run, chosen, best)
     if state is None:
         raise ConfigError(f"{run.path} has no {'evaluation' if best else 'checkpoint'} yet")
-    plan = RankPlan.resolve(config)
+    plan = RankPlan.acting(config)
     tune_torch(plan.placement.torch_threads)
     multiply_in("float32", plan.device)
     agent = load_agent(config, state, make_spec(config.env, training=True), plan.device)
@@ -61,13 +67,20 @@ def trained_agent(
 
 
 def evaluate(
-    run: RunFolder, config: TrainConfig, *, seed: int, checkpoint: str = "", best: bool = False
+    run: RunFolder,
+    config: TrainConfig,
+    *,
+    seed: int,
+    checkpoint: str = "",
+    best: bool = False,
+    device: str = "",
+    backend: str = "",
 ) -> tuple[Evaluation, int]:
     """Evaluate a run's agent as `config.evaluation` says; returns the evaluation, and the agent's env steps.
 
-    checkpoint, best: see `trained_agent`. ConfigError.
+    checkpoint, best, device, backend: see `trained_agent`. ConfigError.
     """
-    config, state, agent, plan = trained_agent(run, config, checkpoint, config.evaluation.greedy, best)
+    config, state, agent, plan = trained_agent(run, config, checkpoint, config.evaluation.greedy, best, device, backend)
     with closing(Evaluator(config, plan)) as evaluator:
         result = evaluator.evaluate(agent, steps=config.evaluation.steps, seed=seed)
     assert result is not None

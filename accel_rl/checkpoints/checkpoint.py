@@ -17,7 +17,7 @@ from accel_rl.checkpoints.segment_store import SegmentStore, sync_folder, write_
 from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.system.errors import ConfigError, RunError
 
-FORMAT = "accel_rl checkpoint 1"
+FORMAT = "accel_rl checkpoint 2"
 _FILES = ("state.json", "state.safetensors")
 
 
@@ -105,7 +105,7 @@ def load(path: Path) -> dict[str, Any]:
         manifest = json.loads((path / "MANIFEST.json").read_bytes())
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             got = manifest.get("format") if isinstance(manifest, dict) else manifest
-            raise ConfigError(f"{path} is no checkpoint of this program (format {got!r}; wanted {FORMAT!r})")
+            raise ConfigError(f"{path}: its format is {got!r}, and this version of accel_rl reads {FORMAT!r} alone")
         data = []
         for name in _FILES:
             content = (path / name).read_bytes()

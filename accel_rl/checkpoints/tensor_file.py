@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from torch import Tensor
 
 
-def save(tensors: Mapping[str, Tensor]) -> bytes:
+def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     from safetensors import torch
 
-    return torch.save(dict(tensors))
+    return torch.save(dict(tensors), None if metadata is None else dict(metadata))
 
 
 def load(data: bytes) -> dict[str, Tensor]:

@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from accel_rl.api.launch import check
 from accel_rl.api.trained_agent import evaluate
+from accel_rl.config.acting import ActingEnv, acting_config
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.evaluation import Evaluation
@@ -45,6 +45,9 @@ class EvaluateOptions:
     the starts, random-noop.json or random-saved.json with --random."""
     json: str = ""
     """Also write every score, with the protocol, to this file."""
+    device: str = ""
+    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's, or one of this machine, with a note."""
+    env: ActingEnv = field(default_factory=ActingEnv)
 
 
 def main(argv: list[str]) -> int:
@@ -93,13 +96,16 @@ def _with_options(config: TrainConfig, chosen: EvaluateOptions) -> TrainConfig:
 
 def _trained(run: RunFolder, config: TrainConfig, chosen: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
     """Return the evaluation, and what was evaluated."""
-    result, env_steps = evaluate(run, config, seed=chosen.seed, checkpoint=chosen.checkpoint, best=chosen.best)
+    result, env_steps = evaluate(
+        run, config, seed=chosen.seed, checkpoint=chosen.checkpoint, best=chosen.best, device=chosen.device,
+        backend=chosen.env.backend,
+    )  # fmt: skip
     return result, {"env_steps": env_steps, "agent": chosen.checkpoint or ("best" if chosen.best else "newest")}
 
 
 def _random(config: TrainConfig, chosen: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
     if chosen.best or chosen.checkpoint or chosen.greedy:
         raise ConfigError("--random evaluates no agent of the run: leave out --best, --checkpoint and --greedy")
-    check(config)
-    result = evaluate_random(config, RankPlan.resolve(config), steps=chosen.steps, seed=chosen.seed)
+    config = acting_config(config, chosen.device, chosen.env.backend)
+    result = evaluate_random(config, RankPlan.acting(config), steps=chosen.steps, seed=chosen.seed)
     return result, {"env_steps": 0, "agent": "random"}

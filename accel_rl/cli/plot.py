@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
+from accel_rl.config.train import read_settings
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.report.runs import find_runs
-from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 
 
@@ -32,9 +32,7 @@ def main(argv: list[str]) -> int:
     )
     folders = [Path(w).expanduser() for w in words]
     runs = find_runs(folders)
-    for run in runs:
-        RunFolder.open(run)
-    curves = gather(runs, chosen.x, chosen.y)
+    curves = gather({run: read_settings(run) for run in runs}, chosen.x, chosen.y)
     out = Path(chosen.out).expanduser() if chosen.out else (folders[0] if len(folders) == 1 else Path()) / "curve.png"
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out {out}: must end in .png, .pdf or .svg")

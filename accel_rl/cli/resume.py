@@ -32,6 +32,8 @@ class ResumeOptions:
     """Continue from this checkpoint folder of the run instead of the newest."""
     cores: tuple[int, ...] | None = None
     """Cores to use this time, divided evenly among the ranks in this order. Default: --sampler.cores of the run."""
+    device: str = ""
+    """Continue on this device: auto, cpu, cuda or cuda:N, in place of the run's device and GPUs. Default: as before."""
     env: ResumeEnv = ResumeEnv()
     sampler: ResumeSampler = ResumeSampler()
 
@@ -41,6 +43,8 @@ def main(argv: list[str]) -> int:
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Continue a run, in the same folder and files.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
-    changes = Changes(chosen.env_steps, chosen.checkpoint, chosen.cores, chosen.env.backend, chosen.sampler.engine)
+    changes = Changes(
+        chosen.env_steps, chosen.checkpoint, chosen.cores, chosen.env.backend, chosen.sampler.engine, chosen.device
+    )
     result = resume(run, config, changes, stdout)
     return reported(RunFolder.open(run.path)[1], run, result)

@@ -1,9 +1,10 @@
 """accel-rl watch RUN [options]"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from accel_rl.api.trained_agent import trained_agent
+from accel_rl.config.acting import ActingEnv
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.runners import video
 from accel_rl.runners.run_folder import RunFolder
@@ -25,6 +26,9 @@ class WatchOptions:
     """Show this checkpoint folder instead of the newest."""
     best: bool = False
     """Show the network with the best evaluation instead of the newest checkpoint."""
+    device: str = ""
+    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's, or one of this machine, with a note."""
+    env: ActingEnv = field(default_factory=ActingEnv)
 
 
 def main(argv: list[str]) -> int:
@@ -36,7 +40,9 @@ def main(argv: list[str]) -> int:
     if chosen.steps < 1:
         raise ConfigError(f"--steps {chosen.steps}: must be at least 1")
     run, config = RunFolder.open(Path(words[0]).expanduser())
-    config, state, agent, _ = trained_agent(run, config, chosen.checkpoint, chosen.greedy, chosen.best)
+    config, state, agent, _ = trained_agent(
+        run, config, chosen.checkpoint, chosen.greedy, chosen.best, chosen.device, chosen.env.backend
+    )
     out = Path(chosen.out).expanduser() if chosen.out else video.default_path(run.path, state["env_steps"])
     episode = video.Episode(config, agent, chosen.seed, chosen.steps)
     n = video.write(episode.pictures(), out)

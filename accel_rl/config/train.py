@@ -1,5 +1,6 @@
 """The settings of a run: one frozen dataclass, the same in Python, on the command line and in config.json."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
@@ -7,22 +8,24 @@ from typing import Any, Literal, get_type_hints
 from accel_rl.algos.base import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.checkpoint import CheckpointConfig
+from accel_rl.config.config_file import FORMAT, migrated, read_file
 from accel_rl.config.evaluation import EvaluationConfig
 from accel_rl.config.gorila import GorilaConfig
 from accel_rl.config.log import LogConfig
-from accel_rl.config.registry import find, find_algorithm
+from accel_rl.config.registry import ALGORITHMS, find, find_algorithm
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.types import check_types
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.emulator.counter import check_noops
 from accel_rl.envs.games import check_game
-from accel_rl.envs.make import UNNAMED, EnvConfig
+from accel_rl.envs.make import EnvConfig
 from accel_rl.envs.start_points import load_starts
 from accel_rl.models.precision import Precision
 from accel_rl.optim.factory import is_adam
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.hardware import say_once
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,14 @@ class TrainConfig:
         if self.sampler.engine == "device":
             self._check_device_engine()
         self.env.check()
-        self._check_starts()
+        self.check_starts()
         if self.sampler.reset == "cached" and not self.env.game:
             raise ConfigError(
                 f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
             )
 
-    def _check_starts(self) -> None:
+    def check_starts(self) -> None:
+        """Raise ConfigError if evaluations cannot begin from their saved starts."""
         if self.evaluation.starts == "noop":
             return
         if not self.env.game:
@@ -243,17 +247,21 @@ class TrainConfig:
         return replace(self, algo=algo, sampler=sampler, env=env.resolved(), evaluation=self.evaluation.resolved())
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return the settings as plain JSON, with the format version of config.json."""
+        return {"format": FORMAT, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, d: dict[str, Any]) -> "TrainConfig":
-        """Build the settings from config.json. ConfigError for a field that does not exist."""
-        d = dict(d)
-        algo = find_algorithm(d.get("algorithm", "a2c")).Config
-        d["algo"] = _build(algo, d.get("algo", {}), "algo.")
-        if d.get("env", {}).get("game"):
-            d["env"] = {**UNNAMED, **d["env"]}
-        config: TrainConfig = _build(cls, d)
+    def from_dict(cls, d: Mapping[str, Any]) -> "TrainConfig":
+        """Build the settings from config.json, of this format or an earlier one.
+
+        ConfigError, one line, for a field that does not exist. A field that is missing has its default, with a note.
+        """
+        values, version = migrated(d), d.get("format", 1)
+        algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
+        values["algo"] = _build(algo, values.get("algo", {}), version, missing, "algo.")
+        config: TrainConfig = _build(cls, values, version, missing)
+        if missing:
+            say_once(f"config.json has no {', '.join(missing)}: defaults of this version are used")
         check_types(config)
         return config
 
@@ -284,14 +292,34 @@ def default_config(name: str) -> TrainConfig:
     return TrainConfig(algorithm=name, algo=cls.Config(), sampler=sampler)
 
 
-def _build(cls: Any, values: dict[str, Any], prefix: str = "") -> Any:
+def read_settings(folder: Path) -> dict[str, Any]:
+    """Read the settings of a run's folder as plain JSON, by the present names, without importing a user's algorithm.
+
+    ConfigError, one line, for a field that does not exist; the fields of a user's algorithm are not known here.
+    """
+    values = read_file(folder)
+    try:
+        found = migrated(values)
+        if found.get("algorithm") in ALGORITHMS:
+            TrainConfig.from_dict(values)
+        else:
+            _build(TrainConfig, {**found, "algo": AlgorithmConfig()}, values.get("format", 1), [])
+    except ConfigError as e:
+        raise ConfigError(f"{folder / 'config.json'}: {e}") from e
+    return found
+
+
+def _build(cls: Any, values: dict[str, Any], version: int, missing: list[str], prefix: str = "") -> Any:
+    """version: format of the file that the values are of. missing: gets the names of fields that it does not have."""
     names = [f.name for f in fields(cls)]
     hints = get_type_hints(cls)
     built = {}
     for key, value in values.items():
         if key not in names:
-            raise ConfigError(f"unknown field {prefix}{key}" + nearest(key, names))
+            formats = f"the file has format {version}, this version of accel_rl writes {FORMAT}"
+            raise ConfigError(f"unknown field {prefix}{key} ({formats})" + nearest(key, names))
         if isinstance(value, dict) and is_dataclass(hints[key]):
-            value = _build(hints[key], value, f"{prefix}{key}.")
+            value = _build(hints[key], value, version, missing, f"{prefix}{key}.")
         built[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
+    missing += [prefix + name for name in names if name not in built]
     return cls(**built)

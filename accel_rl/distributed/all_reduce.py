@@ -101,11 +101,16 @@ class AllReduce(Local):
             self._finish = None
         return clip_by_norm_(self.flat.grad, self.max_norm, message[-2]), message[-1] / message[-2]
 
-    def check(self) -> None:
-        """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical."""
-        digests = self.communicator.gather(digest(self.flat.data))
-        if len(set(digests)) > 1:
-            most = max(set(digests), key=digests.count)
+    def check(self, whole: bool = False) -> None:
+        """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
+
+        whole: compare frozen parameters and buffers, too. During a phase each rank's buffers follow its own samples.
+        """
+        digests = self.communicator.gather(
+            [digest(x) for x in (self.flat.data, *(self.flat.untrained() if whole else ()))]
+        )
+        if any(d != digests[0] for d in digests):
+            most = max(digests, key=digests.count)
             wrong = [r for r, d in enumerate(digests) if d != most]
             raise RunError(f"after {self._updates} updates the parameters of rank {wrong} differ from the others'")
 
@@ -121,5 +126,6 @@ def _wide(flat: FlatParameters) -> str | None:
 
 
 def digest(data: Tensor) -> str:
-    """Hash every bit of data [P]."""
-    return hashlib.sha256(data.detach().cpu().numpy().tobytes()).hexdigest()[:16]
+    """Hash every bit of data [...]."""
+    whole = data.detach().cpu().contiguous().reshape(-1)
+    return hashlib.sha256(whole.view(torch.uint8).numpy().tobytes()).hexdigest()[:16]

@@ -41,16 +41,21 @@ class DistributedConfig:
     """Seconds after which a rank that does not answer counts as hung."""
 
     @property
-    def gpu_list(self) -> list[int]:
-        """GPU indices of --gpus. ConfigError for a GPU that is not available."""
+    def named_gpus(self) -> list[int]:
+        """GPU indices of --gpus, of whatever machine. ConfigError if they are no numbers."""
         if not self.gpus:
             return []
         names = self.gpus.replace(" ", ",").split(",")
         if not all(n.isdigit() for n in names):
             raise ConfigError(f"--gpus {self.gpus}: must be numbers with commas between, such as 0,1")
-        for n in names:
-            hardware.available_device(hardware.gpu_name(int(n)), "--gpus")
         return [int(n) for n in names]
+
+    @property
+    def gpu_list(self) -> list[int]:
+        """GPU indices of --gpus. ConfigError for a GPU that is not available."""
+        for n in self.named_gpus:
+            hardware.available_device(hardware.gpu_name(n), "--gpus")
+        return self.named_gpus
 
     @property
     def size(self) -> int:

@@ -18,7 +18,6 @@ from accel_rl.system.hardware import say_once
 
 BACKENDS = ("auto", "ale", "emulator")
 RANDOMNESS = ("auto", "sequence", "counter")
-UNNAMED = {"backend": "ale", "randomness": "sequence"}  # of runs whose settings do not name them
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class EnvConfig:
             )
         if self.backend != "auto" or not self.game:
             return self
-        return replace(self, backend="emulator" if self.game in ATARI_57 and _emulator_is_built() else "ale")
+        return replace(self, backend="emulator" if self.game in ATARI_57 and emulator_is_built() else "ale")
 
     def check(self) -> None:
         """Raise ConfigError, one line, if no environment can be made of this."""
@@ -104,7 +103,8 @@ class EnvConfig:
         return cls(**d)
 
 
-def _emulator_is_built() -> bool:
+def emulator_is_built() -> bool:
+    """Whether the emulator can be imported; if not, a note says so."""
     from accel_rl.emulator.atari import core
 
     try:

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,12 +88,9 @@ def read_column(run: Path, x: str, y: str) -> Column:
     return (column[0] / 60, column[1]) if x == MINUTES else column
 
 
-def _curve(run: Path) -> tuple[str, Curve]:
-    """Return (the run's settings except seed and folder, an empty curve for runs of these settings)."""
-    try:
-        config = json.loads((run / "config.json").read_text())
-    except (OSError, ValueError) as e:
-        raise ConfigError(f"{run} holds no run (no config.json)") from e
+def _curve(settings: Mapping[str, Any]) -> tuple[str, Curve]:
+    """Return (the settings except seed and folder, an empty curve for runs of these settings)."""
+    config = dict(settings)
     env = config.get("env", {})
     game, name = str(env.get("game") or env.get("id")), str(config.get("algorithm"))
     for key in ("seed", "run_dir", "wandb", "wandb_project"):
@@ -103,12 +100,12 @@ def _curve(run: Path) -> tuple[str, Curve]:
     return key, Curve(f"{name} {game}", game=game, name=name, kind=kind)
 
 
-def gather(runs: list[Path], x: str, y: str) -> list[Curve]:
-    """Group runs by their settings without the seed."""
+def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve]:
+    """Group runs by their settings without the seed. runs: settings of each, by its folder."""
     curves: dict[str, Curve] = {}
     folders: dict[str, list[str]] = {}  # of each curve, and of each kind
-    for run in runs:
-        key, empty = _curve(run)
+    for run, settings in runs.items():
+        key, empty = _curve(settings)
         curve = curves.setdefault(key, empty)
         for group in (key, curve.kind):
             folders.setdefault(group, []).append(run.name)

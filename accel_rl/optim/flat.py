@@ -1,6 +1,8 @@
 """Flat parameters: all parameters of a model in one vector, all gradients in another."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +19,7 @@ class FlatParameters:
     """
 
     def __init__(self, model: nn.Module):
+        self.model = model
         self.named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         params = [p for _, p in self.named]
         self.data = torch.cat([p.detach().reshape(-1) for p in params])
@@ -67,6 +70,48 @@ class FlatParameters:
     def layers(self) -> Iterator[tuple[str, slice]]:
         """Yield (name, slice of the flat vector) for each parameter tensor, in order."""
         yield from self.slices.items()
+
+    def untrained(self) -> list[Tensor]:
+        """Return the model's tensors that are not in the vector: frozen parameters and persistent buffers."""
+        return [x for name, x in self.model.state_dict().items() if name not in self.slices]
+
+    # -- the vector by name ------------------------------------------------------------
+
+    def layout(self) -> list[list[Any]]:
+        """Return [name, shape] of each parameter tensor, in the order of the vector."""
+        return [[name, list(p.shape)] for name, p in self.named]
+
+    def by_name(self, vector: Tensor) -> dict[str, Tensor]:
+        """Return a vector [P] as views of the parameters' shapes, by name."""
+        return {name: vector[self.slices[name]].view(p.shape) for name, p in self.named}
+
+    def vector(self, state: Mapping[str, Tensor]) -> Tensor:
+        """The inverse of `by_name`: return the flat vector [P] of the parameters in a network's state."""
+        return torch.cat([state[name].reshape(-1) for name, _ in self.named])
+
+    def order(self, layout: Sequence[Sequence[Any]]) -> Tensor | None:
+        """Return the index [P] that brings a vector of another layout into this vector's order; None if it is the same.
+
+        ValueError, one line, if the two layouts are not of the same names and shapes.
+        """
+        theirs, mine = ({name: list(shape) for name, shape in x} for x in (layout, self.layout()))
+        for name in [*mine, *theirs]:
+            if mine.get(name) != theirs.get(name):
+                raise ValueError(
+                    f"the optimizer's state is of other parameters: {name!r} is {_trained(theirs.get(name))} there, "
+                    f"{_trained(mine.get(name))} here"
+                )
+        if list(mine) == list(theirs):
+            return None
+        begin, parts = 0, dict[str, Tensor]()
+        for name, shape in theirs.items():
+            parts[name] = torch.arange(begin, begin + math.prod(shape))
+            begin += math.prod(shape)
+        return torch.cat([parts[name] for name in mine])
+
+
+def _trained(shape: list[int] | None) -> str:
+    return "not trained" if shape is None else f"of shape {shape}"
 
 
 def l2_norm(x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from accel_rl.data.generator_state import restore
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.replays.ring import FrameRing
 from accel_rl.replays.sum_tree import SumTree
@@ -108,7 +109,7 @@ class Prioritized:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.generator.set_state(state["generator"])
+        restore(self.generator, state["generator"])
         self.highest.copy_(state["highest"])
         self.beta = state["beta"]
         self.tree.load(state["levels"])

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from accel_rl.data.generator_state import restore
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.replays.ring import FrameRing
 from accel_rl.system.devices import is_gpu
@@ -74,4 +75,4 @@ class Uniform:
         return {"generator": self.generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.generator.set_state(state["generator"])
+        restore(self.generator, state["generator"])

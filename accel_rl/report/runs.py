@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.config.train import read_settings
 from accel_rl.metrics.plot import read_columns
 from accel_rl.report import families
 from accel_rl.report.papers import daley_name
@@ -52,8 +53,8 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def _read(path: Path) -> Run:
+    config = read_settings(path)
     try:
-        config = json.loads((path / "config.json").read_text())
         settings = dict(flat(config))
         protocol = path / "protocol.json"
         rules = json.loads(protocol.read_text()).get("name", "") if protocol.exists() else ""

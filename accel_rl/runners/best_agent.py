@@ -10,12 +10,12 @@ from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.runners.evaluation import Evaluation
 
 
-def agent_state(agent: dict[str, Any], parameters: Tensor) -> dict[str, Any]:
+def agent_state(agent: dict[str, Any], network: dict[str, Tensor]) -> dict[str, Any]:
     """Return what `load_agent` needs of a learner's state, without the optimizer and a replay.
 
-    agent: the agent's `state_dict()`. parameters [P]: the flat parameters.
+    agent: the agent's `state_dict()`. network: its network's tensors by name.
     """
-    return {"algo": {"agent": agent}, "gradient_sync": {"parameters": parameters}}
+    return {"algo": {"agent": agent}, "network": network}
 
 
 class BestAgent:

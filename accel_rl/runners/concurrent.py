@@ -16,11 +16,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.metrics.update_metrics import UpdateMetrics
+from accel_rl.models.network_state import copy_network, load_network, network_state
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.schedule import with_names
 from accel_rl.samplers.base import RolloutSampler
@@ -154,16 +154,10 @@ class Concurrent:
             if owed > taken:  # skipped cells (--sampler.reset wait) are not trained on
                 algo.owe(taken - owed)
             algo.update_target()
-        self._update_behaviour()
+        copy_network(self.algo.target, self.behaviour.model)
         metrics = [found.prefixed(prefix) for prefix, found in self._found]
         self._rollouts, self._staged, self._found = 0, [], []
         return env_steps, metrics
-
-    @torch.no_grad()
-    def _update_behaviour(self) -> None:
-        """Copy the target network to the agent that acts."""
-        for shown, target in zip(self.behaviour.model.parameters(), self.algo.target.parameters(), strict=True):
-            shown.copy_(target)
 
     # -- checkpoints ------------------------------------------------------------
 
@@ -174,7 +168,7 @@ class Concurrent:
             "owed": self._owed,
             "staged": [r.state_dict() for r in self._staged],
             "found": [_stacked([f for p, f in self._found if p == prefix]) for prefix, _ in self.learners],
-            "shown": parameters_to_vector(self.behaviour.model.parameters()),
+            "behaviour": network_state(self.behaviour.model),
         }
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
@@ -188,7 +182,7 @@ class Concurrent:
             for (prefix, _), found in zip(self.learners, state["found"], strict=True)
             for metrics in _unstacked(found, self.algo.device)
         ]
-        vector_to_parameters(state["shown"].to(self.algo.device), self.behaviour.model.parameters())
+        load_network(self.behaviour.model, state["behaviour"], "the checkpoint's acting network")
 
     def close(self) -> None:
         self._pause.set()

@@ -9,9 +9,11 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.start_points import load_starts
+from accel_rl.models.network_state import buffers_kept
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.evaluation import Evaluation, Quota
 from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.seeds import own_generator
 from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.episodes import Episode
 from accel_rl.system import hardware
@@ -45,6 +47,8 @@ class Evaluator:
     ) -> Evaluation | None:
         """Play one evaluation, a pure function of parameters, settings and seed. None if `stop()` became true.
 
+        It changes nothing: not the network's buffers, nor the state of torch's generators.
+
         steps: env steps after which no episode is begun, unless the settings name a number of episodes or saved starts,
         each of which is played once.
         """
@@ -53,8 +57,9 @@ class Evaluator:
         B = min(parallel, episodes or max(1, steps // MIN_STEPS_PER_ENV))
         try:
             while True:
-                sampler = self._fresh_sampler(B, seed)
-                found = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
+                with own_generator(self.plan.device, seed), buffers_kept(agent.model):
+                    sampler = self._fresh_sampler(B, seed)
+                    found = self._play(agent, sampler, Quota(B, steps, episodes), stop, progress)
                 # the environments of a worker that replaced a lost one begin again at their first saved starts
                 if found is None or self._starts is None or not sampler.dropped:
                     return found

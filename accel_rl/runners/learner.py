@@ -1,6 +1,7 @@
 """The learner of a run: algorithm, flat parameters, optimizer and gradient synchronization."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,14 +12,25 @@ from accel_rl.algos.base import UPDATES_OF_A_PART, Algorithm
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
+from accel_rl.distributed.buffers import average_buffers
 from accel_rl.kernels.activation_cache import reading
 from accel_rl.metrics.update_metrics import UpdateMetrics
+from accel_rl.models.network_state import (
+    differs_by_mode,
+    has_modes,
+    load_network,
+    network_state,
+    statistics,
+    training_mode,
+)
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.best_agent import agent_state
 from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
+from accel_rl.runners.seeds import own_generator
 from accel_rl.system.devices import is_gpu
+from accel_rl.system.errors import ConfigError
 
 
 class Learner:
@@ -35,8 +47,10 @@ class Learner:
     ):
         """note: gets a line where updates on a GPU are not captured."""
         torch.manual_seed(seed)
-        cls: type[Algorithm] = find_algorithm(config.algorithm)
-        self.algo = cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
+        self.algo = build_algorithm(config, spec, device)
+        self._has_modes = has_modes(self.algo.agent.model)
+        self._has_statistics = bool(statistics(self.algo.agent.model))
+        self._reads_cache = not differs_by_mode(self.algo.agent.model)
         self.flat = FlatParameters(self.algo.agent.model)
         self.algo.communicator = context.communicator
         self.gradient_sync = context.gradient_sync(self.flat, self.algo)
@@ -68,6 +82,8 @@ class Learner:
                 made += self._captured.make(n, begins=i == 0)
                 between()
         self.updates += sum(metrics.updates for metrics in made)  # a phase may end early
+        if updates and self._has_statistics:
+            average_buffers(statistics(self.algo.agent.model), self.algo.communicator)
         self.gradient_sync.show_skipped()
         return made
 
@@ -83,14 +99,17 @@ class Learner:
             return
         if begins:
             self.algo.prepare()
-        for batch in self.algo.batches(updates):
-            yield self.update(batch)
+        # a change of the mode takes 20 microseconds and more, so networks without one are left in eval mode
+        with training_mode(self.algo.agent.model) if self._has_modes else nullcontext():
+            for batch in self.algo.batches(updates):
+                yield self.update(batch)
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Make one update from a batch; returns its metrics, scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
-        with autocast_for(self.precision, self.algo.device), reading(getattr(batch, "obs", None)):
+        obs = getattr(batch, "obs", None) if self._reads_cache else None
+        with autocast_for(self.precision, self.algo.device), reading(obs):
             loss = self.algo.loss(batch)
         self.gradient_sync.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None
@@ -115,36 +134,72 @@ class Learner:
             norms[f"step_norm/{name}"] = l2_norm(self.flat.data[part] - before[part])
         return norms
 
+    # -- checkpoints ------------------------------------------------------------
+
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "algo": self.algo.state_dict(),
-            "gradient_sync": self.gradient_sync.state_dict(),
-            "updates": self.updates,
-        }
+        """Return the state. The network is by name; the optimizer's vectors are flat, in the order of `layout`."""
+        sync = self.gradient_sync.state_dict()
+        return {"algo": self.algo.state_dict(), **self.trained_state(sync), "updates": self.updates}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._check(state)
+        """Load a state. ConfigError, one line, if it is of another network or optimizer."""
+        self.load_trained(state)
         self.algo.load_state_dict(state["algo"])
-        self.gradient_sync.load_state_dict(state["gradient_sync"])
         self.updates = state["updates"]
+
+    def trained_state(self, sync: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of the network and of its optimizer. sync: state of the gradient synchronization, whose
+        `parameters` [P] replace those of this process."""
+        others = {name: x for name, x in sync.items() if name != "parameters"}
+        return {"network": self.network(sync["parameters"]), "gradient_sync": others, "layout": self.flat.layout()}
+
+    def load_trained(self, state: dict[str, Any]) -> None:
+        """Load the network and its optimizer. ConfigError, one line, if they are others."""
+        load_network(self.algo.agent.model, state["network"], "the checkpoint")
+        sync = {**state["gradient_sync"], "parameters": self.flat.vector(state["network"])}
+        try:
+            if (order := self.flat.order(state["layout"])) is not None:
+                sync = _reordered(sync, order)
+        except ValueError as e:
+            raise ConfigError(str(e)) from e
+        self.gradient_sync.load_state_dict(sync)
+
+    def network(self, parameters: Tensor | None = None) -> dict[str, Tensor]:
+        """Return the network's tensors by name. parameters [P]: take the place of those that are trained here."""
+        state = network_state(self.algo.agent.model)
+        return state if parameters is None else {**state, **self.flat.by_name(parameters)}
 
     def agent_state(self) -> dict[str, Any]:
         """Return what `load_agent` needs of the state."""
-        return agent_state(self.algo.agent.state_dict(), self.flat.data)
+        return agent_state(self.algo.agent.state_dict(), self.network())
 
-    def load_agent(self, state: dict[str, Any]) -> Agent:
-        """Load the agent of a state, without what only learning needs; returns it."""
-        self._check(state)
-        self.algo.agent.load_state_dict(state["algo"]["agent"])
-        self.flat.data.copy_(state["gradient_sync"]["parameters"])
-        return self.algo.agent
 
-    def _check(self, state: dict[str, Any]) -> None:
-        got, want = len(state["gradient_sync"]["parameters"]), len(self.flat.data)
-        if got != want:
-            raise ValueError(f"the checkpoint has {got} parameters, the network {want}")
+def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
+    """Bring the optimizer's vectors [P] into another order of the parameters. ValueError: parts have other counts."""
+    moved: dict[str, Any] = {}
+    for name, x in sync.get("optimizer", {}).items():
+        if isinstance(x, Tensor):
+            moved[name] = x[order] if x.shape == order.shape else x
+        elif isinstance(x, list) and len(set(x)) > 1:  # of each chunk or shard
+            raise ValueError(f"the network's layers are in another order, and {name} of the optimizer is {x} by parts")
+        else:
+            moved[name] = x
+    return {**sync, **({"optimizer": moved} if moved else {})}
+
+
+def build_algorithm(config: TrainConfig, spec: EnvSpec, device: str) -> Algorithm:
+    """Build the algorithm of a run, with its networks."""
+    cls: type[Algorithm] = find_algorithm(config.algorithm)
+    return cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
 
 
 def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
-    """Return the agent of a checkpoint, for evaluation and videos."""
-    return Learner(config, spec, device, seed=0).load_agent(state["learner"])
+    """Return the agent of a checkpoint, for evaluation and videos. The caller's random numbers stay as they are.
+
+    ConfigError, one line, if the checkpoint is of another network.
+    """
+    with own_generator(device, seed=0):
+        agent = build_algorithm(config, spec, device).agent
+    load_network(agent.model, state["learner"]["network"], "the saved network")
+    agent.load_state_dict(state["learner"]["algo"]["agent"])
+    return agent

@@ -86,6 +86,12 @@ class RankPlan:
             placement = _fit_workers(config, placement, 1 if s.inference_per_worker else groups)
         return cls(rank, size, placement, groups, _training_sampler(config, placement, groups))
 
+    @classmethod
+    def acting(cls, config: TrainConfig) -> "RankPlan":
+        """Plan evaluations without training, on all usable cores. config: see `acting_config`. ConfigError."""
+        envs = 2 * len(hardware.usable_cores())  # of the training sampler, which is never built
+        return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
+
     def evaluation(self, B: int, T: int) -> SamplerPlan:
         """Plan a sampler of B evaluation environments: every worker steps a part of each group."""
         groups = self.groups if B % self.groups == 0 else 1

@@ -10,10 +10,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from accel_rl.config.config_file import read_file
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.version import __version__
 
+SOURCE = Path(__file__).parent
 _PACKAGES = ("torch", "ale-py", "numpy", "gymnasium", "opencv-python-headless", "tyro", "wandb")
 
 
@@ -55,22 +57,11 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> tuple["RunFolder", TrainConfig]:
         """Open the folder of a run; returns it and the run's settings. ConfigError if there is no run."""
-        file = path / "config.json"
-        try:
-            values = json.loads(file.read_text())
-        except FileNotFoundError as e:
-            near = ", ".join(str(p.parent) for p in sorted(path.glob("*/config.json"))[:3]) if path.is_dir() else ""
-            raise ConfigError(
-                f"{path} holds no run (no config.json)" + (f"; did you mean {near}" if near else "")
-            ) from e
-        except (OSError, ValueError) as e:
-            raise ConfigError(f"{file} is not readable: {e}") from e
-        if not isinstance(values, dict):
-            raise ConfigError(f"{file} is no configuration")
+        values = read_file(path)
         try:
             return cls(path), TrainConfig.from_dict(values)
         except ConfigError as e:
-            raise ConfigError(f"{file}: {e}") from e
+            raise ConfigError(f"{path / 'config.json'}: {e}") from e
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a file atomically; `name` may be in a subfolder."""
@@ -97,7 +88,11 @@ class RunFolder:
 
 def versions() -> dict[str, Any]:
     """Return the versions that a result depends on."""
-    found: dict[str, Any] = {"accel_rl": __version__, "python": platform.python_version(), "git": git_revision()}
+    found: dict[str, Any] = {
+        "accel_rl": __version__,
+        "python": platform.python_version(),
+        "git": git_revision(),
+    }
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
@@ -107,16 +102,23 @@ def versions() -> dict[str, Any]:
 
 
 @cache
-def git_revision() -> str | None:
-    """Return the git revision of the source, with + if files are changed; None outside a checkout."""
-    here = Path(__file__).parent
+def git_revision(folder: Path = SOURCE) -> str | None:
+    """Return the git revision of a folder, with + if files are changed; None outside a checkout.
+
+    folder: by default, that of this package.
+    """
+    head = git("rev-parse", "HEAD", folder=folder)
+    if not head:
+        return None
+    return head.strip() + ("+" if (git("status", "--porcelain", "-uno", folder=folder) or "").strip() else "")
+
+
+def git(*words: str, folder: Path) -> str | None:
+    """Return the output of a git command in a folder; None if it fails."""
     try:
-        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, timeout=10)
-        if head.returncode:
-            return None
-        dirty = subprocess.run(
-            ["git", "status", "--porcelain", "-uno"], cwd=here, capture_output=True, text=True, timeout=10
-        )
-        return head.stdout.strip() + ("+" if dirty.stdout.strip() else "")
+        done = subprocess.run(
+            ["git", *words], cwd=folder, capture_output=True, text=True, errors="replace", timeout=10
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
+    return done.stdout if done.returncode == 0 else None

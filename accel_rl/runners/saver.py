@@ -6,6 +6,7 @@ import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
+from accel_rl.data.generator_state import restore_default
 from accel_rl.runners.counters import Counters
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
@@ -77,6 +78,4 @@ class Saver:
             self.secondary.load_state_dict(state["secondary"])
         self.sampler.load_state_dict(state["sampler"])
         self.schedule.load_state_dict(state.get("schedule"))
-        torch.set_rng_state(state["torch_rng"])
-        if is_gpu(device) and state["gpu_rng"] is not None:
-            runtime(device).set_rng_state(state["gpu_rng"], device)
+        restore_default(state["torch_rng"], state["gpu_rng"], device)

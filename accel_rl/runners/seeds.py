@@ -1,8 +1,13 @@
 """Streams of randomness that follow from a run's seed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 import numpy as np
+import torch
+
+from accel_rl.system.devices import is_gpu, runtime
 
 
 class Stream(IntEnum):
@@ -19,3 +24,20 @@ def derived_seed(seed: int, stream: Stream, *index: int) -> int:
     """Return the seed of a stream. index: of one of several, such as the env steps of an evaluation."""
     spawn_key = (10_000_000 + stream, *index)
     return int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0] >> 1)
+
+
+@contextmanager
+def own_generator(device: str, seed: int) -> Iterator[None]:
+    """Context in which torch's default generators, of the CPU and of a GPU, begin from `seed`.
+
+    After it they have the states of before, so that nothing in it changes the random numbers of training.
+    """
+    gpu = runtime(device) if is_gpu(device) else None
+    before, before_gpu = torch.get_rng_state(), gpu.get_rng_state(device) if gpu else None
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+        if gpu is not None and before_gpu is not None:
+            gpu.set_rng_state(before_gpu, device)

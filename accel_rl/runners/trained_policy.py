@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from torch.nn.utils import vector_to_parameters
-
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.models.network_state import load_network
 from accel_rl.system.errors import ConfigError
 
 
@@ -16,13 +15,8 @@ def check_policy(flag: str, run: str) -> None:
 
 
 def load_policy(agent: Any, run: str) -> None:
-    """Load the parameters of the run's newest checkpoint into an agent. ConfigError if the networks differ in size."""
+    """Load the parameters of the run's newest checkpoint into an agent. ConfigError if the networks differ."""
     found = Checkpoints(Path(run).expanduser() / "checkpoints").load_latest()
     if found is None:
         raise ConfigError(f"{run}: there is no checkpoint of a run in this folder")
-    parameters = found[1]["learner"]["gradient_sync"]["parameters"]
-    size = sum(p.numel() for p in agent.model.parameters())
-    if len(parameters) != size:
-        raise ConfigError(f"{run}: its network has {len(parameters):,} parameters, the agent's network has {size:,}")
-    device = next(agent.model.parameters()).device
-    vector_to_parameters(parameters.to(device), agent.model.parameters())
+    load_network(agent.model, found[1]["learner"]["network"], run)

@@ -9,6 +9,7 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConf
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.recorder import episode_metrics
+from accel_rl.models.network_state import copy_network
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.build import build_sampler
@@ -106,7 +107,7 @@ class Trainer:
         )
         if self.context.rank:  # other draws from the replay
             torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
-        secondary.flat.data.copy_(self.learner.flat.data)
+        copy_network(self.learner.algo.agent.model, secondary.algo.agent.model)
         assert isinstance(secondary.algo, ReplayAlgorithm)
         secondary.algo.share(first)
         return secondary

@@ -6,6 +6,7 @@ those of a described machine.
 
 import contextlib
 import os
+import platform
 import warnings
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
@@ -138,6 +139,25 @@ def gpu_count() -> int:
 
     kind = gpu_type()
     return 0 if kind is None else int(runtime(kind).device_count())
+
+
+def cpu_name() -> str:
+    """Return the processor's model, such as AMD EPYC 7B13; the architecture where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def gpu_models() -> list[str]:
+    """Return the model of each visible GPU, such as NVIDIA H100."""
+    from accel_rl.system.devices import runtime
+
+    n = gpu_count()
+    name_of = getattr(runtime(gpu_name()), "get_device_name", gpu_name) if n else gpu_name
+    return [name_of(i) for i in range(n)]
 
 
 def gpu_name(index: int = 0) -> str:

@@ -129,7 +129,7 @@ def test_a_truncated_or_missing_file_is_found(three, name):
     "manifest",
     [
         {"format": "someone else's"},
-        {"format": "accel_rl checkpoint 2", "sha256": {}},
+        {"format": "accel_rl checkpoint 1", "sha256": {}},
         {"format": checkpoint.FORMAT},
         {"format": checkpoint.FORMAT, "sha256": {}},
         {"format": checkpoint.FORMAT, "sha256": None},

@@ -224,8 +224,12 @@ def test_a_run_that_only_samples(tmp_path):
     words = ["train", name, *run, "--horizon", "5", "--policy", str(tmp_path / "policy")]
     assert main([*words, "--run-dir", str(tmp_path / "sampling")]) == 0
     policy, sampled = (Checkpoints(tmp_path / n / "checkpoints").load_latest() for n in ("policy", "sampling"))
-    same = [state["learner"]["gradient_sync"]["parameters"] for _, state in (policy, sampled)]
-    assert torch.equal(*same) and sampled[1]["learner"]["updates"] == 0 and sampled[0] == 400
+    given, acted = (state["learner"]["network"] for _, state in (policy, sampled))
+    assert (
+        all(torch.equal(given[name], acted[name]) for name in given)
+        and sampled[1]["learner"]["updates"] == 0
+        and sampled[0] == 400
+    )
     assert main(["train", name, *run, "--policy", str(tmp_path), "--run-dir", str(tmp_path / "no")]) == 2
     assert sampling_only.sampling_only("breakout", 16, 5).env.game == "breakout"
 

@@ -45,7 +45,8 @@ def whole(tmp_path_factory):
 
 def learned(folder, learner):
     found = Checkpoints(folder / "checkpoints")
-    return load(found.path(found.steps()[-1]))[learner]["gradient_sync"]["parameters"]
+    network = load(found.path(found.steps()[-1]))[learner]["network"]
+    return torch.cat([x.flatten() for x in network.values()])
 
 
 def test_ranks_train_as_often_as_the_intensity_says_and_stay_equal(whole, tmp_path):

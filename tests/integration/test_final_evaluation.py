@@ -39,8 +39,8 @@ def test_training_is_evaluated_from_each_start_and_keeps_the_best(trained):
     best = BestAgent(trained / "run").load()
     assert best["env_steps"] == first["env_steps"] and best["evaluation"]["scores"] == first["scores"]
     checkpoint = load(Checkpoints(trained / "run" / "checkpoints").path(best["env_steps"]))
-    kept, saved = (x["learner"]["gradient_sync"]["parameters"] for x in (best, checkpoint))
-    assert torch.equal(kept, saved)
+    kept, saved = (x["learner"]["network"] for x in (best, checkpoint))
+    assert kept.keys() == saved.keys() and all(torch.equal(kept[name], saved[name]) for name in kept)
 
 
 def test_a_resumed_run_keeps_what_an_uninterrupted_one_keeps(trained):

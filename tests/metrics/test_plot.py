@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from accel_rl.cli.main import main
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.train import TrainConfig, default_config, read_settings
 from accel_rl.metrics.plot import Curve, draw, gather, read_column
 from accel_rl.system.errors import ConfigError
 from tests.report.dummies import dummy
@@ -23,6 +23,10 @@ def make_run(folder, rows, seed=0, **changes):
     return folder
 
 
+def settings_of(runs):
+    return {run: read_settings(run) for run in runs}
+
+
 def test_runs_that_differ_by_seed_alone_are_one_curve(tmp_path):
     runs = [
         make_run(tmp_path / "a", [(0, 1), (100, 3)], seed=0),
@@ -31,7 +35,7 @@ def test_runs_that_differ_by_seed_alone_are_one_curve(tmp_path):
         make_run(tmp_path / "d", [(0, 5), (10, 6)], seed=5, rate=1e-3),
         make_run(tmp_path / "e", [(0, 2), (100, 6)], seed=2),
     ]
-    curves = gather(runs, "env_steps", "score")
+    curves = gather(settings_of(runs), "env_steps", "score")
     assert [c.label for c in curves] == ["a2c pong (a), 3 seeds", "a2c breakout", "a2c pong (d)"]
     assert [len(c.x) for c in curves] == [3, 1, 1]
     x, mean, low, high = curves[0].band(3)
@@ -74,16 +78,16 @@ def test_mistakes_are_one_line(tmp_path):
         (bare, "score", "no metrics.csv"),
     ):
         with pytest.raises(ConfigError, match=says) as e:
-            gather([r], "env_steps", column)
+            gather(settings_of([r]), "env_steps", column)
         assert "\n" not in str(e.value) and str(r) in str(e.value)
 
 
 def test_minutes_are_those_of_the_wall_clock(tmp_path):
     run = make_run(tmp_path / "a", [(6, 1), (12, 2)])
-    (curve,) = gather([run], "minutes", "score")
+    (curve,) = gather(settings_of([run]), "minutes", "score")
     assert curve.x[0].tolist() == [1, 2]
     with pytest.raises(ConfigError, match="nearest: minutes"):
-        gather([run], "minuts", "score")
+        gather(settings_of([run]), "minuts", "score")
 
 
 def test_each_game_has_a_panel_and_a_kind_one_colour(tmp_path):
@@ -94,7 +98,7 @@ def test_each_game_has_a_panel_and_a_kind_one_colour(tmp_path):
         for game in ("pong", "breakout")
         for rate in (7e-4, 1e-3)
     ]
-    curves = gather(runs, "minutes", "score")
+    curves = gather(settings_of(runs), "minutes", "score")
     assert [c.name for c in curves] == ["a2c (pong0.0007)", "a2c (pong0.001)"] * 2
     assert [c.game for c in curves] == ["pong", "pong", "breakout", "breakout"]
     assert curves[0].kind == curves[2].kind != curves[1].kind == curves[3].kind
@@ -109,7 +113,7 @@ def test_a_picture_is_drawn(tmp_path):
     runs = [make_run(tmp_path / str(s), [(0, s), (100, 2 * s)], seed=s) for s in range(2)]
     runs.append(make_run(tmp_path / "one", [(50, 1)], rate=1e-3))
     out = tmp_path / "new" / "folder" / "curve.png"
-    draw(gather(runs, "env_steps", "score"), out, "env_steps", "score")
+    draw(gather(settings_of(runs), "env_steps", "score"), out, "env_steps", "score")
     with Image.open(out) as image:
         assert image.format == "PNG" and image.size == (960, 600)
         assert len(image.convert("RGB").getcolors(1 << 20)) > 20  # lines, a band, text

@@ -16,7 +16,7 @@ def of(score: float) -> Evaluation:
 
 
 def state(value: float) -> dict:
-    return agent_state({"epsilon": 0.1}, torch.full((4,), value))
+    return agent_state({"epsilon": 0.1}, {"w": torch.full((4,), value)})
 
 
 def test_the_highest_score_stays(tmp_path):
@@ -27,7 +27,7 @@ def test_the_highest_score_stays(tmp_path):
     assert not best.note(9, Evaluation((), (), {}), state(9.0))
     found = best.load()
     assert found["env_steps"] == 1 and found["evaluation"]["score_mean"] == best.score == 5.0
-    assert found["learner"]["gradient_sync"]["parameters"].tolist() == [5.0] * 4
+    assert found["learner"]["network"]["w"].tolist() == [5.0] * 4
     assert found["learner"]["algo"]["agent"] == {"epsilon": 0.1}
     assert len(list((tmp_path / "best" / "checkpoints").iterdir())) == 1
 

@@ -76,7 +76,7 @@ class Driver:
         at.env_steps = at.saved_at = state["env_steps"]
         at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
         self.learner.algo.agent.load_state_dict(state["learner"]["algo"]["agent"])
-        self.sync.load_state_dict(state["learner"]["gradient_sync"])
+        self.learner.load_trained(state["learner"])
         counts = [MemberCount.from_dict(d) for d in state["members"]]
         if len(counts) != len(self.roles):
             raise RunError(f"the checkpoint is of {len(counts)} members, the run has {len(self.roles)}")
@@ -185,7 +185,8 @@ class Driver:
             self.evaluation = evaluated.evaluation
             evaluations.append(evaluated.evaluation)
             self.reporter.evaluated(evaluated.env_steps, evaluations)
-            state = agent_state(self.learner.algo.agent.state_dict(), evaluated.parameters)
+            network = self.learner.network(evaluated.parameters)
+            state = agent_state(self.learner.algo.agent.state_dict(), network)
             self.best.note(evaluated.env_steps, evaluated.evaluation, state)
         work, members = self.board.total, self.members
         values: Row = {
@@ -236,7 +237,7 @@ class Driver:
             "rows": self.reporter.rows,
             "learner": {
                 "algo": {"agent": self.learner.algo.agent.state_dict()},
-                "gradient_sync": self.sync.state_of(snapshots),
+                **self.learner.trained_state(self.sync.state_of(snapshots)),
                 "updates": self.updates,
             },
             "members": [m.to_dict() for m in self.board.members],

@@ -34,7 +34,8 @@ class EvaluatorActor:
         tune_torch(plan.placement.torch_threads)
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
-        self._learner = Learner(self.config, make_spec(self.config.env, training=True), plan.device, 0, reader)
+        seed = derived_seed(self.config.seed, Stream.MODEL)  # frozen parameters are those of all processes
+        self._learner = Learner(self.config, make_spec(self.config.env, training=True), plan.device, seed, reader)
         self._sync = reader.sync
         self._sync.connect(transport_to(ray, setup.shards), publish=False)
         self._evaluator = Evaluator(self.config, plan)

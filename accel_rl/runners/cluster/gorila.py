@@ -6,12 +6,15 @@ from typing import Any
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
+from accel_rl.models.network_state import network_state
 from accel_rl.runners.cluster.driver import Driver
 from accel_rl.runners.cluster.resources import share_of
 from accel_rl.runners.cluster.running_cluster import check_address, cluster_ray
 from accel_rl.runners.cluster.session import check_ray, local_ray
+from accel_rl.runners.learner import build_algorithm
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.seeds import own_generator
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 
@@ -28,6 +31,7 @@ def check(config: TrainConfig) -> None:
     On the machines of a running cluster each member checks its own memory.
     """
     _check_fit(config)
+    _check_network(config)
     check_ray()
 
 
@@ -46,6 +50,26 @@ def _check_fit(config: TrainConfig) -> None:
                 f"--replay.size {replay.size}: the replays of {replays} bundles need {need / 2**30:.2f} GiB, where "
                 f"{free / 2**30:.2f} GiB are free; at most {int(replay.size * free / need)}"
             )
+
+
+def _check_network(config: TrainConfig) -> None:
+    """Raise ConfigError for a network with buffers, of which each member would have others than are evaluated.
+
+    Members build frozen parameters from the run's seed, but bundles of several ranks each have a seed of their own.
+    """
+    with own_generator("cpu", seed=0):
+        model = build_algorithm(config, make_spec(config.env, training=True), "cpu").agent.model
+    parameters = dict(model.named_parameters())
+    if buffers := [name for name in network_state(model) if name not in parameters]:
+        raise ConfigError(
+            f"--cluster gorila: the shards hold parameters alone, and {config.algorithm}'s network has buffers "
+            f"({buffers[0]}); a constant one can be registered with persistent=False"
+        )
+    if config.distributed.several and (frozen := [name for name, p in parameters.items() if not p.requires_grad]):
+        raise ConfigError(
+            f"--cluster gorila with --update async: frozen parameters would differ between bundles ({frozen[0]}); "
+            "leave out --update"
+        )
 
 
 def ray_of(config: TrainConfig) -> AbstractContextManager[Any]:

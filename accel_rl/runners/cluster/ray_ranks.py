@@ -3,7 +3,6 @@
 The ranks are those of torchrun (`accel_rl.runners.ranks.torchrun`), with the same environment variables.
 """
 
-from dataclasses import asdict
 from typing import Any, Literal
 
 from accel_rl.config.train import TrainConfig
@@ -44,7 +43,7 @@ class RayLauncher:
 
     def __init__(self, config: TrainConfig, ray: Any, run: RunFolder, strategy: Strategy):
         self._config, self._ray, self._strategy = config, ray, strategy
-        self._setup = {"run": str(run.path.absolute()), "config": asdict(config)}
+        self._setup = {"run": str(run.path.absolute()), "config": config.to_dict()}
         self._size = config.distributed.size
         self._group: Any = None
         self._actors: list[Any] = []

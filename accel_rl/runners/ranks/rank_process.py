@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from accel_rl.config.train import TrainConfig
@@ -93,7 +93,7 @@ class Rank:
 
 def setup_of(config: TrainConfig, plan: RankPlan) -> dict[str, Any]:
     """Return the setup of a rank's process: its settings and plan."""
-    return {"rank": plan.rank, "config": asdict(rank_config(config, plan.rank)), "plan": plan.to_dict()}
+    return {"rank": plan.rank, "config": rank_config(config, plan.rank).to_dict(), "plan": plan.to_dict()}
 
 
 def launch(

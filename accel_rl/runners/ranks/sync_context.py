@@ -54,9 +54,9 @@ class SyncContext(SamplesAndLearns):
         return agent
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        """Check that all ranks begin with the same parameters and env steps. RunError."""
+        """Check that all ranks begin with the same network and env steps. RunError."""
         assert isinstance(gradient_sync, AllReduce)
-        gradient_sync.check()
+        gradient_sync.check(whole=True)
         steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")

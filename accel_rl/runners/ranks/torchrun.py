@@ -18,6 +18,7 @@ from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.process_group import choose_interface, environment_store, part
+from accel_rl.runners import launches
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.async_context import AsyncContext
 from accel_rl.runners.ranks.rank_config import rank_config
@@ -135,7 +136,9 @@ def _opened(path: Path, config: TrainConfig, launcher: str) -> tuple[RunFolder, 
     """Create or open the run folder; returns it, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
         config = replace(config.resolved(), run_dir=str(path))
-        return RunFolder.create(path, config), config, -1
+        run = RunFolder.create(path, config)
+        launches.record(run, env_steps=0)
+        return run, config, -1
     run, begun = RunFolder.open(path)
     there, wanted = ((c.algorithm, c.distributed.size, c.distributed.update) for c in (begun, config))
     if there != wanted:
@@ -143,6 +146,7 @@ def _opened(path: Path, config: TrainConfig, launcher: str) -> tuple[RunFolder, 
     steps = Checkpoints(path / "checkpoints").steps()
     if steps and steps[-1] >= begun.env_steps:
         raise ConfigError(f"{path} is finished ({steps[-1]:,} env steps); choose another --run-dir")
+    launches.record(run, steps[-1] if steps else 0)
     if steps or (path / "metrics.csv").exists():
         run.event(f"went on at {steps[-1] if steps else 0} env steps, started by {launcher}")
     return run, begun, steps[-1] if steps else -1

@@ -1,0 +1,68 @@
+"""The settings with which a trained network acts on this machine, whatever machine it was trained on."""
+
+from dataclasses import dataclass, replace
+
+from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import EnvConfig, emulator_is_built, played_by
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import say_once
+
+
+@dataclass(frozen=True)
+class ActingEnv:
+    """Options of commands that load a network."""
+
+    backend: str = ""
+    """Backend of an Atari game: ale, emulator or auto. Default: the run's, or ale, with a note, if it is not built."""
+
+
+def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> TrainConfig:
+    """Return the settings that evaluations, videos and acting need: network, environment, protocol and evaluation.
+
+    All others are defaults: a setting of the training machine, such as its GPUs, cores, loggers or cluster, never
+    decides whether a network can be evaluated. device, backend: to use; "": those of the run, or, with a note, what
+    this machine has in their place. ConfigError, one line.
+    """
+    env = played_by(config.env, backend) if backend else _playable(config.env)
+    gpus = config.distributed.named_gpus
+    device = device or _available(hardware.gpu_name(gpus[0]) if gpus else config.device)
+    s = config.sampler
+    # engine: emulation on a device is for GPUs; the episodes are the same with workers
+    engine = "workers" if s.engine == "device" and device == "cpu" else s.engine
+    if env.backend != config.env.backend and engine == "device":
+        engine = "workers"
+    acting = TrainConfig(
+        algorithm=config.algorithm,
+        env=env,
+        algo=config.algo,
+        sampler=SamplerConfig(envs=s.envs, horizon=config.T, engine=engine, timeout_s=s.timeout_s),
+        evaluation=config.evaluation,
+        env_steps=config.env_steps,
+        seed=config.seed,
+        device=device,
+    )
+    acting.evaluation.check()
+    acting.env.check()
+    acting.check_starts()
+    return acting
+
+
+def _available(device: str) -> str:
+    if device == "auto":
+        return device if hardware.gpu_count() else "cpu"
+    try:
+        return hardware.available_device(device, "--device")
+    except ConfigError:
+        found = hardware.gpu_name() if hardware.gpu_count() else "cpu"
+        say_once(f"the run's device {device} is not on this machine: acting on {found}")
+        return found
+
+
+def _playable(env: EnvConfig) -> EnvConfig:
+    if env.backend != "emulator" or emulator_is_built():
+        return env
+    if env.randomness == "counter":
+        say_once("without the emulator, random numbers of resets are a sequence: episodes are not those of the run")
+    return replace(env, backend="ale", randomness="sequence")

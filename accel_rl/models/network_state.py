@@ -1,0 +1,107 @@
+"""The state of a network by name: its parameters, trained or frozen, and its persistent buffers.
+
+Checkpoints, exported models, target networks and acting copies hold all of it. A buffer that a module registers with
+`persistent=False` is not part of it: the module draws or computes it anew.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.system.errors import ConfigError, nearest
+
+_BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
+# Classes of torch whose passes are the same in both modes, as are those of all modules of this project.
+_WITHOUT_MODE = {
+    nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
+    nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
+}  # fmt: skip
+
+
+def network_state(model: nn.Module) -> dict[str, Tensor]:
+    """Return the tensors of a network by name. They are views of the network's memory.
+
+    ConfigError if a module has state that is no tensor (`get_extra_state`).
+    """
+    state = dict(model.state_dict())
+    for name, x in state.items():
+        if not isinstance(x, Tensor):
+            raise ConfigError(f"the network's state {name!r} is a {type(x).__name__}: keep it in a buffer, as a tensor")
+    return state
+
+
+def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
+    """Copy a state into a network, name by name, in place. source: what the state is of, for the message.
+
+    ConfigError, one line, if the names, shapes or dtypes differ; nothing is copied then.
+    """
+    here = network_state(model)
+    check_names({name: _kind(x) for name, x in state.items()}, {n: _kind(x) for n, x in here.items()}, source)
+    model.load_state_dict(dict(state))
+
+
+def check_names(got: Mapping[str, str], want: Mapping[str, str], source: str) -> None:
+    """Raise ConfigError, one line, that names the first difference. got: kind of each tensor of `source`, by name.
+    want: of the network."""
+    for name, kind in want.items():
+        if name not in got:
+            others = nearest(name, [n for n in got if n not in want])
+            raise ConfigError(f"{source} has no {name!r}, which the network has ({kind}){others}")
+        if got[name] != kind:
+            raise ConfigError(f"{source} has {name!r} as {got[name]}, the network has it as {kind}")
+    for name in sorted(got):
+        if name not in want:
+            raise ConfigError(f"{source} has {name!r} ({got[name]}), which the network has not")
+
+
+def _kind(x: Tensor) -> str:
+    return f"{list(x.shape)} {str(x.dtype).removeprefix('torch.')}"
+
+
+@torch.no_grad()
+def copy_network(source: nn.Module, target: nn.Module) -> None:
+    """Copy the state of one network to another of the same class, in place."""
+    copies = target.state_dict()
+    for name, x in source.state_dict().items():
+        copies[name].copy_(x)
+
+
+def statistics(model: nn.Module) -> list[Tensor]:
+    """Return the persistent buffers of a network, such as running means. They change in updates without a gradient."""
+    names = model.state_dict(keep_vars=True)
+    return [x for x in names.values() if not isinstance(x, nn.Parameter)]
+
+
+def differs_by_mode(model: nn.Module) -> bool:
+    """Whether a pass in an update may differ from one while acting: it has statistics, or modules such as Dropout."""
+    return bool(statistics(model)) or any(isinstance(m, _BY_MODE) for m in model.modules())
+
+
+def has_modes(model: nn.Module) -> bool:
+    """Whether a module may read its mode: it is of a class that is not known to have none."""
+    return any(type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl.") for m in model.modules())
+
+
+@contextmanager
+def training_mode(model: nn.Module) -> Iterator[None]:
+    """Context of updates: the network is in train mode, and in eval mode after it."""
+    model.train()
+    try:
+        yield
+    finally:
+        model.eval()
+
+
+@contextmanager
+def buffers_kept(model: nn.Module) -> Iterator[None]:
+    """Context after which all buffers of a network have the values of before."""
+    before = {name: x.clone() for name, x in model.named_buffers()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, x in model.named_buffers():
+                if name in before:
+                    x.copy_(before[name])

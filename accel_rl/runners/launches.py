@@ -1,0 +1,52 @@
+"""launches.json of a run: each time it was begun or resumed, with the command, the machine and the versions.
+
+The user's files are part of a result, too: their git revision is recorded, and changes that are not committed are kept
+in changes-N.diff, N being the number of the launch.
+"""
+
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from accel_rl.runners.run_folder import RunFolder, git, git_revision, versions
+from accel_rl.system import hardware
+
+FILE = "launches.json"
+MOST = 1 << 20  # bytes of a diff that are kept
+
+
+def record(run: RunFolder, env_steps: int) -> None:
+    """Append this launch to launches.json. env_steps: of the run at its start."""
+    launches = read(run)
+    number, here = len(launches) + 1, Path.cwd()
+    launch: dict[str, Any] = {
+        "time": time.strftime("%Y-%m-%d %H:%M:%S%z"),
+        "env_steps": env_steps,
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "folder": str(here),
+        "git": git_revision(here),
+        "host": platform.node(),
+        "cpu": hardware.cpu_name(),
+        "cores": len(hardware.usable_cores()),
+        "gpus": hardware.gpu_models(),
+        "pid": os.getpid(),
+        "versions": versions(),
+    }
+    if diff := git("diff", "HEAD", folder=here):
+        launch["changes"] = f"changes-{number}.diff"
+        (run.path / launch["changes"]).write_text(diff[:MOST])
+    run.write_json(FILE, [*launches, launch])
+
+
+def read(run: RunFolder) -> list[dict[str, Any]]:
+    """Return the launches of a run; [] if the file is missing or damaged: it decides nothing."""
+    try:
+        found = json.loads((run.path / FILE).read_text())
+    except (OSError, ValueError):
+        return []
+    return [x for x in found if isinstance(x, dict)] if isinstance(found, list) else []

@@ -1,0 +1,296 @@
+"""What is saved, exported, copied and evaluated is the whole network, whatever its modules are."""
+
+import json
+import shutil
+import stat
+
+import numpy as np
+import pytest
+import torch
+
+import accel_rl
+from accel_rl.api.settings import settings
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.cli.main import main
+from accel_rl.data import generator_state
+from accel_rl.envs.make import make_spec
+from accel_rl.models.network_state import network_state
+from accel_rl.runners.best_agent import BestAgent
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
+from accel_rl.system.errors import ConfigError
+from tests.api.networks import VALUE_FIRST
+
+SHORT = {"env": "CartPole-v1", "envs": 8, "horizon": 32, "minibatch": 128, "epochs": 2, "decorrelation_steps": 0}
+SHORT |= {"engine": "in-process", "log__interval": 256}
+
+
+def train(algorithm: str, folder, **values):
+    return accel_rl.train(f"tests.api.networks:{algorithm}", run_dir=folder, **{"env_steps": 512, **SHORT, **values})
+
+
+def networks(run) -> list[dict[str, torch.Tensor]]:
+    """Return the network of the newest checkpoint, of best/, of the loaded agent and of an exported model."""
+    model = run.export(run.path / "model")
+    saved = Checkpoints(run.path / "checkpoints").load_latest()[1]["learner"]["network"]
+    best = BestAgent(run.path).load()["learner"]["network"]
+    return [saved, best, *(network_state(x.agent.agent.model) for x in (run, model))]
+
+
+@pytest.mark.parametrize("algorithm", ["FrozenPPO", "NormalizedPPO", "BatchNormPPO"])
+def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
+    trained = []
+    monkeypatch.setattr(Trainer, "_close", lambda self, close=Trainer._close: (trained.append(self), close(self)))
+    run = train(algorithm, tmp_path / "run", evaluation__interval=512, evaluation__episodes=2)
+    (trainer,) = trained
+    whole = network_state(trainer.learner.algo.agent.model)
+    initial = network_state(Learner(run.config, trainer.spec, "cpu", seed=5).algo.agent.model)
+    assert any(not torch.equal(whole[name], initial[name]) for name in whole)
+    for found in networks(run):
+        assert found.keys() == whole.keys()
+        assert all(torch.equal(found[name], whole[name]) and found[name].dtype == whole[name].dtype for name in whole)
+
+
+def test_files_of_a_model_can_be_read_by_others(tmp_path):
+    model = train("FrozenPPO", tmp_path / "run", evaluation__interval=0).export(tmp_path / "model")
+    (tmp_path / "new").write_text("")
+    usual = stat.S_IMODE((tmp_path / "new").stat().st_mode)
+    assert {stat.S_IMODE(f.stat().st_mode) for f in model.path.iterdir()} == {usual}
+
+
+@pytest.mark.parametrize("algorithm", ["FrozenPPO", "NormalizedPPO", "BatchNormPPO", "DropoutPPO"])
+def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, algorithm):
+    values = {"env_steps": 1024, "checkpoint__interval": 256, "checkpoint__keep": 9, "evaluation__interval": 0}
+    whole = train(algorithm, tmp_path / "run", **values)
+    shutil.copytree(whole.path, tmp_path / "again")
+    for steps in (768, 1024):
+        shutil.rmtree(Checkpoints(tmp_path / "again" / "checkpoints").path(steps))
+    resumed = accel_rl.Run.load(tmp_path / "again").resume()
+    assert (whole.metrics["loss"] == resumed.metrics["loss"]).all() and len(whole.metrics["loss"]) == 4
+    one, two = (Checkpoints(x.path / "checkpoints").path(1024) for x in (whole, resumed))
+    assert (one / "state.safetensors").read_bytes() == (two / "state.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
+def test_targets_and_acting_copies_are_whole(tmp_path, schedule):
+    config = settings(
+        "tests.api.networks:BatchNormDQN", "CartPole-v1",
+        dict(envs=4, horizon=5, replay__size=2000, replay__start=40, target_interval=200, engine="in-process",
+             evaluation__interval=0, schedule=schedule, secondary__batch=16),
+    ).resolved()  # fmt: skip
+    trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
+    algo = trainer.learner.algo
+    try:
+        for _ in range(4):
+            trainer.schedule.cycle(10_000)
+        learned = network_state(algo.agent.model)
+        assert learned["front.num_batches_tracked"] > 0 and learned["front.running_mean"].any()
+        for learner in trainer.learners:
+            learner.algo.update_target()
+            mine, target = (network_state(x) for x in (learner.algo.agent.model, learner.algo.target))
+            assert all(torch.equal(mine[name], target[name]) for name in mine)
+        if schedule == "concurrent":
+            trainer.schedule.cycle(10_000)
+            acting, target = (network_state(x) for x in (trainer.schedule.behaviour.model, algo.target))
+            assert all(torch.equal(acting[name], target[name]) for name in acting)
+            assert not algo.target.training and not trainer.schedule.behaviour.model.training
+    finally:
+        trainer._close()
+
+
+def test_a_second_learner_begins_with_the_whole_network(tmp_path):
+    config = settings(
+        "tests.api.networks:BatchNormDQN", "CartPole-v1",
+        dict(envs=4, replay__size=2000, replay__start=40, engine="in-process", secondary__batch=16),
+    ).resolved()  # fmt: skip
+    trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
+    one, two = (network_state(x.algo.agent.model) for x in trainer.learners)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    trainer._close()
+
+
+@pytest.mark.parametrize("algorithm", ["DropoutPPO", "BatchNormPPO", "NoisePPO"])
+def test_evaluations_change_nothing(tmp_path, algorithm):
+    without = train(algorithm, tmp_path / "a", evaluation__interval=0)
+    evaluated = train(algorithm, tmp_path / "b", evaluation__interval=256, evaluation__episodes=3)
+    assert (without.metrics["loss"] == evaluated.metrics["loss"]).all()
+    one, two = (network_state(x.agent.agent.model) for x in (without, evaluated))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_acting_and_evaluating_are_in_eval_mode(tmp_path):
+    run = train("BatchNormPPO", tmp_path / "run", evaluation__interval=0)
+    assert run.load_agent(greedy=True).act(np.zeros(4, np.float32)) in (0, 1)
+    assert run.evaluate(episodes=1, parallel=1).scores
+    run = train("DropoutPPO", tmp_path / "dropout", evaluation__interval=0)
+    obs = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    agent = run.load_agent(greedy=True)
+    assert (agent.act(obs) == agent.act(obs)).all()
+
+
+def test_updates_are_in_train_mode_and_sampling_is_not(tmp_path, monkeypatch):
+    from tests.api import networks
+
+    modes: dict[bool, set[bool]] = {True: set(), False: set()}
+    forward = networks.Net.forward
+
+    def noted(self, obs):
+        modes[torch.is_grad_enabled()].add(self.training)
+        return forward(self, obs)
+
+    monkeypatch.setattr(networks.Net, "forward", noted)
+    train("DropoutPPO", tmp_path / "run", evaluation__interval=0)
+    assert modes == {True: {True}, False: {False}}  # the gradient's passes; acting and bootstrapped values
+
+
+def test_loading_leaves_the_callers_random_numbers(tmp_path):
+    run = train("DropoutPPO", tmp_path / "run", evaluation__interval=0)
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    run.load_agent(greedy=True)
+    run.evaluate(episodes=1, parallel=1)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# -- by name ------------------------------------------------------------
+
+
+def test_layers_in_another_order_are_loaded_by_name(tmp_path, monkeypatch):
+    run = train("OrderedPPO", tmp_path / "run", evaluation__interval=0)
+    model = run.export(tmp_path / "model")
+    obs = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    before = run.load_agent(greedy=True).act(obs)
+    scores = run.evaluate(2, parallel=2).scores
+    monkeypatch.setenv(VALUE_FIRST, "1")
+    for x in (run, model):
+        assert next(iter(network_state(x.agent.agent.model))).startswith("v")
+        assert (x.load_agent(greedy=True).act(obs) == before).all() and x.evaluate(2, parallel=2).scores == scores
+
+
+def test_the_optimizers_state_follows_the_names(tmp_path, monkeypatch):
+    run = train("OrderedPPO", tmp_path / "run", evaluation__interval=0)
+    config, spec = run.config, make_spec(run.config.env, training=True)
+    _, state = Checkpoints(run.path / "checkpoints").load_latest()
+
+    def moments() -> dict[str, torch.Tensor]:
+        learner = Learner(config, spec, "cpu", seed=1)
+        learner.load_state_dict(state["learner"])
+        return learner.flat.by_name(learner.gradient_sync.optimizer.square)
+
+    before = moments()
+    monkeypatch.setenv(VALUE_FIRST, "1")
+    after = moments()
+    assert list(before) != list(after) and before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) and before[name].any() for name in before)
+    assert accel_rl.Run.load(run.path).resume(768).result.env_steps == 768
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "line"),
+    [
+        ("OrderedPPO", "the saved network has no 'body.0.weight', which the network has ([32, 4] float32)"),
+        ("BatchNormPPO", "the saved network has 'front.bias' ([4] float32), which the network has not"),
+    ],
+)
+def test_another_network_is_refused_in_one_line(tmp_path, capsys, algorithm, line):
+    run = train(algorithm, tmp_path / "run", evaluation__interval=0)
+    model = run.export(tmp_path / "model")
+    for folder in (run.path, model.path):
+        values = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**values, "algorithm": "tests.api.networks:FrozenPPO"}))
+        assert main(["evaluate", str(folder), "--episodes", "1"]) == 2
+        assert f"accel-rl: {line}" in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+# -- several processes ------------------------------------------------------------
+
+
+def test_synchronous_ranks_have_the_same_buffers(tmp_path):
+    run = train("BatchNormPPO", tmp_path / "run", evaluation__interval=0, ranks=2)
+    one, two = (
+        Checkpoints(folder / "checkpoints").load_latest()[1]["learner"]["network"]
+        for folder in (run.path, run.path / "ranks" / "1")
+    )
+    assert one["front.running_mean"].any() and one["front.num_batches_tracked"] > 0
+    assert one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_a_cluster_refuses_what_its_shards_do_not_hold(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(ConfigError, match=r"--cluster gorila: the shards hold .* buffers \(front.running_mean\)"):
+        train("BatchNormPPO", tmp_path / "run", cluster="gorila")
+    with pytest.raises(ConfigError, match=r"frozen parameters would differ between bundles \(body.0.weight\)"):
+        train("FrozenPPO", tmp_path / "run", cluster="gorila", ranks=2, update="async")
+    assert not (tmp_path / "run").exists()
+
+
+# -- on another machine ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"device": "cuda:7"},
+        {"distributed": {"gpus": "8,9", "ranks": 2}},
+        {"sampler": {"cores": [998, 999], "workers": 64}},
+        {"wandb": "online"},
+        {"log": {"tensorboard": True}},
+        {"cluster": "ray"},
+    ],
+    ids=str,
+)
+def test_a_model_of_another_machine_is_evaluated(trained_elsewhere, change):
+    file = trained_elsewhere / "config.json"
+    values = json.loads(file.read_text())
+    for name, x in change.items():
+        values[name] = {**values[name], **x} if isinstance(x, dict) else x
+    file.write_text(json.dumps(values))
+    assert main(["evaluate", str(trained_elsewhere), "--episodes", "1"]) == 0
+    model = accel_rl.Run.load(trained_elsewhere)
+    assert model.agent.act(np.zeros(4, np.float32)) in (0, 1)
+    again = model.export(trained_elsewhere / "again")
+    assert json.loads((again.path / "config.json").read_text()) == {**values, "run_dir": ""}
+
+
+@pytest.fixture(scope="module")
+def a_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("elsewhere")
+    return train("FrozenPPO", folder / "run", evaluation__interval=0).export(folder / "model").path
+
+
+@pytest.fixture
+def trained_elsewhere(a_model, tmp_path):
+    return shutil.copytree(a_model, tmp_path / "model")
+
+
+def test_a_run_continues_on_another_device(tmp_path, capsys):
+    run = train("FrozenPPO", tmp_path / "run", evaluation__interval=0)
+    file = run.path / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "device": "cuda:7"}))
+    words = ["resume", str(run.path), "--env-steps", "768"]
+    assert main(words) == 2 and "--device cuda:7: not available" in capsys.readouterr().err
+    assert main([*words, "--device", "cpu"]) == 0 and run.config.device == "cpu"
+    assert "continued on cpu" in (run.path / "events.log").read_text()
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_a_q_learner_of_a_gpu_continues_on_a_cpu(tmp_path, monkeypatch, prioritized):
+    """A CUDA generator's state has 16 bytes, a CPU's 5,056."""
+    run = accel_rl.train(
+        "dqn", env="CartPole-v1", envs=4, env_steps=400, replay__size=1_000, replay__start=100, engine="in-process",
+        replay__prioritized=prioritized, evaluation__interval=0, decorrelation_steps=0, run_dir=tmp_path / "run",
+    )  # fmt: skip
+    checkpoints = Checkpoints(run.path / "checkpoints")
+    steps, state = checkpoints.load_latest()
+    selection = state["learner"]["algo"]["replay"]["selection"]
+    selection["generator"] = state["gpu_rng"] = torch.arange(16, dtype=torch.uint8)
+    checkpoints.save(steps, state)
+    shutil.copytree(run.path, tmp_path / "again")
+    said: list[str] = []
+    monkeypatch.setattr(generator_state, "say_once", said.append)
+    once = run.resume(800)
+    assert len(said) == 2 and all(line.startswith("the run continues on another kind of device") for line in said)
+    twice = accel_rl.Run.load(tmp_path / "again").resume(800)
+    assert once.result.env_steps == 800 and (once.metrics["loss"] == twice.metrics["loss"])[1:].all()

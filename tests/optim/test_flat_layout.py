@@ -1,0 +1,41 @@
+"""The flat vector by name: layouts of the same parameters in another order, and of others."""
+
+import pytest
+import torch
+from torch import nn
+
+from accel_rl.optim.flat import FlatParameters
+
+
+def flat(*names: str, width: int = 2) -> FlatParameters:
+    return FlatParameters(nn.ModuleDict({name: nn.Linear(3 if name == "a" else 2, width) for name in names}))
+
+
+def test_a_vector_and_its_tensors_by_name():
+    x = flat("a", "b")
+    vector = torch.arange(float(len(x.data)))
+    named = x.by_name(vector)
+    assert {name: list(t.shape) for name, t in named.items()} == dict(x.layout())
+    assert torch.equal(x.vector(named), vector)
+
+
+def test_another_order_of_the_same_parameters():
+    one, two = flat("a", "b"), flat("b", "a")
+    assert one.order(one.layout()) is None
+    index = two.order(one.layout())
+    vector = torch.randn(len(one.data))
+    assert torch.equal(vector[index], two.vector(one.by_name(vector)))
+
+
+@pytest.mark.parametrize(
+    ("other", "line"),
+    [
+        (flat("a"), "other parameters: 'b.weight' is not trained there, of shape [2, 2] here"),
+        (flat("a", "b", "c"), "other parameters: 'c.weight' is of shape [2, 2] there, not trained here"),
+        (flat("a", "b", width=5), "other parameters: 'a.weight' is of shape [5, 3] there, of shape [2, 3] here"),
+    ],
+)
+def test_other_parameters_are_refused(other, line):
+    with pytest.raises(ValueError) as e:
+        flat("a", "b").order(other.layout())
+    assert str(e.value).endswith(line)
