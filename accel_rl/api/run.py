@@ -171,5 +171,6 @@ class Run:
         run, config = RunFolder.open(self.path)
         config, state, agent, _ = trained_agent(run, config, "", greedy, best, device, backend)
         path = Path(out).expanduser() if out is not None else video.default_path(run.path, state["env_steps"])
-        video.write(video.Episode(config, agent, seed, steps).pictures(), path)
+        episode = video.Episode(config, agent, seed, steps)
+        video.write(episode.pictures(), path, episode.fps)
         return path

@@ -34,7 +34,6 @@ def _report(config: TrainConfig, run: RunFolder, result: Result) -> None:
         stdout(f"evaluation: score {e.mean:.2f} +- {e.std:.2f} over {counted(len(e.scores), 'episode')}")
     stdout("next:")
     stdout(f"  accel-rl plot {run.path}      the learning curve as a picture")
-    if config.env.game:
-        stdout(f"  accel-rl watch {run.path}     a video of the agent")
+    stdout(f"  accel-rl watch {run.path}     a video of the agent")
     more = "" if result.exit_code else f" --env-steps {2 * config.env_steps}"
     stdout(f"  accel-rl resume {run.path}{more}    continue training")

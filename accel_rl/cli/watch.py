@@ -45,6 +45,6 @@ def main(argv: list[str]) -> int:
     )
     out = Path(chosen.out).expanduser() if chosen.out else video.default_path(run.path, state["env_steps"])
     episode = video.Episode(config, agent, chosen.seed, chosen.steps)
-    n = video.write(episode.pictures(), out)
+    n = video.write(episode.pictures(), out, episode.fps)
     stdout(f"{out}: {n} pictures, score {episode.score:g} in {episode.length:,} env steps")
     return 0

@@ -1,6 +1,7 @@
 """Any Gymnasium environment with a Discrete action space, by its id or by a factory."""
 
 import importlib
+import inspect
 import warnings
 import zlib
 from typing import Any
@@ -23,6 +24,7 @@ class GymnasiumEnv:
     seed: whole number >= 0; every episode is reset with a seed of its own, drawn from it.
     stack: newest frames in an observation, of pictures alone.
     limit: steps after which an episode is truncated. None: no limit but the environment's.
+    render: make the environment so that `screen_rgb` can show it.
 
     Observations: uint8 [H, W], [H, W, C] and [C, H, W] are pictures, frames [H, W] or [C, H, W]; other spaces are
     flattened to a float32 vector (Discrete: one-hot), if there is no picture in them. Raises ConfigError.
@@ -31,9 +33,9 @@ class GymnasiumEnv:
     environment is deterministic, at a cost that grows with the episode.
     """
 
-    def __init__(self, id: str, seed: int, stack: int = 4, limit: int | None = None) -> None:
+    def __init__(self, id: str, seed: int, stack: int = 4, limit: int | None = None, render: bool = False) -> None:
         self.id, self._limit = id, limit
-        self._env = env = _make(id)
+        self._env = env = _make(id, {"render_mode": "rgb_array"} if render else {})
         actions = env.action_space
         if not isinstance(actions, gymnasium.spaces.Discrete):
             raise ConfigError(f"id={id!r} has the action space {_line(actions)}: must be Discrete")
@@ -123,6 +125,27 @@ class GymnasiumEnv:
                 self._is_lost, self._ended = not header["ended"], header["ended"]
         self._seed, self._episode = header.get("seed", self._seed), header.get("episode", 1)
 
+    @property
+    def render_fps(self) -> float:
+        """Steps per second at which the environment asks to be shown."""
+        return float(self._env.metadata.get("render_fps") or 30)
+
+    def screen_rgb(self) -> np.ndarray:
+        """Return a picture [H, W, 3] uint8: what the environment renders, or else its observation. ConfigError."""
+        try:
+            screen = self._env.render() if self._env.render_mode == "rgb_array" else None
+        except gymnasium.error.DependencyNotInstalled as e:
+            raise ConfigError(f"id={self.id!r} cannot be rendered: {_line(e)}") from e
+        if isinstance(screen, np.ndarray) and screen.ndim == 3:
+            return screen[..., :3].astype(np.uint8)
+        if self._picture is None:
+            raise ConfigError(
+                f"id={self.id!r} renders no pictures: make it with render_mode='rgb_array' (a function that has the "
+                "parameter render_mode gets it)"
+            )
+        channels = self._newest.reshape(-1, *self._newest.shape[-2:])
+        return np.moveaxis(channels if len(channels) == 3 else channels[-1:].repeat(3, 0), 0, -1)
+
     def close(self) -> None:
         self._env.close()
 
@@ -140,7 +163,8 @@ class GymnasiumEnv:
         np.copyto(self._newest, frame)  # a state is checked against it
 
 
-def _make(id: str) -> gymnasium.Env:
+def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
+    """options: of the environment; a user's function gets those that it has parameters for."""
     module_name, _, name = id.partition(":")
     if name:
         try:
@@ -148,12 +172,12 @@ def _make(id: str) -> gymnasium.Env:
         except ImportError as e:
             raise ConfigError(f"id={id!r}: cannot import {module_name!r} ({_line(e)})") from e
         if make is not None:
-            env = make()
+            env = make(**{name: x for name, x in options.items() if name in inspect.signature(make).parameters})
             if not isinstance(env, gymnasium.Env):
                 raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
             return env
     try:  # "module:Name-v0" is Gymnasium's own way to import a module that registers Name-v0
-        return gymnasium.make(id, disable_env_checker=True)
+        return gymnasium.make(id, disable_env_checker=True, **options)
     except gymnasium.error.DependencyNotInstalled as e:
         raise ConfigError(f"id={id!r} lacks a package: {_line(e)}") from e
     except (gymnasium.error.Error, ImportError) as e:

@@ -185,7 +185,8 @@ def _fit_workers(config: TrainConfig, placement: Placement, groups: int) -> Plac
         each = groups * placement.workers
         use = " or ".join(str(n) for n in (B // each * each, (B // each + 1) * each) if n)
         hardware.say_once(
-            f"{counted(B, 'environment')} in {counted(groups, 'group')} keep {fitting} of {placement.workers} cores "
+            f"{counted(B, 'environment')} in {counted(groups, 'group')} "
+            f"keep{'s' * (B == 1)} {fitting} of {placement.workers} cores "
             f"busy; --sampler.envs {use} would use all"
         )
     return replace(placement, worker_cores=placement.worker_cores[:fitting])

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from accel_rl.agents.base import Agent
 from accel_rl.config.train import TrainConfig
+from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.make import EnvConfig
 from accel_rl.envs.start_points import Point, StartPoints, draw_moments
 from accel_rl.runners.video import Episode
@@ -36,6 +37,7 @@ def record(
     played, rams = [], []
     for game in range(games):
         episode = Episode(limited, agent, seed + game, steps)
+        assert isinstance(episode.env, AtariEnv)
         rams.append([zlib.crc32(episode.env.ram()) for _ in episode.pictures()])
         played.append(episode.env.actions)
     moments = draw_moments([len(codes) for codes in played], points, seed)

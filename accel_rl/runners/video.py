@@ -13,10 +13,13 @@ from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.envs.ale import AtariEnv
+from accel_rl.envs.gymnasium import GymnasiumEnv
+from accel_rl.envs.make import make_spec
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
-FPS = 60 / 4  # an agent step holds its action for 4 frames of 1/60 s
+FPS = 60 / 4  # of Atari: an agent step holds its action for 4 frames of 1/60 s
+LARGE = 400  # pixels of height up to which pictures are enlarged
 INSTALL = "pip install 'accel_rl[video]'"
 
 
@@ -24,15 +27,19 @@ class Episode:
     """Plays one evaluation episode in this process and yields its screens in colour."""
 
     def __init__(self, config: TrainConfig, agent: Agent, seed: int, max_steps: int):
-        if not config.env.game:
-            raise ConfigError(f"watch shows Atari games; this run plays {config.env.id}")
-        self.env = AtariEnv(config.env.game, config.env.rules(), seed, training=False)
+        self.env: AtariEnv | GymnasiumEnv
+        if config.env.game:
+            self.env, self.fps = AtariEnv(config.env.game, config.env.rules(), seed, training=False), FPS
+        else:
+            stack = make_spec(config.env, training=False).stack
+            self.env = GymnasiumEnv(config.env.id, seed, stack, config.evaluation_limit, render=True)
+            self.fps = self.env.render_fps
         self.agent, self.max_steps = agent, max_steps
         self._uniform = torch.Generator().manual_seed(seed)
         self.score, self.length = 0.0, 0
 
     def pictures(self) -> Iterator[np.ndarray]:
-        """Play the episode; yields a screen [210, 160, 3] uint8 at the start and after each agent step."""
+        """Play the episode; yields a screen [H, W, 3] uint8 at the start and after each agent step."""
         spec = self.env.spec
         # a rollout of one step, shifted after each step: observations are stacked as in training
         arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in rollout_layout(spec, 1, 1).items()}, spec.stack)
@@ -54,15 +61,18 @@ class Episode:
             yield self.env.screen_rgb()
 
 
-def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int = 3) -> int:
-    """Write a video; returns the number of pictures. ConfigError if the format's encoder is not installed."""
+def write(pictures: Iterator[np.ndarray], path: Path, fps: float = FPS, scale: int | None = None) -> int:
+    """Write a video; returns the number of pictures. ConfigError if the format's encoder is not installed.
+
+    scale: of an mp4. Default: small pictures are enlarged.
+    """
     if path.suffix not in (".mp4", ".gif"):
         raise ConfigError(f"{path}: must end in .mp4 or .gif")
     path.parent.mkdir(parents=True, exist_ok=True)
     return _write_mp4(pictures, path, fps, scale) if path.suffix == ".mp4" else _write_gif(pictures, path, fps)
 
 
-def _write_mp4(pictures: Iterator[np.ndarray], path: Path, fps: float, scale: int) -> int:
+def _write_mp4(pictures: Iterator[np.ndarray], path: Path, fps: float, scale: int | None) -> int:
     try:
         import imageio_ffmpeg
     except ImportError as e:
@@ -70,6 +80,7 @@ def _write_mp4(pictures: Iterator[np.ndarray], path: Path, fps: float, scale: in
     writer: Any = None
     n = 0
     for picture in pictures:
+        scale = scale or max(1, min(3, LARGE // picture.shape[0] + 1))
         large = np.ascontiguousarray(picture.repeat(scale, 0).repeat(scale, 1))
         if writer is None:
             writer = imageio_ffmpeg.write_frames(

@@ -49,7 +49,7 @@ def test_default_runs_on_16_cores_and_a_gpu(doctor):
 def test_1024_environments_do_not_use_every_core_silently(doctor):
     code, out, _ = doctor(ONE_GPU, *pong("a2c", "--envs", "1024"))
     assert code == 0
-    assert "warning: 1024 environments in 2 groups keep 8 of 15 cores busy; --sampler.envs 1020 or 1050" in out
+    assert "warning: 1,024 environments in 2 groups keep 8 of 15 cores busy; --sampler.envs 1020 or 1050" in out
     _, out, _ = doctor(ONE_GPU, *pong("a2c", "--envs", "1020"))
     assert "15 workers on cores 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15" in out and "warning" not in out
     assert "a group has 510 environments, 34 of them on each worker" in out

@@ -1,7 +1,9 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -100,7 +102,64 @@ def test_an_episode_is_what_the_agent_sees():
     assert len(np.unique([f.tobytes() for f in seen])) > 1
 
 
-def test_only_games_are_shown():
-    config = replace(CONFIG, env=replace(CONFIG.env, game="", id="CartPole-v1"))
-    with pytest.raises(ConfigError, match="CartPole-v1"):
-        video.Episode(config, None, 0, 1)
+class Shown(gymnasium.Env):
+    """Ends after 3 steps; renders a colour that tells the step."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 10}
+    observation_space, action_space = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.zeros(3, np.float32), 1.0, self.t == 3, False, {}
+
+    def render(self):
+        return np.full((20, 30, 3), 10 * self.t, np.uint8)
+
+
+class Pictures(Shown):
+    """Has no way to render; its observations are pictures."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (40, 40, 3), np.uint8)
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full((40, 40, 3), (1, 2, 3), np.uint8), {}
+
+    def step(self, action):
+        return np.full((40, 40, 3), (1, 2, 3), np.uint8), *super().step(action)[1:]
+
+
+def blind() -> gymnasium.Env:
+    return Shown()
+
+
+def shown(name: str) -> video.Episode:
+    config = replace(CONFIG, env=replace(CONFIG.env, game="", id=f"{__name__}:{name}"))
+    agent = CategoricalPolicyAgent(ActorCritic(make_spec(config.env, training=False)))
+    return video.Episode(config, agent, seed=0, max_steps=100)
+
+
+def test_an_environment_of_gymnasium_is_rendered():
+    episode = shown("Shown")
+    assert [int(p[0, 0, 0]) for p in episode.pictures()] == [0, 10, 20, 30]
+    assert episode.fps == 10 and (episode.score, episode.length) == (3.0, 3)
+
+
+def test_else_its_pictures_are_shown():
+    pictures = list(shown("Pictures").pictures())
+    assert len(pictures) == 4 and all(p.shape == (40, 40, 3) and (p == (1, 2, 3)).all() for p in pictures)
+
+
+def test_an_environment_without_pictures_is_one_line():
+    with pytest.raises(ConfigError, match="renders no pictures: make it with render_mode='rgb_array'"):
+        list(shown("blind").pictures())
