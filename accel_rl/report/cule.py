@@ -11,8 +11,6 @@ from accel_rl.report.papers import papers
 from accel_rl.report.run import Run
 from accel_rl.report.table import Pair, Table, number, paper_table
 
-FRAMES = 4  # emulated frames of an env step, in the paper's protocol
-
 
 def column(settings: Settings) -> str:
     """Return the column of table 3 that a run of these settings measures; "" for other runs."""
@@ -32,14 +30,16 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def measured(run: Run, score: float | None) -> list[float]:
-    """Return thousand frames/s, updates/s, and minutes and million frames to the score (NaN if it was not reached)."""
+    """Return thousand frames/s, updates/s, and minutes and million frames to the score (NaN if it was not reached).
+
+    Frames are training frames, one an env step: a quarter of the emulated frames (footnote 2 of the paper).
+    """
     per_update = int(run.settings["sampler.envs"]) * int(run.settings["sampler.horizon"])
-    frames = FRAMES * run.steps_per_s
     steps, scores = run.evaluations if run.evaluated else run.online
     reached = steps[scores >= score] if score is not None else steps[:0]
     first = float(reached[0]) if reached.size else math.nan
     minutes = float(run.minutes(np.array([first]))[0]) if reached.size else math.nan
-    return [frames / 1e3, run.steps_per_s / per_update, minutes, first * FRAMES / 1e6]
+    return [run.steps_per_s / 1e3, run.steps_per_s / per_update, minutes, first / 1e6]
 
 
 def _table(game: str, runs: Sequence[Run]) -> Table:
@@ -54,8 +54,9 @@ def _table(game: str, runs: Sequence[Run]) -> Table:
         rows[label] = [(_mean([m[i] for m in own[name]]), "-" if x is None else str(x)) for name, x in cells]
     target = f"a score of {theirs['score']:,}" if theirs["score"] is not None else "no score, which the paper has not"
     note = (
-        "Columns: where games are emulated, environments, batches. Own: mean over runs; minutes and Mframes to the "
-        f"first evaluation of {target} or more, evaluations included. The paper: {printed['machine']}."
+        "Columns: where games are emulated, environments, batches. Training frames: one an env step. Own: mean over "
+        f"runs; minutes and Mframes to the first evaluation of {target} or more, evaluations included. The paper: "
+        f"{printed['machine']}."
     )
     title = f"Dalton & Frosio 2020, table 3: {game}"
     return paper_table(f"cule_table_3_{game}", title, "", printed["columns"], rows, note)
