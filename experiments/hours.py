@@ -16,8 +16,8 @@ from typing import Any
 
 from accel_rl.config.arguments import parse, stdout
 from accel_rl.report import families
+from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import daley_hours
-from accel_rl.report.runs import flat
 from accel_rl.system.errors import ConfigError
 from launch.grid import Member, find_grid
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accel_rl.report.comparison import alike, marked
 from accel_rl.report.families import Settings, ranks
+from accel_rl.report.fingerprint import differences, wanted
 from accel_rl.report.papers import papers
 from accel_rl.report.run import Run
 from accel_rl.report.table import Pair, Table, number, paper_table
@@ -21,6 +23,13 @@ def column(settings: Settings) -> str:
     where = "gpu" if settings.get("sampler.engine") == "device" else "cpu"
     found = f"{where}-{f'{n}x' if n > 1 else ''}{envs}-{settings.get('algo.batches')}"
     return found if found in papers()["cule2020"]["table_3"]["columns"] else ""
+
+
+def cule_differences(settings: Settings) -> list[str]:
+    """Return the settings in which a run differs from those of its column of table 3."""
+    if not (found := column(settings)):
+        return []
+    return differences(settings, {"learners": ranks(settings), **wanted("cule2020", "all", found.rpartition("-")[2])})
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
@@ -45,23 +54,31 @@ def measured(run: Run, score: float | None) -> list[float]:
 def _table(game: str, runs: Sequence[Run]) -> Table:
     printed = papers()["cule2020"]["table_3"]
     theirs = printed["games"].get(game, {"score": None, "rows": [[None] * len(printed["columns"])] * 4})
-    own = {
-        name: [measured(r, theirs["score"]) for r in runs if column(r.settings) == name] for name in printed["columns"]
+    groups = {
+        name: alike(same, cule_differences)
+        for name in printed["columns"]
+        if (same := [r for r in runs if column(r.settings) == name])
     }
+    own = {name: [measured(r, theirs["score"]) for r in group.runs] for name, group in groups.items()}
+    marks = {name: group.mark for name, group in groups.items()}
     rows: dict[str, list[Pair]] = {}
     for i, label in enumerate(printed["rows"]):
         cells = zip(printed["columns"], theirs["rows"][i], strict=True)
-        rows[label] = [(_mean([m[i] for m in own[name]]), "-" if x is None else str(x)) for name, x in cells]
+        rows[label] = [
+            (_mean([m[i] for m in own.get(name, [])], marks.get(name, "")), "-" if x is None else str(x))
+            for name, x in cells
+        ]
     target = f"a score of {theirs['score']:,}" if theirs["score"] is not None else "no score, which the paper has not"
     note = (
         "Columns: where games are emulated, environments, batches. Training frames: one an env step. Own: mean over "
         f"runs; minutes and Mframes to the first evaluation of {target} or more, evaluations included. The paper: "
         f"{printed['machine']}."
     )
+    note += marked(groups.values(), cule_differences)
     title = f"Dalton & Frosio 2020, table 3: {game}"
     return paper_table(f"cule_table_3_{game}", title, "", printed["columns"], rows, note)
 
 
-def _mean(values: Sequence[float]) -> str:
+def _mean(values: Sequence[float], mark: str) -> str:
     known = [v for v in values if not math.isnan(v)]
-    return number(stats.mean(known), 1) if known else ""
+    return number(stats.mean(known), 1) + mark if known else ""

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from accel_rl.report import cule
+from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import papers
 from accel_rl.report.run import Run
-from accel_rl.report.runs import flat
 from experiments.cule import COLUMNS, table_3
 
 
