@@ -10,7 +10,7 @@ from accel_rl.report.comparison import alike, marked
 from accel_rl.report.families import Settings, ranks
 from accel_rl.report.fingerprint import differences, wanted
 from accel_rl.report.papers import papers
-from accel_rl.report.run import Run
+from accel_rl.report.run import FULL_LENGTH, Run
 from accel_rl.report.table import Pair, Table, number, paper_table
 
 
@@ -30,6 +30,18 @@ def cule_differences(settings: Settings) -> list[str]:
     if not (found := column(settings)):
         return []
     return differences(settings, {"learners": ranks(settings), **wanted("cule2020", "all", found.rpartition("-")[2])})
+
+
+def hours(settings: Settings) -> float | None:
+    """Return the hours for 50 M env steps at the frames/s that table 3 prints for a run's column and game.
+
+    None for other runs.
+    """
+    printed = papers()["cule2020"]["table_3"]
+    game = printed["games"].get(settings.get("env.game"))
+    if not (found := column(settings)) or game is None:
+        return None
+    return FULL_LENGTH / (1e3 * game["rows"][0][printed["columns"].index(found)]) / 3600
 
 
 def tables(runs: Sequence[Run]) -> list[Table]:
