@@ -12,8 +12,12 @@ from experiments.stooke.settings import together
 from launch.grid import Level, levels
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")
-STEPS = 5_000_000
-"""Env steps, 20 million frames: the longest of the paper's runs takes 18 million to its score."""
+STEPS = 20_000_000
+"""Env steps, 80 million emulated frames. The longest of the paper's runs takes 18 million training frames to its score,
+and a training frame is an env step (footnote 2)."""
+
+EVALUATION_INTERVAL = 500_000
+"""Env steps between evaluations: the training frames of Table 3 are multiples of half a million."""
 
 BATCHES = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
 """{batches: (N, SPU)}: length of an update's window and steps per update."""
@@ -34,7 +38,9 @@ COLUMNS = {  # engine, environments of a rank, batches, ranks
 def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> TrainConfig:
     """One column: environments emulated on CPU cores (the paper: OpenAI Gym) or on the learner's GPU (CuLE).
 
-    Pictures of 84x84 and the network of Mnih et al. 2015, as in the paper; CuLE's 30 cached start states with `gpu`.
+    Pictures of 84x84 and CuLE's 30 cached start states with `gpu` are the paper's. Ours are the network, that of Mnih
+    et al. 2015 with 1.7 million parameters (the paper gives their number, 4 million, and no layers), and the learning
+    rate, that of A2C scaled with the batch (the paper gives none).
     """
     if column not in COLUMNS:
         raise ValueError(f"column={column!r} is not in Table 3: {', '.join(COLUMNS)}")
@@ -52,6 +58,7 @@ def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> Tr
             engine=engine,
             reset="cached" if engine == "device" else "immediate",
         ),
+        evaluation=replace(base.evaluation, interval=EVALUATION_INTERVAL),
         env_steps=STEPS,
         seed=seed,
     )

@@ -15,9 +15,9 @@ from importlib.resources import files
 from typing import Any
 
 from accel_rl.config.arguments import parse, stdout
-from accel_rl.report import families
-from accel_rl.report.papers import daley_hours
-from accel_rl.report.runs import flat
+from accel_rl.report import cule, families
+from accel_rl.report.fingerprint import flat
+from accel_rl.report.papers import daley_differences, daley_hours
 from accel_rl.system.errors import ConfigError
 from launch.grid import Member, find_grid
 
@@ -26,6 +26,8 @@ EXPERIMENTS = (
     *(f"stooke:table_{n}" for n in range(1, 4)),
     "daley:table_1",
     "daley:table_4",
+    "cule:table_3",
+    "gorila:tables",
     *(f"stooke:{name}" for name in ("step_size_rules", "step_size_warmup", "dqn_simulators")),
 )
 GPUS = 8  # of the paper's machine
@@ -48,6 +50,10 @@ def of(member: Member, table: Mapping[str, float]) -> float | None:
     settings = dict(flat(member.config.to_dict()))
     family = "Sampling" if families.samples_only(settings) else families.family(settings)
     name = families.name(settings)
+    if settings.get("cluster") == "gorila":
+        return table.get("Gorila")
+    if cule.column(settings):
+        return table.get("CuLE")
     if settings.get("secondary.batch"):
         return table.get(f"{family}-secondary")
     if settings.get("env.protocol") == "mnih2015":
@@ -75,7 +81,10 @@ def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
     hours = 0.0
     for m in members:
         at_once = min(m.needs.gpus, gpus)
-        printed = daley_hours(dict(flat(m.config.to_dict())))
+        settings = dict(flat(m.config.to_dict()))
+        printed = None if daley_differences(settings) else daley_hours(settings)
+        if (hours_on_all := cule.hours(settings)) is not None:
+            printed = hours_on_all * m.needs.gpus / at_once
         for n in (str(at_once), "1"):
             printed = of(m, measured()["paper"].get(n, {})) if printed is None else printed
         if printed is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.report import norms
+from accel_rl.report.run import distinct
 from accel_rl.report.runs import read_runs
 from accel_rl.system.errors import ConfigError
 
@@ -26,7 +27,7 @@ def draw(folders: list[Path], out: Path) -> int:
 
     ConfigError for runs without norms or of several games.
     """
-    runs = read_runs(folders)
+    runs = distinct(read_runs(folders))
     for run in runs:
         if not norms.has_norms(run):
             raise ConfigError(f"{run.path} has no norms: it was not trained with --log.norms")

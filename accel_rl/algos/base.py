@@ -181,6 +181,13 @@ class Algorithm(ABC):
     def loss(self, batch: Any) -> Loss:
         """Compute the loss of one batch. No side effects."""
 
+    def usual_loss(self) -> float:
+        """Return what the surprise of one reward adds to the loss of a batch; 0 if it has no bound.
+
+        A learner on a parameter server does not discard a gradient for so little (Nair et al. 2015, section 4.2).
+        """
+        return 0.0
+
     def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  optional
         """Called after each update, for example to set priorities of a replay. `ingest` updates target networks."""
 

@@ -66,6 +66,10 @@ class C51(DQN):
         epsilon = c.optimizer_eps / c.batch_size if is_adam(c.optimizer) else c.optimizer_eps
         return make_optimizer(c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=epsilon, device=str(self.device))
 
+    def usual_loss(self) -> float:
+        """The cross entropy of a return that had a probability of 1e-6."""
+        return -math.log(1e-6) / self.config.batch_size
+
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""
         model: CategoricalQNetwork = self.agent.model  # type: ignore[assignment]

@@ -186,6 +186,11 @@ class DQN(ReplayAlgorithm):
         error = target - batched_index(q, batch.a_tm1)
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
 
+    def usual_loss(self) -> float:
+        """An error of twice the largest clipped reward, as of a point that is won where losing is expected."""
+        error = torch.tensor(2 * self.config.reward_clip)
+        return float(huber(error, self.config.huber)) / self.config.batch_size
+
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
         """Return the weighted mean of losses [N] as a Loss.
 

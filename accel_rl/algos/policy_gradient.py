@@ -142,7 +142,9 @@ class PolicyGradient(Algorithm):
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))  # V(s_T) [B]
         if valid is not None:  # the cell before an invalid one has a discount of 0, but 0 x NaN is NaN
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
-        self.advantage = self.at_fixed_address("advantage", self.advantages(rollout, value, bootstrap))
+        advantage = self.advantages(rollout, value, bootstrap)
+        self.advantage = self.at_fixed_address("advantage", advantage)
+        self.target = self.at_fixed_address("target", advantage + value)  # a return, whatever normalizes the advantage
         self._valid = None if valid is None else valid.reshape(-1)
 
     def at_fixed_address(self, name: str, value: Tensor) -> Tensor:
@@ -239,14 +241,13 @@ class PolicyGradient(Algorithm):
 
     def _batch(self, i: slice | Tensor, obs: Tensor, memory: RnnState | None = None) -> PolicyBatch:
         r = self.rollout
-        advantage, value = self.advantage.reshape(-1)[i], r.recorded["value"].reshape(-1)[i]
         return PolicyBatch(
             obs=obs,
             action=r.action.reshape(-1)[i],
-            advantage=advantage,
-            target=advantage + value,
+            advantage=self.advantage.reshape(-1)[i],
+            target=self.target.reshape(-1)[i],
             valid=None if self._valid is None else self._valid[i],
             log_prob=r.recorded["log_prob"].reshape(-1)[i],
-            value=value,
+            value=r.recorded["value"].reshape(-1)[i],
             memory=memory,
         )

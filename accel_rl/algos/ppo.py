@@ -58,8 +58,8 @@ class PPOConfig(PolicyGradientConfig):
     """Number of samples of one update, over all ranks that share it (Stooke & Abbeel's code: 512). If it does not
     divide the rollout, minibatches are made smaller, of nearly equal size."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
-    """Normalize advantages to mean 0 and standard deviation 1 over each minibatch (CleanRL), over each rollout (OpenAI
-    baselines), or not."""
+    """Normalize the advantages of the policy loss to mean 0 and standard deviation 1 over each minibatch (OpenAI
+    baselines, CleanRL), over each rollout, or not. Value targets are never normalized."""
     target_kl: float = 0.0
     """Stop the epochs of a rollout once KL(old || new), in nats, exceeds 1.5 times this (as Spinning Up). 0: never."""
 

@@ -68,6 +68,7 @@ class ReplayAlgorithm(Algorithm):
         self.env_steps = 0  # sampled so far, by all ranks
         self.updates = 0
         self._due = 0.0  # transitions still to be trained on, according to the training intensity
+        self.rewards: Tensor | None = None  # of the last batch [N]
         self._target_copies = 0  # with target_unit "updates": number of target intervals that have begun
         self.agent.epsilon = self.epsilon()
 
@@ -169,7 +170,9 @@ class ReplayAlgorithm(Algorithm):
     def batches(self, updates: int) -> Iterator[ReplayBatch]:
         for _ in range(updates):
             self.resample_noise()
-            yield self.replay.sample(self.config.batch_size // self.communicator.size)
+            batch = self.replay.sample(self.config.batch_size // self.communicator.size)
+            self.rewards = batch.r_t
+            yield batch
 
     def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
         if loss.error is not None:

@@ -37,5 +37,8 @@ def main(argv: list[str]) -> int:
     if out.suffix not in (".png", ".pdf", ".svg"):
         raise ConfigError(f"--out {out}: must end in .png, .pdf or .svg")
     draw(curves, out, chosen.x, chosen.y)
+    for curve in curves:
+        for line in curve.repeated:
+            stdout(f"{curve.label}: {line}")
     stdout(f"{out}: {', '.join(c.label for c in curves)}")
     return 0

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.report.report import ReportOptions, write_report
+from accel_rl.report.run import distinct
 from accel_rl.report.runs import read_csv, read_runs
 from accel_rl.report.statistics import check_rliable
 from accel_rl.system.counts import counted
@@ -29,6 +30,10 @@ def main(argv: list[str]) -> int:
     check_rliable()
     runs = read_runs([Path(w).expanduser() for w in words]) if words else []
     runs += [r for file in chosen.csv for r in read_csv(Path(file).expanduser())]
+    runs = distinct(runs)
     files = write_report(runs, out, chosen)
+    for run in runs:
+        if run.repeated:
+            stdout(f"{run.setting} in {run.game}: {run.repeated}")
     stdout(f"{files[0]}: {counted(len(runs), 'run')}; {counted(len(files) - 1, 'table')} as CSV in the same folder")
     return 0

@@ -37,6 +37,10 @@ class GorilaConfig(ParameterServerConfig):
     bundles."""
 
     @property
+    def pushing(self) -> int:
+        return max(1, self.bundles + self.learners)
+
+    @property
     def members(self) -> int:
         """Number of processes that sample or learn."""
         return self.bundles + self.actors + self.learners

@@ -53,8 +53,9 @@ class TrainConfig:
     network acts while the learner trains on the replay, which changes only every --algo.target-interval env steps
     (Daley & Amato 2021)."""
     cluster: Literal["none", "gorila", "ray"] = "none"
-    """gorila: bundles and a sharded parameter server, started by Ray (Nair et al. 2015). ray: the ranks of --ranks,
-    started by Ray on the machines of its cluster. none: this machine alone, without Ray."""
+    """gorila: bundles and a sharded parameter server, started by Ray (Nair et al. 2015). The paper's optimizer is
+    --optimizer adagrad; its learning rate was not searched (with 0.003 a small run had not begun to learn Pong). ray:
+    the ranks of --ranks, started by Ray on the machines of its cluster. none: this machine alone, without Ray."""
     address: str = ""
     """Address of a running Ray cluster, HOST:PORT or auto. Default: Ray is started on this machine, for this run."""
     device: str = "auto"
@@ -168,6 +169,11 @@ class TrainConfig:
             raise ConfigError(f"--schedule {self.schedule}: --cluster gorila allows lockstep alone")
         if self.secondary.batch:
             raise ConfigError(f"--secondary.batch {self.secondary.batch}: not with --cluster gorila")
+        algo = self.algo.for_env(bool(self.env.game))
+        if (k := self.gorila.outlier_deviations) and not getattr(algo, "reward_clip", 1.0):
+            raise ConfigError(
+                f"--gorila.outlier-deviations {k:g}: must be 0 with --algo.reward-clip 0, where rewards are unbounded"
+            )
         if not isinstance(self.algo, ReplayAlgorithmConfig):
             if self.gorila.replay == "global":
                 raise ConfigError(f"--gorila.replay global: {self.algorithm} has no replay")

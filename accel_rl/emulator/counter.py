@@ -24,11 +24,11 @@ def check_noops(noop_max: int) -> None:
 class Counter:
     """Draws of one set of rules. cached: episodes begin in one of `CACHED_STARTS` random start states."""
 
-    def __init__(self, noop_max: int, frame_skip: int, cached: bool) -> None:
+    def __init__(self, noop_max: int, frame_skip: int, cached: bool, noop_min: int = 0) -> None:
         self._counter, self._frame_skip = core().counter, frame_skip
-        timers, noops = self._counter.TIMERS, noop_max + 1
+        timers, noops = self._counter.TIMERS, noop_max - noop_min + 1
         first = self._counter.FIRST_TIMER
-        self.starts = [[(first + row, column) for column in range(noops)] for row in range(timers)]
+        self.starts = [[(first + row, noop_min + column) for column in range(noops)] for row in range(timers)]
         """[rows, columns] of (timer, no-op frames): all starts, each as likely as the others."""
         if cached:
             places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]

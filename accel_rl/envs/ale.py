@@ -63,6 +63,8 @@ class AtariEnv:
             action_meanings=tuple(a.name for a in actions),
             protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
         )
+        self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
+        self._pools = any(frames > 1 for _, frames in self.presses[False])  # whether a first frame shows two
         self._held = 0  # the action of the last emulated frame, where actions are sticky
         self._actions = bytearray()  # of this episode's steps
         self._last = self._preprocess.last
@@ -93,7 +95,7 @@ class AtariEnv:
             self._reset_to_saved(self.starts, episode, frame)
             return
         ale, self._held = self._ale, 0
-        noops = self._rng.integers(self.rules.noop_max + 1)
+        noops = self._rng.integers(self.rules.noop_min, self.rules.noop_max + 1)
         self.origin.begin(self.ram())
         self._actions.clear()
         self._begin()
@@ -102,12 +104,13 @@ class AtariEnv:
             if ale.game_over():
                 self._begin()
         self._steps = 0
+        self._press(after_life=False)
         self._lives = ale.lives()
-        if noops or self._start is None:
+        if noops or self.presses[False] or self._start is None:
             self._screen(self._screens[1])
         else:  # ale-py draws only with the next frame after a restore
             self._screens[1][:] = self._start[1]
-        self._last(frame)
+        (self._write if self._pools else self._last)(frame)
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
         """Begin an episode at a saved start. The frames before it count as agent steps of the episode."""
@@ -124,6 +127,26 @@ class AtariEnv:
             self.reset_console()
         else:
             self._ale.restoreState(self._start[0])
+
+    def _press(self, after_life: bool) -> bool:
+        """Play the frames before the agent acts (`Protocol.presses`); returns whether the episode has ended.
+
+        Keeps the screens of the last two frames. After a reset, a game that ends begins anew.
+        """
+        for code, frames in self.presses[after_life]:
+            for frames_left in range(frames, 0, -1):
+                if frames_left == 1:
+                    self._screen(self._screens[0])
+                self._act(code)
+                if self._over():
+                    if after_life:
+                        return True
+                    self._begin()
+                    break
+            self._steps += self.rules.fire_reset == "steps"
+            if after_life and self._steps >= self._max_steps:
+                return True
+        return False
 
     def reset_console(self) -> None:
         self._ale.reset_game()
@@ -164,6 +187,11 @@ class AtariEnv:
         terminated = ended or (self._life_loss and lives < self._lives)
         self._lives = lives
         self._steps += 1
+        if self.presses[True] and terminated and not ended:
+            ended = self._press(after_life=True)
+            self._lives = self._count()
+            self._screen(last)
+            (self._last if self._over() else self._write)(frame)
         if self._steps >= self._max_steps:
             return reward, terminated, not terminated, True
         return reward, terminated, False, ended

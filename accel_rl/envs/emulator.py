@@ -51,7 +51,11 @@ class EmulatorEnv:
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.seed, self.episode = seed, 0  # the next one's number
-        self.counter = Counter(rules.noop_max, rules.frame_skip, cached) if counter else None
+        self.counter = Counter(rules.noop_max, rules.frame_skip, cached, rules.noop_min) if counter else None
+        if counter and rules.fire_reset != "none":
+            raise ConfigError(
+                f"fire_reset={rules.fire_reset}: must be none with randomness=counter (--sampler.engine device)"
+            )
         self._rng = episode_rng(seed, 0)
         for name, value, allowed in (
             ("mode", rules.mode, modes(game)),
@@ -62,6 +66,7 @@ class EmulatorEnv:
                 raise ConfigError(f"{name}={value} is not one of {game}'s: must be one of {text}")
         codes = action_codes(game, rules.full_action_set)
         self.codes = np.array(codes, np.int32)
+        self.presses = {after: rules.presses(codes, after) for after in (False, True)}
         self.sticky = rules.repeat_action_probability > 0
         self.spec = EnvSpec(
             name=game,
@@ -113,7 +118,7 @@ class EmulatorEnv:
             self.origin.forget()
             start_at(self.core, *self.counter.start(self.seed, episode))
         else:
-            noops = int(self._rng.integers(self.rules.noop_max + 1))
+            noops = int(self._rng.integers(self.rules.noop_min, self.rules.noop_max + 1))
             self.origin.begin(self.ram())
             self._begin()
             for _ in range(noops):
@@ -121,7 +126,44 @@ class EmulatorEnv:
                 if self.core.over:
                     self._begin()
         self.core.begin(self._alone.frame)
+        self._press_after_reset()
         frame[:] = self._alone.frame[0]
+
+    def _press_after_reset(self) -> None:
+        """Play the frames before the agent acts (`Protocol.presses`) and begin the episode after them.
+
+        A game that ends begins anew.
+        """
+        core, p = self.core, self.rules.repeat_action_probability
+        for code, _ in self.presses[False]:
+            if self.rules.fire_reset == "frame":
+                core.held = code if not self.sticky or self._rng.random() >= p else core.held
+                core.act(core.held)
+                if core.over:
+                    self._begin()
+                core.observe(self._alone.frame)
+            elif self._press(code):
+                self._begin()
+        if self.presses[False]:
+            held, steps, shown = core.held, core.steps, self._alone.frame.copy()
+            core.begin(self._alone.frame)
+            core.held, core.steps = held, steps
+            self._alone.frame[:] = shown
+
+    def _press(self, code: int) -> bool:
+        """Play an agent step with an action of the 18; returns whether the episode has ended."""
+        if self.sticky:
+            self.draw(self._draws[0])
+        draws = self._draws if self.sticky else None
+        step_env_cores([self.core], np.array([code], np.int32), draws, self._alone)
+        return bool(self._alone.ended[0])
+
+    def press_after_life(self, out: Step, i: int) -> None:
+        """Play the frames after a lost life, of row `i` of a step's results, which shows the last of them."""
+        played = self.core.actions
+        out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
+        self.core.actions = played  # a replay of the episode presses by itself
+        out.frame[i] = self._alone.frame[0]
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
         """Begin an episode at a saved start. The frames before it count as agent steps of the episode."""
@@ -169,8 +211,11 @@ class EmulatorEnv:
         if self.sticky:
             self.draw(self._draws[0])
         step_env_cores([self.core], self.codes[[action]], self._draws if self.sticky else None, out)
+        reward, terminated, truncated = float(out.reward[0]), bool(out.terminated[0]), bool(out.truncated[0])
+        if self.presses[True] and terminated and not out.ended[0]:
+            self.press_after_life(out, 0)  # `out` holds the results of the last of these steps
         frame[:] = out.frame[0]
-        return float(out.reward[0]), bool(out.terminated[0]), bool(out.truncated[0]), bool(out.ended[0])
+        return reward, terminated, truncated, bool(out.ended[0])
 
     def get_state(self) -> bytes:
         core = self.core
@@ -246,3 +291,6 @@ class EmulatorBatch(SequentialEnv):
                 if code >= 0:
                     env.draw(row)
         step_env_cores([env.core for env in envs], codes, draws, out)
+        if first.presses[True]:
+            for i in np.flatnonzero(out.terminated & ~out.ended & (codes >= 0)):
+                envs[i].press_after_life(out, int(i))

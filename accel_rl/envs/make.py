@@ -29,13 +29,20 @@ class EnvConfig:
     id: str = ""
     """Gymnasium environment such as CartPole-v1, or module:function that makes one. Alternative: --env.game."""
     protocol: str = "stooke2018"
-    """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN) or machado2018 (sticky actions)."""
+    """Rules of the Atari game: stooke2018, mnih2015 (Nature DQN), nair2015 (Gorila), machado2018 (sticky actions),
+    dopamine2018, impala2018, dqn_zoo2020, cleanrl2022 (wrappers of OpenAI baselines) or cleanba2023 (EnvPool)."""
     frame_skip: int | None = None
     """Emulated frames per action, 1 to 60 (Mnih et al. 2015: 4)."""
     repeat_action_probability: float | None = None
     """Sticky actions: probability that an emulated frame repeats the last action (Machado et al. 2018: 0.25)."""
+    noop_min: int | None = None
+    """Minimum number of emulated no-op frames after a reset (OpenAI baselines: 1)."""
     noop_max: int | None = None
     """Maximum number of emulated no-op frames after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
+    fire_reset: str | None = None
+    """Actions before the agent's. none. frame: FIRE for a frame after a reset (EnvPool). steps: FIRE and the third
+    action, a step each, after a reset and after a lost life that ends the return (OpenAI baselines). Only in games that
+    have FIRE, and not with --sampler.engine device."""
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None

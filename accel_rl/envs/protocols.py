@@ -1,12 +1,14 @@
 """Atari protocols: the rules that a score belongs to. Every run records its protocol."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from accel_rl.system.errors import ConfigError, nearest
 
 FRAMES = {"104x80": (104, 80), "104x80-mean": (104, 80), "84x84": (84, 84)}
+FIRE_RESETS = ("none", "frame", "steps")
+FIRE = 1  # of the 18 actions
 
 
 def _check_int(name: str, value: object, low: int, high: int) -> None:
@@ -24,7 +26,9 @@ class Protocol:
     name: str
     frame_skip: int = 4  # emulated frames an action is held for, 1-60; Mnih 2015, Methods
     repeat_action_probability: float = 0.0  # sticky actions, drawn anew each emulated frame, 0-1
-    noop_max: int = 30  # uniformly 0..noop_max emulated frames of no-op after a reset, 0-1000
+    noop_min: int = 0  # uniformly noop_min..noop_max emulated frames of no-op after a reset, 0-1000
+    noop_max: int = 30
+    fire_reset: str = "none"  # one of FIRE_RESETS; see `presses`
     life_loss_ends_return: bool = True  # in training only; the episode goes on
     max_episode_steps: int = 27_000  # agent steps in training; truncation
     max_evaluation_steps: int = 27_000  # agent steps in evaluation; truncation
@@ -37,6 +41,7 @@ class Protocol:
     def __post_init__(self) -> None:
         _check_int("frame_skip", self.frame_skip, 1, 60)
         _check_int("noop_max", self.noop_max, 0, 1000)
+        _check_int("noop_min", self.noop_min, 0, self.noop_max)
         _check_int("max_episode_steps", self.max_episode_steps, 1, 10**9)
         _check_int("max_evaluation_steps", self.max_evaluation_steps, 1, 10**9)
         _check_int("stack", self.stack, 1, 32)
@@ -46,11 +51,12 @@ class Protocol:
         p = self.repeat_action_probability
         if isinstance(p, bool) or not isinstance(p, int | float) or not 0.0 <= p <= 1.0:
             raise ConfigError(f"repeat_action_probability={p!r}: must be a number from 0 to 1")
-        if self.frame not in FRAMES:
-            raise ConfigError(
-                f"frame={self.frame!r} is unknown: must be one of {', '.join(FRAMES)}"
-                + nearest(str(self.frame), FRAMES)
-            )
+        for field, allowed in (("frame", FRAMES), ("fire_reset", FIRE_RESETS)):
+            value = getattr(self, field)
+            if value not in allowed:
+                raise ConfigError(
+                    f"{field}={value!r} is unknown: must be one of {', '.join(allowed)}" + nearest(str(value), allowed)
+                )
         for field in ("mode", "difficulty"):
             if getattr(self, field) is not None:
                 _check_int(field, getattr(self, field), 0, 255)
@@ -58,6 +64,20 @@ class Protocol:
     def for_evaluation(self) -> "Protocol":
         """The rules scores are reported under: whole games, and the evaluation's time limit."""
         return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
+
+    def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
+        """Return the (action of the 18, emulated frames) that are played before the agent acts, for actions `codes`.
+
+        none: nothing. frame: FIRE for a frame, after a reset (EnvPool). steps: FIRE and the third action, an agent step
+        each, after a reset and, where a lost life ends the return, after the loss, then with a no-op step before them
+        (the wrappers FireReset and EpisodicLife of OpenAI baselines). These steps count toward the time limit; their
+        rewards are lost. In a game without FIRE only the no-op step is played.
+        """
+        fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
+        if self.fire_reset == "frame":
+            return [(FIRE, 1)] if fires and not after_life else []
+        noop = [(0, self.frame_skip)] if self.fire_reset == "steps" and after_life else []
+        return noop + ([(FIRE, self.frame_skip), (codes[2], self.frame_skip)] if fires else [])
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -74,18 +94,49 @@ PROTOCOLS = {
         # steps. Training is capped at the 27,000 steps (30 minutes) that later work settled on; the paper
         # names none.
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
-        # Machado et al. 2018, JAIR 61, section 5: sticky 0.25, all 18 actions, no no-ops, no use of lives,
-        # 18,000 frames (5 minutes). Frame skip 4 as in Dopamine (Castro et al. 2018), which plays by these
-        # rules.
+        # Nair et al. 2015, arXiv:1507.04296, section 5: as Mnih et al. 2015. From human starts an episode
+        # ends after 30 minutes instead (--evaluation.starts saved).
+        Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
+        # Machado et al. 2018, JAIR 61, section 5: sticky 0.25, all 18 actions, frame skip 5, no no-ops, no use
+        # of lives, 18,000 frames (5 minutes).
         Protocol(
             name="machado2018",
             frame="84x84",
+            frame_skip=5,
             repeat_action_probability=0.25,
             noop_max=0,
             life_loss_ends_return=False,
             full_action_set=True,
-            max_episode_steps=4_500,
-            max_evaluation_steps=4_500,
+            max_episode_steps=3_600,
+            max_evaluation_steps=3_600,
+        ),
+        # Castro et al. 2018, arXiv:1812.06110; dopamine/discrete_domains/atari_lib.py: sticky 0.25, the game's own
+        # actions, no no-ops, no use of lives, 108,000 frames.
+        Protocol(
+            name="dopamine2018",
+            frame="84x84",
+            repeat_action_probability=0.25,
+            noop_max=0,
+            life_loss_ends_return=False,
+        ),
+        # Espeholt et al. 2018, arXiv:1802.01561, appendix: no-op max 30, a lost life ends the return, 108,000 frames.
+        Protocol(name="impala2018", frame="84x84"),
+        # Quan & Ostrovski 2020, dqn_zoo/dqn/run_atari.py: 1 to 30 no-ops, discount 0 at a lost life, 108,000
+        # frames, in evaluations too.
+        Protocol(name="dqn_zoo2020", frame="84x84", noop_min=1),
+        # Huang et al. 2022, CleanRL, ppo_atari.py: the wrappers of OpenAI baselines: 1 to 30 no-ops, FIRE after a
+        # reset and a lost life, 108,000 frames.
+        Protocol(name="cleanrl2022", frame="84x84", noop_min=1, fire_reset="steps"),
+        # Huang et al. 2023, Cleanba, on EnvPool: sticky 0.25, all 18 actions, no use of lives, 27,000 steps; of
+        # its one no-op frame EnvPool makes one of FIRE.
+        Protocol(
+            name="cleanba2023",
+            frame="84x84",
+            repeat_action_probability=0.25,
+            noop_max=0,
+            fire_reset="frame",
+            life_loss_ends_return=False,
+            full_action_set=True,
         ),
     )
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.metrics.seeds import counted_once, repeated
 from accel_rl.system.errors import ConfigError, nearest
 
 Column = tuple[np.ndarray, np.ndarray]  # x and y
@@ -31,7 +32,8 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
 @dataclass(slots=True)
 class Curve:
     """The runs that differ by their seed alone: x and values, one array pair a run. `name`: the label without the game;
-    `kind`: the same for runs that differ by seed and game alone."""
+    `kind`: the same for runs that differ by seed and game alone. `repeated`: lines about runs that do not count, since
+    another one has their seed."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
@@ -39,6 +41,7 @@ class Curve:
     game: str = ""
     name: str = ""
     kind: str = ""
+    repeated: list[str] = field(default_factory=list)
 
     def band(self, points: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return x, mean, minimum and maximum over seeds, in the range where every run has values."""
@@ -88,30 +91,38 @@ def read_column(run: Path, x: str, y: str) -> Column:
     return (column[0] / 60, column[1]) if x == MINUTES else column
 
 
-def _curve(settings: Mapping[str, Any]) -> tuple[str, Curve]:
-    """Return (the settings except seed and folder, an empty curve for runs of these settings)."""
+def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
+    """Return (the settings except seed and folder, the seed, an empty curve for runs of these settings)."""
     config = dict(settings)
     env = config.get("env", {})
     game, name = str(env.get("game") or env.get("id")), str(config.get("algorithm"))
+    seed = str(config.get("seed"))
     for key in ("seed", "run_dir", "wandb", "wandb_project"):
         config.pop(key, None)
     key = json.dumps(config, sort_keys=True)
     kind = json.dumps(config | {"env": env | {"game": "", "id": ""}}, sort_keys=True)
-    return key, Curve(f"{name} {game}", game=game, name=name, kind=kind)
+    return key, seed, Curve(f"{name} {game}", game=game, name=name, kind=kind)
 
 
 def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve]:
-    """Group runs by their settings without the seed. runs: settings of each, by its folder."""
+    """Group runs by their settings without the seed. Of several runs with the same seed the longest counts.
+
+    runs: settings of each, by its folder.
+    """
     curves: dict[str, Curve] = {}
     folders: dict[str, list[str]] = {}  # of each curve, and of each kind
-    for run, settings in runs.items():
-        key, empty = _curve(settings)
+    paths, found_runs = list(runs), [_curve(settings) for settings in runs.values()]
+    columns = [read_column(run, x, y) for run in paths]
+    once = counted_once([(key, seed) for key, seed, _ in found_runs], [c[0][-1] for c in columns])
+    for i, others in once.items():
+        key, seed, empty = found_runs[i]
         curve = curves.setdefault(key, empty)
         for group in (key, curve.kind):
-            folders.setdefault(group, []).append(run.name)
-        a, b = read_column(run, x, y)
-        curve.x.append(a)
-        curve.y.append(b)
+            folders.setdefault(group, []).append(paths[i].name)
+        curve.x.append(columns[i][0])
+        curve.y.append(columns[i][1])
+        if others:
+            curve.repeated.append(repeated(str(paths[i]), [str(paths[j]) for j in others], seed))
     found = list(curves.values())
     labels = [c.label for c in found]
     names = {c.kind: c.name for c in found}

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accel_rl.report.comparison import alike, marked
 from accel_rl.report.families import Settings, ranks
+from accel_rl.report.fingerprint import differences, wanted
 from accel_rl.report.papers import papers
-from accel_rl.report.run import Run
+from accel_rl.report.run import FULL_LENGTH, Run
 from accel_rl.report.table import Pair, Table, number, paper_table
-
-FRAMES = 4  # emulated frames of an env step, in the paper's protocol
 
 
 def column(settings: Settings) -> str:
@@ -25,6 +25,25 @@ def column(settings: Settings) -> str:
     return found if found in papers()["cule2020"]["table_3"]["columns"] else ""
 
 
+def cule_differences(settings: Settings) -> list[str]:
+    """Return the settings in which a run differs from those of its column of table 3."""
+    if not (found := column(settings)):
+        return []
+    return differences(settings, {"learners": ranks(settings), **wanted("cule2020", "all", found.rpartition("-")[2])})
+
+
+def hours(settings: Settings) -> float | None:
+    """Return the hours for 50 M env steps at the frames/s that table 3 prints for a run's column and game.
+
+    None for other runs.
+    """
+    printed = papers()["cule2020"]["table_3"]
+    game = printed["games"].get(settings.get("env.game"))
+    if not (found := column(settings)) or game is None:
+        return None
+    return FULL_LENGTH / (1e3 * game["rows"][0][printed["columns"].index(found)]) / 3600
+
+
 def tables(runs: Sequence[Run]) -> list[Table]:
     """Build a table for each game of which there are runs."""
     here = [run for run in runs if column(run.settings)]
@@ -32,35 +51,46 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def measured(run: Run, score: float | None) -> list[float]:
-    """Return thousand frames/s, updates/s, and minutes and million frames to the score (NaN if it was not reached)."""
+    """Return thousand frames/s, updates/s, and minutes and million frames to the score (NaN if it was not reached).
+
+    Frames are training frames, one an env step: a quarter of the emulated frames (footnote 2 of the paper).
+    """
     per_update = int(run.settings["sampler.envs"]) * int(run.settings["sampler.horizon"])
-    frames = FRAMES * run.steps_per_s
     steps, scores = run.evaluations if run.evaluated else run.online
     reached = steps[scores >= score] if score is not None else steps[:0]
     first = float(reached[0]) if reached.size else math.nan
     minutes = float(run.minutes(np.array([first]))[0]) if reached.size else math.nan
-    return [frames / 1e3, run.steps_per_s / per_update, minutes, first * FRAMES / 1e6]
+    return [run.steps_per_s / 1e3, run.steps_per_s / per_update, minutes, first / 1e6]
 
 
 def _table(game: str, runs: Sequence[Run]) -> Table:
     printed = papers()["cule2020"]["table_3"]
     theirs = printed["games"].get(game, {"score": None, "rows": [[None] * len(printed["columns"])] * 4})
-    own = {
-        name: [measured(r, theirs["score"]) for r in runs if column(r.settings) == name] for name in printed["columns"]
+    groups = {
+        name: alike(same, cule_differences)
+        for name in printed["columns"]
+        if (same := [r for r in runs if column(r.settings) == name])
     }
+    own = {name: [measured(r, theirs["score"]) for r in group.runs] for name, group in groups.items()}
+    marks = {name: group.mark for name, group in groups.items()}
     rows: dict[str, list[Pair]] = {}
     for i, label in enumerate(printed["rows"]):
         cells = zip(printed["columns"], theirs["rows"][i], strict=True)
-        rows[label] = [(_mean([m[i] for m in own[name]]), "-" if x is None else str(x)) for name, x in cells]
+        rows[label] = [
+            (_mean([m[i] for m in own.get(name, [])], marks.get(name, "")), "-" if x is None else str(x))
+            for name, x in cells
+        ]
     target = f"a score of {theirs['score']:,}" if theirs["score"] is not None else "no score, which the paper has not"
     note = (
-        "Columns: where games are emulated, environments, batches. Own: mean over runs; minutes and Mframes to the "
-        f"first evaluation of {target} or more, evaluations included. The paper: {printed['machine']}."
+        "Columns: where games are emulated, environments, batches. Training frames: one an env step. Own: mean over "
+        f"runs; minutes and Mframes to the first evaluation of {target} or more, evaluations included. The paper: "
+        f"{printed['machine']}."
     )
+    note += marked(groups.values(), cule_differences)
     title = f"Dalton & Frosio 2020, table 3: {game}"
     return paper_table(f"cule_table_3_{game}", title, "", printed["columns"], rows, note)
 
 
-def _mean(values: Sequence[float]) -> str:
+def _mean(values: Sequence[float], mark: str) -> str:
     known = [v for v in values if not math.isnan(v)]
-    return number(stats.mean(known), 1) if known else ""
+    return number(stats.mean(known), 1) + mark if known else ""

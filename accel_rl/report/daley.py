@@ -4,13 +4,21 @@ import math
 import statistics as stats
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from accel_rl.envs.games import ATARI_49
+from accel_rl.report.comparison import alike, marked, sentence
 from accel_rl.report.curves import Settings
-from accel_rl.report.papers import MNIH, daley_cell, is_daleys_dqn, papers, percent_of
+from accel_rl.report.papers import (
+    MNIH,
+    daley_cell,
+    daley_differences,
+    daley_score_differences,
+    is_daleys_dqn,
+    papers,
+    percent_of,
+)
 from accel_rl.report.run import Run
 from accel_rl.report.table import Pair, Table, number, paper_table
 
@@ -26,13 +34,16 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
     Tables 2 and 3 are relative to the standard variant with one thread, and need a run of it. As in the paper, runs
     without evaluations are used, and runs with evaluations only if there are no others.
     """
-    hours: dict[tuple[str, str], list[float]] = {}
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
+    cells: dict[tuple[str, str], list[Run]] = {}
     for run in measured:
-        hours.setdefault(daley_cell(run.settings), []).append(hours_counted(run))  # type: ignore[arg-type]
-    if not hours:
+        cells.setdefault(daley_cell(run.settings), []).append(run)  # type: ignore[arg-type]
+    if not cells:
         return []
+    groups = {cell: alike(same, daley_differences) for cell, same in cells.items()}
+    hours = {cell: [hours_counted(r) for r in group.runs] for cell, group in groups.items()}
+    marks = {cell: group.mark for cell, group in groups.items()}
     printed = papers()["daley2021"]
     games = ", ".join(sorted({r.game for r in measured}))
     note = (
@@ -42,14 +53,17 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
     )
     if any(r.evaluated for r in measured):
         note += " The hours of own runs include the time of their evaluations; the paper's runs were not evaluated."
+    note += marked(groups.values(), daley_differences)
     if BASE not in hours:
         note += " Tables 2 and 3 need the standard variant with one thread, which was not run."
-    found = [_speed_table(1, hours, _mean_and_deviation, lambda c: f"{c[0]:.2f} +- {c[1]:.2f}", note)]
+    found = [_speed_table(1, hours, marks, _mean_and_deviation, lambda c: f"{c[0]:.2f} +- {c[1]:.2f}", note)]
     if base := stats.mean(hours.get(BASE, [0.0])):
         for i, own, digits in ((2, lambda h: 100 * stats.mean(h) / base, 1), (3, lambda h: base / stats.mean(h), 2)):
             unit = printed[f"table_{i}"]["unit"]
             found.append(
-                _speed_table(i, hours, lambda h, f=own, d=digits: number(f(h), d), partial(number, digits=digits), unit)
+                _speed_table(
+                    i, hours, marks, lambda h, f=own, d=digits: number(f(h), d), partial(number, digits=digits), unit
+                )
             )
     return found
 
@@ -68,11 +82,21 @@ def _mean_and_deviation(hours: Sequence[float]) -> str:
     return f"{stats.mean(hours):.2f}" + (f" +- {stats.stdev(hours):.2f}" if len(hours) > 1 else "")
 
 
-def _speed_table(i: int, hours: Hours, own: Callable[..., Any], theirs: Callable[..., Any], note: str) -> Table:
+def _speed_table(
+    i: int,
+    hours: Hours,
+    marks: Mapping[tuple[str, str], str],
+    own: Callable[..., str],
+    theirs: Callable[..., str],
+    note: str,
+) -> Table:
     names = papers()["daley2021"]["table_1"]["columns"]
     rows: dict[str, list[Pair]] = {
         threads: [
-            (own(hours[threads, name]) if (threads, name) in hours else "", "-" if c is None else theirs(c))
+            (
+                own(hours[threads, name]) + marks[threads, name] if (threads, name) in hours else "",
+                "-" if c is None else theirs(c),
+            )
             for name, c in zip(names, cells, strict=True)
         ]
         for threads, cells in papers()["daley2021"][f"table_{i}"]["threads"].items()
@@ -105,11 +129,11 @@ def best(runs: Sequence[Run]) -> tuple[float, float, int]:
     """
     means, variances, episodes = [], [], 0
     for run in runs:
-        i = int(run.evaluations[1].argmax())
-        step = run.evaluations[0][i]
+        i = run.chosen("best")
         means.append(run.evaluations[1][i])
-        variances.append(dict(zip(*run.deviations, strict=True)).get(step, math.nan) ** 2)
-        episodes += int(dict(zip(*run.episodes, strict=True)).get(step, 0))
+        known = len(run.deviations[1]) == len(run.evaluations[1])
+        variances.append(run.deviations[1][i] ** 2 if known else math.nan)
+        episodes += run.episodes_of("best") or 0
     mean = float(np.mean(means))
     return mean, math.sqrt(float(np.mean(variances)) + float(np.var(means))), episodes
 
@@ -131,6 +155,8 @@ def _suite_table(setting: str, played: Mapping[str, Sequence[Run]], suffix: str)
         f"{episodes_text} here, 30 in the paper; mean over {', '.join(map(str, seeds))} runs a game, one in the paper. "
         "Percent: 100 (score - random) / (human - random). The paper's scores, with Random, Human and DQN, as printed."
     )
+    runs_of_all = [r for runs in played.values() for r in runs]
+    note += sentence(runs_of_all, daley_score_differences, "Differs from the paper")
     return Table(f"daley_table_4{suffix}", TITLE.format(4) + f" ({setting})", columns, rows, note)
 
 

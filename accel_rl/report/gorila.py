@@ -6,9 +6,20 @@ from dataclasses import dataclass
 
 from accel_rl.envs.games import ATARI_49
 from accel_rl.envs.games import scores as published_scores
+from accel_rl.report.comparison import sentence
 from accel_rl.report.curves import Settings
 from accel_rl.report.final_scores import Starts
-from accel_rl.report.gorila_scores import HUMAN_LEVEL, KINDS, NAMES, OURS, PAPER, Score, gorila_published, own_scores
+from accel_rl.report.gorila_scores import (
+    HUMAN_LEVEL,
+    KINDS,
+    NAMES,
+    OURS,
+    PAPER,
+    Score,
+    gorila_differences,
+    gorila_published,
+    own_scores,
+)
 from accel_rl.report.papers import percent_of
 from accel_rl.report.run import Run
 from accel_rl.report.table import Table, number
@@ -96,9 +107,12 @@ def _note(setting: str, own: Mapping[str, Score]) -> str:
         said.append(f"Own random play was not measured, the paper's is used: {', '.join(without)}.")
     if any(s.kind == "human" for s in own.values()):
         said.append(OURS)
+    kind = next(iter(own.values())).kind
+    runs = [run for s in own.values() for run in s.runs]
+    said.append(sentence(runs, lambda settings: gorila_differences(settings, kind), "Differs from the paper").strip())
     if mixed := [game for game, s in own.items() if len({r.points for r in s.results}) > 1]:
         said.append(f"Runs with different start points: {', '.join(mixed)}.")
-    return " ".join(said)
+    return " ".join(filter(None, said))
 
 
 def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffix: str) -> Table:

@@ -15,7 +15,9 @@ from typing import Any
 
 from accel_rl.envs.games import ATARI_49
 from accel_rl.envs.games import scores as published_scores
+from accel_rl.report.families import Settings
 from accel_rl.report.final_scores import Result, Starts, final, mean_score, random_play, score
+from accel_rl.report.fingerprint import differences, wanted
 from accel_rl.report.papers import percent_of
 from accel_rl.report.run import Run
 
@@ -45,12 +47,18 @@ def is_gorila(run: Run) -> bool:
     return run.game in ATARI_49 and (of_paper or from_saved or any(final(run, starts) is not None for starts in KINDS))
 
 
+def gorila_differences(settings: Settings, kind: str) -> list[str]:
+    """Return the settings in which a run differs from the paper's Gorila. kind: of starts, null_op or human."""
+    return differences(settings, wanted("nair2015", "all", kind))
+
+
 @dataclass(frozen=True)
 class Score:
     """Our score in one game: the mean over the results of runs. random: our random play; NaN if it was not measured."""
 
     game: str
     kind: str
+    runs: tuple[Run, ...]
     results: tuple[Result, ...]
     finals: int
     random: float
@@ -89,9 +97,10 @@ def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, 
     found = {}
     for game in ATARI_49:
         runs = [r for r in games.get(game, ()) if is_gorila(r)]
-        scored = [s for r in runs if (s := score(r, starts)) is not None]
+        scored = [(r, s) for r in runs if (s := score(r, starts)) is not None]
         if scored:
             random = mean_score([x for r in runs if (x := random_play(r, starts)) is not None])
-            results = tuple(result for result, _ in scored)
-            found[game] = Score(game, KINDS[starts], results, sum(f for _, f in scored), random)
+            results = tuple(result for _, (result, _) in scored)
+            finals = sum(is_final for _, (_, is_final) in scored)
+            found[game] = Score(game, KINDS[starts], tuple(r for r, _ in scored), results, finals, random)
     return found

@@ -15,6 +15,7 @@ from accel_rl.report.families import (
     ranks,
     total_envs,
 )
+from accel_rl.report.fingerprint import differences, wanted
 from accel_rl.report.table import Table, number
 
 ENVS_PER_GPU = {"A2C": 16, "A3C": 16, "PPO": 8, "APPO": 8}  # table 2's caption
@@ -40,6 +41,11 @@ def published(game: str) -> dict[str, float]:
         return {}
     row = papers()["daley2021"]["table_4"]["games"][game]
     return {**scores()[game], "daley": row[4]}
+
+
+def rule_differences(settings: Settings) -> list[str]:
+    """Return the Atari rules by which a run is evaluated and the published null-op scores are not."""
+    return differences(settings, wanted("mnih2015", "null_op")) if plays_atari(settings) else []
 
 
 def percent(game: str, score: float) -> float:
@@ -77,6 +83,16 @@ def stooke_cell(settings: Settings) -> Cell | None:
     return *row, n
 
 
+def stooke_differences(settings: Settings) -> list[str]:
+    """Return the settings in which a run differs from those of its cell in Stooke & Abbeel's tables 2 and 3."""
+    if (cell := stooke_cell(settings)) is None:
+        return []
+    table, row, learners = cell
+    name = row.removesuffix(ASYNCHRONOUS)
+    names = ("all", name) if table == 2 else ("all", "Q-learning", name)
+    return differences(settings, {"learners": learners, **wanted("stooke2018", *names)})
+
+
 def printed_hours(cell: Cell) -> float | None:
     """Return the printed value of a cell of Stooke & Abbeel's tables; None if it is not printed."""
     table, row, n = cell
@@ -108,10 +124,23 @@ def daley_cell(settings: Settings) -> tuple[str, str] | None:
     return threads, printed["columns"][column]
 
 
+def daley_differences(settings: Settings) -> list[str]:
+    """Return the settings in which a run differs from those of its cell in tables 1 to 3 of Daley & Amato."""
+    if (cell := daley_cell(settings)) is None:
+        return []
+    workers = {"sampler.workers": int(cell[0])} if settings.get("sampler.workers") else {}
+    return differences(settings, {"learners": 1, **workers, **wanted("daley2021", "hours")})
+
+
+def daley_score_differences(settings: Settings) -> list[str]:
+    """Return the settings in which a run differs from those of table 4 of Daley & Amato, the fastest variant."""
+    return differences(settings, {"learners": 1, **wanted("daley2021", "hours", "scores")})
+
+
 def daley_name(settings: Settings) -> str:
-    """Name a run that measures a cell with the protocol of Mnih et al. 2015: DQN-8threads-both; "" for other runs."""
-    cell = daley_cell(settings) if settings.get("env.protocol") == MNIH else None
-    return f"DQN-{cell[0]}threads-{cell[1]}" if cell else ""
+    """Name a run that measures a cell with the paper's settings: DQN-8threads-both; "" for other runs."""
+    cell = daley_cell(settings)
+    return f"DQN-{cell[0]}threads-{cell[1]}" if cell and not daley_differences(settings) else ""
 
 
 def is_daleys_dqn(settings: Settings) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.metrics.plot import Column, read_columns
+from accel_rl.metrics.seeds import counted_once, repeated
 from accel_rl.report import families
 
 FULL_LENGTH = 50_000_000  # env steps: the length of the papers' times
@@ -44,19 +45,45 @@ class Run:
     path: Path | None = None
     protocol: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    repeated: str = ""
+    """A line that names runs of the same settings, game and seed, or ""."""
     unfinished: str = ""
     """A note on missing data, or ""."""
 
     def score(self, which: str) -> float:
         """Return a score of the run; NaN if it has none.
 
-        final: the last evaluation. best: the best evaluation. online: the last training score. Without evaluations,
-        training scores are used.
+        final: the last evaluation that is not `short`. best: the best of these. online: the last training score.
+        Without evaluations, training scores are used.
         """
-        values = self.online[1] if which == "online" or not self.evaluated else self.evaluations[1]
-        if not values.size:
-            return math.nan
-        return float(values.max() if which == "best" else values[-1])
+        if which == "online" or not self.evaluated:
+            values = self.online[1]
+            return math.nan if not values.size else float(values.max() if which == "best" else values[-1])
+        return float(self.evaluations[1][self.chosen(which)])
+
+    def chosen(self, which: str) -> int:
+        """Return the index of the run's final or best evaluation. The run must be evaluated."""
+        counts = np.flatnonzero(~self.short)
+        return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
+
+    @property
+    def short(self) -> np.ndarray:
+        """Whether an evaluation [n] has less than half of the episodes that one of these settings has at least.
+
+        The evaluation at the end of a run may be such a one: it may follow the last one by few env steps. At least as
+        many episodes as environments in parallel end, or all that the settings name. If all are short, none is.
+        """
+        episodes = self.episodes[1]
+        if not len(episodes) or len(episodes) != len(self.evaluations[1]):
+            return np.zeros(len(self.evaluations[1]), bool)
+        least = self.settings.get("evaluation.episodes") or self.settings.get("evaluation.parallel") or math.inf
+        return np.asarray(episodes < min(float(least), episodes.max()) / 2)
+
+    def episodes_of(self, which: str) -> int | None:
+        """Return the number of episodes of the final or best evaluation; None if it is unknown."""
+        if which == "online" or not self.evaluated or len(self.episodes[1]) != len(self.evaluations[1]):
+            return None
+        return int(self.episodes[1][self.chosen(which)])
 
     @property
     def evaluated(self) -> bool:
@@ -89,6 +116,15 @@ class Run:
     def columns(self, names: Sequence[str]) -> dict[str, Column]:
         """Other columns of metrics.csv against env steps; empty if they do not exist."""
         return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
+
+
+def distinct(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of which one counts for its setting, game and seed; each names the others in `repeated`."""
+    once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
+    for i, others in once.items():
+        names = [str(runs[j].path or runs[j].name) for j in (i, *others)]
+        runs[i].repeated = repeated(names[0], names[1:], runs[i].seed) if others else ""
+    return [runs[i] for i in once]
 
 
 def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:

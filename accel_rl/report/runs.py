@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ import numpy as np
 from accel_rl.config.train import read_settings
 from accel_rl.metrics.plot import read_columns
 from accel_rl.report import families
+from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import daley_name
 from accel_rl.report.run import Run, no_column
 from accel_rl.system.errors import ConfigError, nearest
 
+MODEL = "model.json"  # marks the folder of an exported model, which has its run's config.json and metrics.csv
 DEPTH = 2  # levels of folders to search for runs: a sweep has one, a folder of sweeps two
 APART = (
     "seed",
@@ -33,10 +35,13 @@ CSV_COLUMNS = ("game", "seed", "step", "score", "tool", "wall_s")
 
 
 def find_runs(folders: Sequence[Path]) -> list[Path]:
-    """Find the run folders among and in these, in order. Raises ConfigError for a folder without runs."""
+    """Find the run folders among and in these, in order; exported models are none. ConfigError without runs."""
     found: dict[Path, None] = {}
     for folder in folders:
-        here = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
+        configured = [p.parent for depth in range(DEPTH + 1) for p in sorted(folder.glob("*/" * depth + "config.json"))]
+        here = [p for p in configured if not (p / MODEL).exists()]
+        if not here and configured:
+            raise ConfigError(f"{folder} holds no run: {configured[0]} is an exported model ({MODEL})")
         if not here:
             raise ConfigError(f"{folder} holds no run (no config.json in it, nor {DEPTH} folders below)")
         found.update(dict.fromkeys(here))
@@ -86,15 +91,6 @@ def _read(path: Path) -> Run:
     if run.env_steps < length:
         run.unfinished = f"{run.env_steps:,.0f} of {length:,} env steps"
     return run
-
-
-def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Flatten nested settings: (env.game, pong) ..."""
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 @cache

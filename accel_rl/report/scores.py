@@ -1,6 +1,7 @@
 """The table of scores of each game and setting, next to published scores."""
 
 import statistics as stats
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -31,15 +32,24 @@ def scores_table(settings: Settings, which: str) -> Table:
                     str(len(values)),
                     number(stats.mean(r.env_steps for r in scored), 0),
                     "evaluation" if scored[0].evaluated and which != "online" else "training",
+                    _episodes([r.episodes_of(which) for r in scored]),
                     number(mean),
                     number(spread),
                     number(percent(game, mean), 1) if row else "",
                     *(number(row.get(name)) for name in NAMES),
                 ]
             )
-    columns = ["game", "setting", "seeds", "env steps", "played in", "score", "deviation", "%", *NAMES.values()]
+    columns = ["game", "setting", "seeds", "env steps", "played in", "episodes", "score", "deviation", "%"]
     note = (
-        f"Score: the {which} score of each run, mean over seeds; deviation: standard deviation over seeds (n - 1). "
+        f"Score: the {which} score of each run, mean over seeds; episodes: of the evaluation of each run, among which "
+        "those of few episodes do not count; deviation: standard deviation over seeds (n - 1). "
         "%: 100 (score - random) / (human - random). Published scores: null-op starts, see the last tables."
     )
-    return Table("scores", "Scores", columns, rows, note)
+    return Table("scores", "Scores", [*columns, *NAMES.values()], rows, note)
+
+
+def _episodes(counts: Sequence[int | None]) -> str:
+    known = [n for n in counts if n is not None]
+    if not known:
+        return ""
+    return f"{min(known)}" if min(known) == max(known) else f"{min(known)} to {max(known)}"

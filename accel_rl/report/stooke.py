@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from accel_rl.report import families
-from accel_rl.report.papers import ASYNCHRONOUS, STOOKE_GPUS, Cell, papers, printed_hours, stooke_cell, stooke_row
+from accel_rl.report.comparison import Alike, alike, marked
+from accel_rl.report.papers import (
+    ASYNCHRONOUS,
+    STOOKE_GPUS,
+    Cell,
+    papers,
+    printed_hours,
+    stooke_cell,
+    stooke_differences,
+    stooke_row,
+)
 from accel_rl.report.run import Run
 from accel_rl.report.table import Pair, Table, number, paper_table
 
@@ -60,17 +70,18 @@ def sampling_table(runs: Sequence[Run]) -> Table | None:
 def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
     """Build table 2 (policy gradients) or 3 (Q-learning): hours for 50 M env steps by algorithm and number of ranks."""
     timed = [r for r in runs if not math.isnan(r.hours)]
-    hours: dict[Cell, list[float]] = {}
+    cells: dict[Cell, list[Run]] = {}
     for run in timed:
         if (cell := stooke_cell(run.settings)) is not None and cell[0] == table:
-            hours.setdefault(cell, []).append(run.hours)
-    if not hours:
+            cells.setdefault(cell, []).append(run)
+    if not cells:
         return None
+    measured = {cell: alike(same, stooke_differences) for cell, same in cells.items()}
     printed = papers()["stooke2018"][f"table_{table}"]
     labels = list(printed["algorithms"])
     labels += [row + ASYNCHRONOUS for row in printed.get("asynchronous", ())]
-    columns = sorted({*STOOKE_GPUS, *(n for _, _, n in hours)})
-    rows = {label: [_pair((table, label, n), hours) for n in columns] for label in labels}
+    columns = sorted({*STOOKE_GPUS, *(n for _, _, n in cells)})
+    rows = {label: [_pair((table, label, n), measured) for n in columns] for label in labels}
     left_out = sorted(
         {r.setting for r in timed if (stooke_row(r.settings) or (0,))[0] == table and stooke_cell(r.settings) is None}
     )
@@ -78,13 +89,16 @@ def hours_table(table: int, runs: Sequence[Run]) -> Table | None:
     note = f"Own: by ranks, mean over runs, evaluations included. The paper: {printed['unit']}; {machine}."
     if left_out:
         note += f" Left out, as the paper has other numbers of environments per rank: {', '.join(left_out)}."
+    note += marked(measured.values(), stooke_differences)
     titles = [f"{n} rank" + "s" * (n > 1) for n in columns]
     return paper_table(f"stooke_table_{table}", TITLE.format(table), "algorithm", titles, rows, note)
 
 
-def _pair(cell: Cell, hours: Mapping[Cell, list[float]]) -> Pair:
+def _pair(cell: Cell, measured: Mapping[Cell, Alike]) -> Pair:
     printed = printed_hours(cell)
-    return _mean(hours.get(cell), 2), "-" if printed is None else str(printed)
+    same = measured.get(cell)
+    own = _mean([r.hours for r in same.runs], 2) + same.mark if same else ""
+    return own, "-" if printed is None else str(printed)
 
 
 def _mean(values: Sequence[float] | None, digits: int) -> str:

@@ -56,10 +56,12 @@ def test_rollouts_are_equal_in_every_mode_of_reset(reset: str) -> None:
         EnvConfig(game="seaquest", protocol="mnih2015"),
         EnvConfig(game="skiing", protocol="machado2018"),  # its full set of actions has no FIRE
         EnvConfig(game="qbert", repeat_action_probability=0.25, frame="104x80-mean"),
+        EnvConfig(game="breakout", protocol="cleanrl2022", max_episode_steps=60),
+        EnvConfig(game="space_invaders", protocol="cleanba2023", max_episode_steps=40),
         EnvConfig(game="robotank", frame_skip=1, noop_max=3),
         EnvConfig(game="space_invaders", frame_skip=3, mode=2, difficulty=1),
     ],
-    ids=lambda config: config.game,
+    ids=lambda config: f"{config.game}-{config.protocol}",
 )
 def test_rollouts_are_equal_by_every_rule(config: EnvConfig) -> None:
     assert_equal(config, "immediate", 100)

@@ -72,6 +72,13 @@ def test_it_goes_on_by_every_rule(game: str, one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), TURNS)
+@pytest.mark.parametrize("protocol", ["cleanrl2022", "cleanba2023"])
+def test_it_goes_on_with_presses_before_the_agent_acts(protocol: str, one: str, other: str) -> None:
+    config = EnvConfig(game="breakout", protocol=protocol, max_episode_steps=120)
+    assert_goes_on(config, one, other, "immediate", [90], 160)
+
+
+@pytest.mark.parametrize(("one", "other"), TURNS)
 def test_after_many_resets(one: str, other: str) -> None:
     """Each draws the start of the console's timer, from which this game has its randomness."""
     config = EnvConfig(game="seaquest", max_episode_steps=3)

@@ -267,6 +267,8 @@ def test_both_agents_on_small_pong_make_the_same_updates():
     cluster, alone = gorila.pong_small(), gorila.pong_small_single()
     algo: Any = alone.algo
     assert (alone.env_steps - algo.replay.start) * algo.intensity / algo.batch_size == cluster.gorila.updates == 300_000
-    assert alone.algo == cluster.algo
+    assert replace(alone.algo, replay=cluster.algo.replay) == cluster.algo
+    assert algo.replay.size == cluster.algo.replay.size * cluster.gorila.bundles == 100_000
+    assert gorila.pong_small_unguarded().gorila.outlier_deviations == 0 < cluster.gorila.outlier_deviations
     with pytest.raises(ValueError, match="gorila or single"):
         gorila.tables(agent="two")

@@ -32,3 +32,19 @@ def test_words(capsys):
     assert hours.main(["--rate", "A2C=4000", "A3C=4000"]) == 0
     assert "hours at your rates" in capsys.readouterr().out
     assert hours.main(["--rate", "A2C"]) == 2 and "--rate A2C" in capsys.readouterr().err
+
+
+def test_a_gorila_run_has_not_the_hours_of_dqn_with_one_thread():
+    gorila = find_grid("experiments.gorila:tables").only({"agent": ["gorila"], "game": ["pong"], "seed": ["0"]}).members
+    assert hours.on_the_papers(gorila, 1) is None
+    assert hours.by_rates(gorila, {"Gorila": 100.0}) == pytest.approx(200e6 / 100 / 3600)
+
+
+def test_cules_hours_follow_from_its_frames():
+    """20 M env steps at 4,300 training frames/s; the four GPUs of a run at once, or one after the other."""
+    grid = find_grid("experiments.cule:table_3").only({"game": ["pong"], "seed": ["0"]})
+    one = grid.only({"column": ["cpu-120-1"]}).members
+    four = grid.only({"column": ["gpu-4x1200-20"]}).members
+    assert hours.on_the_papers(one, 1) == pytest.approx(20e6 / 4_300 / 3600)
+    assert hours.on_the_papers(four, 8) == pytest.approx(20e6 / 41_700 / 3600 * 4 / 8)
+    assert hours.on_the_papers(four, 1) == pytest.approx(20e6 / 41_700 / 3600 * 4)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from accel_rl.report import cule
+from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import papers
 from accel_rl.report.run import Run
-from accel_rl.report.runs import flat
 from experiments.cule import COLUMNS, table_3
 
 
@@ -30,10 +30,37 @@ def test_each_run_is_in_its_own_column(column):
 
 def test_rates_and_time_to_score():
     kfps, updates, minutes, mframes = cule.measured(run_of("gpu-1200-5"), 18)
-    assert kfps == pytest.approx(4 * 1e6 / 180 / 1e3) and updates == pytest.approx(1e6 / 180 / 1200)
-    assert (minutes, mframes) == (3.0, 4.0)
+    assert kfps == pytest.approx(1e6 / 180 / 1e3) and updates == pytest.approx(1e6 / 180 / 1200)
+    assert (minutes, mframes) == (3.0, 1.0)
     *_, minutes, mframes = cule.measured(run_of("cpu-120-1"), 19)
     assert math.isnan(minutes) and math.isnan(mframes)
+
+
+@pytest.mark.parametrize("game", papers()["cule2020"]["table_3"]["games"])
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_run_as_fast_as_the_papers_has_the_papers_cells(game, column):
+    """The four printed numbers of a column are those of one run: own cells are of the same unit."""
+    printed = papers()["cule2020"]["table_3"]
+    kfps, updates, minutes, mframes = (row[list(COLUMNS).index(column)] for row in printed["games"][game]["rows"])
+    score = printed["games"][game]["score"]
+    steps = np.array([1e5, 1e6 * (mframes or 1.0), 2e7])
+    run = run_of(column, game, (0.0, score, score))
+    run.evaluations = steps, np.array([0.0, score, score])
+    run.clock = steps, np.array([0.0, minutes or 1.0, 2 * (minutes or 1.0)])
+    run.env_steps, run.wall_s = 1e6 * kfps, 1e3
+    ours = cule.measured(run, score)
+    assert ours[0] == pytest.approx(kfps) and ours[1] == pytest.approx(updates, rel=0.04)
+    if minutes:
+        assert ours[2:] == pytest.approx([minutes, mframes])
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_runs_are_long_enough_and_evaluated_on_the_papers_grid(column):
+    printed = papers()["cule2020"]["table_3"]["games"].values()
+    cells = [game["rows"][3][list(COLUMNS).index(column)] for game in printed]
+    config = table_3(column=column)
+    assert config.env_steps >= 1e6 * max(c for c in cells if c)
+    assert all(c is None or (1e6 * c) % config.evaluation.interval == 0 for c in cells)
 
 
 def test_the_table_has_the_papers_cells_beside():

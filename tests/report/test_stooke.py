@@ -7,8 +7,9 @@ import pytest
 
 from accel_rl.config.train import default_config
 from accel_rl.report import families
+from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import STOOKE_GPUS, papers, stooke_hours
-from accel_rl.report.runs import flat, read_runs
+from accel_rl.report.runs import read_runs
 from accel_rl.report.stooke import sampling_table, tables
 from launch.grid import find_grid
 from tests.report.dummies import dummy, write_run

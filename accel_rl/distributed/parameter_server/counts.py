@@ -26,6 +26,10 @@ class PushCounts:
     """Pushes without an answer: the shard may have made the update, or not."""
     outliers: int = 0
     """Gradients that the learner itself discarded, for the loss of their batch. They are not pushed."""
+    outliers_won: int = 0
+    """Those whose batch has a reward above 0."""
+    batches_won: int = 0
+    """Batches with a reward above 0, as far as the guard is on."""
 
     def note(self, answer: Answer | None) -> None:
         """Count a push. None: it was not answered."""

@@ -48,10 +48,13 @@ class ShardedSync(CountsSkipped):
         config: ParameterServerConfig,
         learner: str = "learner-0",
         saves_shards: bool = True,
+        usual_loss: float = 0.0,
+        rewards: Callable[[], Tensor | None] = lambda: None,
     ):
         """build_optimizer(n): builds an optimizer for n parameters on this device; called for shards in this process.
         learner: name of this learner; the shards know its pushes by it. saves_shards: whether the state of the shards
-        is part of this learner's checkpoints.
+        is part of this learner's checkpoints. usual_loss: see `OutlierGuard`. rewards: returns those of the current
+        batch [N], or None, to count which batches the guard discards.
         """
         self.flat, self.max_norm, self.config, self.learner = flat, max_norm, config, learner
         self.parts = chunks(len(flat.data), config.shards)
@@ -61,7 +64,7 @@ class ShardedSync(CountsSkipped):
         self._pulls, self._taken = 0, [0] * len(self.parts)  # number of pulls; of each shard's last one with parameters
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()  # (push, pull) of each shard, oldest update first
         self._snapshots: list[Snapshot] | None = None  # of a state that was loaded and not yet published
-        self._outliers = OutlierGuard(config.outlier_deviations)
+        self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
         super().__init__(torch.device("cpu"))
         self.counts = PushCounts()
         self.refreshed = 0  # number of pulls
@@ -73,7 +76,8 @@ class ShardedSync(CountsSkipped):
     def build_shards(self) -> list[Shard]:
         """Build the shards of these parameters. If a state was loaded, they continue from it."""
         shards = [
-            Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.max_delay) for p in self.parts
+            Shard(self.flat.data[p], self._build_optimizer(p.stop - p.start), self.config.delay_limit)
+            for p in self.parts
         ]
         for shard, snapshot in zip(shards, self._snapshots or (), strict=False):
             shard.restore(snapshot)
@@ -134,11 +138,18 @@ class ShardedSync(CountsSkipped):
         is_finite = torch.isfinite(norm + loss).cpu()
         self._skips.note(is_finite)
         if is_finite:
-            if self._outliers.is_outlier(float(loss)):
+            if self._is_outlier(float(loss)):
                 self.counts.outliers += 1
             else:
                 self._push(float(learning_rate))
         return norm
+
+    def _is_outlier(self, loss: float) -> bool:
+        found = self._outliers.is_outlier(loss)
+        if self._outliers.deviations and (rewards := self._rewards()) is not None and bool((rewards > 0).any()):
+            self.counts.batches_won += 1
+            self.counts.outliers_won += found
+        return found
 
     def _push(self, learning_rate: float) -> None:
         began = time.monotonic()

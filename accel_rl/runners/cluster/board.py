@@ -26,6 +26,10 @@ class Work:
     """Bytes of gradients pushed and parameters pulled."""
     ranks_replaced: int = 0
     """Killed ranks of a bundle that were replaced."""
+    outliers_won: int = 0
+    """Discarded gradients whose batch has a reward above 0."""
+    batches_won: int = 0
+    """Batches with a reward above 0, where learners discard outliers."""
 
     def __add__(self, other: "Work") -> "Work":
         return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))

@@ -203,6 +203,8 @@ class Driver:
             **({"replays_replaced": self.replay.replaced} if self.replay is not None else {}),
             "nodes": len(self.nodes),
         }
+        if line := self.pushes.stale(self.config.gorila.delay_limit):
+            self.reporter.event(line)
         self.reporter.write(self.at, values, evaluations, {})
         self.at.logged_at = self.at.env_steps
 

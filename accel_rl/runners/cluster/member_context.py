@@ -58,14 +58,17 @@ class MemberContext:
             self._earlier = Work(
                 0, state["sampler"]["episodes"]["count"], state["learner"]["updates"], sync["skipped"],
                 sync["counts"]["outliers"], sync["counts"]["lost"],
+                outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
             )  # fmt: skip
         self._refreshed = -1
         self._last: tuple[Work, list[tuple[float, int]]] = Work(), []
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         self._sync = ShardedSync(
-            flat, algo.build_optimizer, algo.max_grad_norm, self._config, f"member-{self.rank}", saves_shards=False
-        )
+            flat, algo.build_optimizer, algo.max_grad_norm, self._config, f"member-{self.rank}", saves_shards=False,
+            usual_loss=algo.usual_loss(),
+            rewards=lambda: algo.rewards if isinstance(algo, ReplayAlgorithm) else None,
+        )  # fmt: skip
         self.communicator.sync = self._sync
         return self._sync
 
@@ -100,8 +103,9 @@ class MemberContext:
         assert sync is not None
         counts = sync.counts
         all_of_it = Work(
-            self._env_steps, episodes, updates, sync.skipped, counts.outliers, counts.lost, sync.bytes_moved
-        )
+            self._env_steps, episodes, updates, sync.skipped, counts.outliers, counts.lost, sync.bytes_moved,
+            outliers_won=counts.outliers_won, batches_won=counts.batches_won,
+        )  # fmt: skip
         return all_of_it - self._earlier
 
     def progress(self, share: float) -> float:

@@ -1,4 +1,5 @@
 import math
+import random
 import statistics
 
 import pytest
@@ -23,8 +24,9 @@ def test_mean_and_deviation_are_those_of_the_first_losses():
 
 
 def test_later_ones_count_exponentially_less():
-    guard = after(2_000)
-    weights = [SHARE * (1 - SHARE) ** (1_999 - i) for i in range(2_000)]
+    n = 20 * round(1 / SHARE)
+    guard = after(n)
+    weights = [SHARE * (1 - SHARE) ** (n - 1 - i) for i in range(n)]
     mean = sum(w * usual(i) for i, w in enumerate(weights)) / sum(weights)
     square = sum(w * usual(i) ** 2 for i, w in enumerate(weights)) / sum(weights)
     assert guard._mean == pytest.approx(mean, rel=1e-6)
@@ -61,4 +63,27 @@ def test_losses_that_never_change_do_not_block_what_follows():
     for _ in range(500):
         assert not guard.is_outlier(0.0)
     found = [guard.is_outlier(usual(i)) for i in range(100)]
-    assert found[0] and not any(found[10:])
+    assert found[0] and not any(found[60:])
+
+
+def test_what_one_reward_can_add_is_no_outlier():
+    """Pong's losses by batches of 8: small but for the batch that holds a won point, an error of 2."""
+    losses = [0.01 + 0.004 * math.sin(i) for i in range(2_000)]
+    won = 1.5 / 8
+    for usual, found in ((0.0, True), (1.5 / 8, False)):
+        guard = OutlierGuard(5.0, usual)
+        assert not any(guard.is_outlier(x) for x in losses)
+        assert guard.is_outlier(won) == found
+    assert guard.is_outlier(2 * won), "two of them"
+
+
+def test_the_bound_is_steady():
+    """The same losses in any order: with a window of 100 it was the few last ones that decided."""
+    rng = random.Random(0)
+    guard = OutlierGuard(5.0)
+    bounds = []
+    for i in range(6_000):
+        guard.is_outlier(rng.expovariate(50) + (0.1 if rng.random() < 0.02 else 0.0))
+        if i > 2_000:
+            bounds.append(guard.bound)
+    assert max(bounds) < 1.4 * min(bounds)

@@ -1,10 +1,12 @@
 """Learners on shards in this process: equal to local training where they should be, and safe where they are not."""
 
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 
+from accel_rl.config.gorila import GorilaConfig
 from accel_rl.distributed.parameter_server.counts import PushCounts
 from accel_rl.distributed.parameter_server.messages import Push
 from accel_rl.distributed.parameter_server.outliers import WARM_UP
@@ -14,6 +16,7 @@ from accel_rl.distributed.parameter_server.transport import InProcess
 from accel_rl.optim.factory import make_optimizer
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import ConfigError, RunError
+from benchmarks.gorila_model import Costs, Simulation
 from tests.distributed.parameter_server.made_up import (
     EXACT,
     OPTIMIZERS,
@@ -185,6 +188,33 @@ def test_gradients_of_outlier_losses_are_discarded():
     learn(single, [1])
     assert sync.counts == PushCounts(outliers=1, accepted=2 * (WARM_UP + 11))
     assert torch.equal(sync.flat.data, single.flat.data)
+
+
+def test_the_guards_bias_is_counted():
+    """Which share of the batches with a reward above 0 it discards."""
+    rewards = torch.zeros(8)
+    config = ParameterServerConfig(max_delay=0, in_flight=0, outlier_deviations=4.0)
+    sync = connected(ShardedSync(flat_of(), OPTIMIZERS["adagrad"], None, config, rewards=lambda: rewards))
+    for i in range(WARM_UP + 10):
+        learn(sync, [i], loss=1.0 + 0.1 * (i % 3))
+    rewards[3] = 1.0
+    learn(sync, [0], loss=1.0)
+    learn(sync, [0], loss=50.0)
+    rewards[3] = -1.0
+    learn(sync, [0], loss=500.0)
+    assert (sync.counts.outliers, sync.counts.outliers_won, sync.counts.batches_won) == (2, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("bundles", "learners", "in_flight", "limit"),
+    [(1, 0, 0, 101), (2, 0, 1, 104), (100, 0, 0, 200), (100, 0, 1, 300), (50, 150, 2, 800)],
+)
+def test_the_largest_delay_grows_with_the_learners(bundles, learners, in_flight, limit):
+    config = GorilaConfig(bundles=bundles, learners=learners, in_flight=in_flight, replay="global")
+    assert config.delay_limit == limit and replace(config, max_delay=7).delay_limit == 7
+    costs = Costs(cycle_s=0.1, push_s=1e-4, pull_s=1e-5, latency_s=1e-4, spread=0.5)
+    found = Simulation(costs, bundles + learners, 1, in_flight, limit).run(1_500)
+    assert found.discarded < 0.01
 
 
 def test_a_push_that_arrives_twice_counts_once():

@@ -63,3 +63,21 @@ def test_pushes_since_the_last_row():
     assert (row["push_delay"], row["pushes_lost"]) == (5.0, 3)
     row = report.since_last([ShardCounts(accepted=6, delay=8), ShardCounts(accepted=6)], Work())
     assert row["push_delay"] != row["push_delay"] and row["pushes_per_s"] == 0, "a shard is back at its snapshot"
+
+
+def test_stale_pushes_are_said_once():
+    report = PushReport()
+    report.since_last([ShardCounts(accepted=400, stale=400)], Work())
+    assert report.stale(100) == "", "too few pushes to tell"
+    report.since_last([ShardCounts(accepted=960, stale=40)], Work())
+    assert report.stale(100) == ""
+    report.since_last([ShardCounts(accepted=1_060, stale=940)], Work())
+    line = report.stale(100)
+    assert line.startswith("47% of the pushes were discarded") and "--gorila.max-delay" in line and "\n" not in line
+    assert report.stale(100) == ""
+
+
+def test_a_row_has_the_guards_bias():
+    row = PushReport().since_last([ShardCounts()], Work(outliers=30, outliers_won=26, batches_won=98))
+    assert (row["gradients_outlier"], row["gradients_outlier_won"]) == (30, 26)
+    assert row["outlier_share_won"] == 26 / 98

@@ -1,0 +1,160 @@
+"""Every option of every algorithm that changes a loss, a target, a step or the number of steps, with values to test.
+
+The values of literals and flags are read from the Config classes; those of numbers stand here.
+"""
+
+import types
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.base import Algorithm
+from accel_rl.algos.c51 import C51, C51Config
+from accel_rl.algos.dqn import DQN, DQNConfig
+from accel_rl.algos.impala import IMPALA, IMPALAConfig
+from accel_rl.algos.ppo import PPO, PPOConfig
+from accel_rl.algos.rainbow import Rainbow, RainbowConfig
+from accel_rl.replays.config import ReplayConfig
+
+REPLAY = ReplayConfig(size=600, start=60)
+_CLIP = {"reward_clip": 1.0}
+_Q = {**_CLIP, "replay": REPLAY, "batch_size": 12, "intensity": 1.0, "learning_rate": 1e-3, "hidden": 8}
+_ROOT = {"optimizer": "rmsprop-torch", "optimizer_eps": 1e-5}
+
+ALGORITHMS: dict[str, tuple[type[Algorithm], Any]] = {
+    "a2c": (A2C, A2CConfig(**_CLIP, gae_lambda=0.9)),
+    "ppo": (PPO, PPOConfig(**_CLIP, minibatch=11, epochs=2)),
+    "impala": (IMPALA, IMPALAConfig(**_CLIP, window=6, batches=2, gae_lambda=0.9)),
+    "dqn": (DQN, DQNConfig(**_Q, **_ROOT)),
+    "c51": (C51, C51Config(**_Q, atoms=7, v_min=-2.0, v_max=2.0)),
+    "rainbow": (Rainbow, RainbowConfig(**_Q | {"replay": replace(REPLAY, prioritized=True)}, atoms=7, v_max=3.0)),
+}
+"""A name's algorithm, and the settings that all its cases begin from."""
+
+NUMBERS: dict[str, tuple[Any, ...]] = {
+    "learning_rate": (1e-3, 2e-4),
+    "gamma": (0.99, 0.7, 0.0, 1.0),
+    "gae_lambda": (0.9, 0.5, 0.0, 1.0),
+    "value_coefficient": (0.25, 1.0, 0.0),
+    "entropy_coefficient": (0.01, 0.3, 0.0),
+    "clip_grad_norm": (0.05, 0.01, 0.0),
+    "reward_clip": (1.0, 0.25, 0.0),
+    "optimizer_eps": (1e-5, 1e-2),
+    "lstm": (0, 4),
+    "warmup": (0.0, 0.5, 1.0),
+    "reference_batch": (80, 5),
+    "max_learning_rate": (3e-3, 8e-4),
+    "rmsprop_alpha": (0.99, 0.5, 0.0),
+    "clip": (0.2, 0.01),
+    "value_clip": (0.0, 0.02),
+    "epochs": (1, 3),
+    "minibatch": (7, 12, 1_000),
+    "target_kl": (0.0, 1e-4),
+    "window": (3, 6),
+    "batches": (1, 3),
+    "rho_clip": (1.0, 0.9),
+    "c_clip": (1.0, 0.8),
+    "batch_size": (12, 30),
+    "intensity": (1.0, 2.5),
+    "n_step": (1, 2, 5),
+    "huber": (1.0, 0.1, 0.0),
+    "target_interval": (10_000, 50, 3),
+    "hidden": (8, 16, 0),
+    "atoms": (7, 2, 51),
+    "v_min": (-2.0, -0.5),
+    "v_max": (2.0, 0.5),
+    "replay.start": (60, 100, 0),
+    "replay.alpha": (0.5, 1.0, 0.0),
+    "replay.beta": (0.4, 0.0),
+    "replay.beta_final": (1.0, 0.3),
+}
+"""Values of numbers. 0 is among them where it switches something off."""
+
+WITH: dict[str, dict[str, Any]] = {
+    "rmsprop_alpha": {"optimizer": "rmsprop"},
+    "warmup": {"reference_batch": 5},
+    "max_learning_rate": {"reference_batch": 5},
+    "learning_rate_scaling": {"reference_batch": 5, "max_learning_rate": 1.0},
+    "clip_schedule": {"clip": 0.02},
+    "clip": {"learning_rate": 3e-2},
+    "value_clip": {"learning_rate": 3e-2},
+    "target_kl": {"learning_rate": 3e-2, "epochs": 3},
+    "rho_clip": {"learning_rate": 1e-2},
+    "c_clip": {"learning_rate": 1e-2},
+    "target_unit": {"target_interval": 2},
+    "replay.alpha": {"replay.prioritized": True},
+    "replay.beta": {"replay.prioritized": True},
+    "replay.beta_final": {"replay.prioritized": True},
+    "replay.replacement": {"replay.prioritized": False, "batch_size": 120, "intensity": 8.0},
+}
+"""Other settings without which a value would change nothing."""
+
+NO_LOSS = {
+    "network": "another function of the picture: tests/models/test_convolution.py",
+    "epsilon": "acts; no loss depends on it: tests/algos/test_dqn.py",
+    "epsilon_final": "acts",
+    "epsilon_steps": "acts",
+    "epsilon_unit": "acts",
+    "epsilon_spread": "acts",
+    "epsilon_evaluation": "evaluates",
+    "replay.size": "how long a transition is kept: tests/replays/test_ring.py",
+    "replay.device": "where the same numbers are computed: tests/replays/test_on_a_gpu.py",
+}
+"""Fields that change no loss, target or step, and why."""
+
+NO_LOSS_OF = {("c51", "huber"): "the loss is a cross entropy", ("rainbow", "huber"): "the loss is a cross entropy"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """A field of an algorithm's settings and its values. Fields of a replay's settings are named replay.NAME."""
+
+    algorithm: str
+    field: str
+    values: tuple[Any, ...]
+
+
+def options_of(algorithm: str) -> tuple[list[Option], list[str]]:
+    """Return the algorithm's options, and the names of fields that neither have values nor a reason to have none."""
+    config = ALGORITHMS[algorithm][1]
+    found, missing = [], []
+    for name, kind in _fields(type(config)):
+        if name in NO_LOSS or (algorithm, name) in NO_LOSS_OF:
+            continue
+        values = get_args(kind) if get_origin(kind) is Literal else (False, True) if kind is bool else NUMBERS.get(name)
+        if values:
+            found.append(Option(algorithm, name, tuple(values)))
+        else:
+            missing.append(name)
+    return found, missing
+
+
+def _fields(config: type) -> list[tuple[str, Any]]:
+    hints = get_type_hints(config)
+    found = []
+    for f in fields(config):
+        kind = hints[f.name]
+        if isinstance(kind, types.UnionType):  # None stands for a default that depends on the environment
+            (kind,) = (part for part in get_args(kind) if part is not types.NoneType)
+        if kind is ReplayConfig:
+            found += [(f"replay.{name}", inner) for name, inner in _fields(ReplayConfig)]
+        else:
+            found.append((f.name, kind))
+    return found
+
+
+def settings(option: Option, value: Any) -> Any:
+    """Return the algorithm's settings with an option at this value."""
+    known = {name for name, _ in _fields(type(ALGORITHMS[option.algorithm][1]))}
+    others = {name: other for name, other in WITH.get(option.field, {}).items() if name in known}
+    return changed(option.algorithm, others | {option.field: value})
+
+
+def changed(algorithm: str, values: dict[str, Any]) -> Any:
+    """Return the algorithm's settings with these values of fields."""
+    config = ALGORITHMS[algorithm][1]
+    inner = {name.removeprefix("replay."): x for name, x in values.items() if name.startswith("replay.")}
+    outer = {name: x for name, x in values.items() if not name.startswith("replay.")}
+    if inner:
+        outer["replay"] = replace(config.replay, **inner)
+    return replace(config, **outer)

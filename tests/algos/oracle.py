@@ -1,0 +1,295 @@
+"""The equations of all algorithms in float64 numpy, written like the papers' and as slow as they are plain.
+
+Nothing of the program is used. Parameters are {name: array}; names are those of the models. T steps, B environments,
+N samples, A actions, Z atoms.
+"""
+
+import math
+
+import numpy as np
+
+# -- networks --------------------------------------------------------------------------------------
+
+
+def linear(p, name, x):
+    return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
+
+
+def mlp(p, name, x, layers):
+    for i in range(layers):
+        x = np.tanh(linear(p, f"{name}.layers.{2 * i}", x))
+    return x
+
+
+def actor_critic(p, obs):
+    """obs [N, F] -> logits [N, A], value [N]."""
+    logits = linear(p, "heads.policy", mlp(p, "body", obs, 2))
+    return logits, linear(p, "heads.value", mlp(p, "value_body", obs, 2))[:, 0]
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def recurrent(p, obs, first, state):
+    """obs [T, n, F], first [T, n], state [n, 2 units] -> logits [T, n, A], value [T, n], states [T, n, 2 units]."""
+    h, c = np.split(state, 2, -1)
+    states = []
+    for t in range(len(obs)):
+        h, c = (np.where(first[t][:, None], 0.0, s) for s in (h, c))
+        gates = mlp(p, "body", obs[t], 2) @ p["lstm.weight_ih"].T + p["lstm.bias_ih"]
+        gates = gates + h @ p["lstm.weight_hh"].T + p["lstm.bias_hh"]
+        i, f, g, o = np.split(gates, 4, -1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        states.append(np.concatenate([h, c], -1))
+    after = np.stack(states)
+    h = after[..., : after.shape[-1] // 2]
+    return linear(p, "heads.policy", h), linear(p, "heads.value", h)[..., 0], after
+
+
+def stream_of(p, name, x, noise):
+    """A hidden layer with ReLU and an output. noise: {layer: (noise_in, noise_out)}; {}: no noisy layers."""
+    for layer, activation in (("hidden", lambda y: np.maximum(y, 0)), ("out", lambda y: y)):
+        full = f"{name}.{layer}"
+        weight, bias = p[f"{full}.weight"], p[f"{full}.bias"]
+        if noise:  # Fortunato et al. 2018, eq. 9
+            e_in, e_out = noise[full]
+            weight = weight + p[f"{full}.sigma_weight"] * np.outer(e_out, e_in)
+            bias = bias + p[f"{full}.sigma_bias"] * e_out
+        x = activation(x @ weight.T + bias)
+    return x
+
+
+def q_network(p, obs, actions, atoms=1, noise=None):
+    """obs [N, F] -> outputs [N, A, Z]; dueling if there are parameters of a value stream (Wang et al. 2016, eq. 9)."""
+    x = mlp(p, "body", obs, 1)
+    advantage = stream_of(p, "advantage", x, noise).reshape(-1, actions, atoms)
+    if "value.out.weight" not in p:
+        return advantage
+    value = stream_of(p, "value", x, noise).reshape(-1, 1, atoms)
+    return value + advantage - advantage.mean(1, keepdims=True)
+
+
+# -- returns ---------------------------------------------------------------------------------------
+
+
+def clipped(reward, bound):
+    return max(-bound, min(bound, reward)) if bound else reward
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def log_pi(logits, action):
+    """log pi(a | s). logits [N, A], action [N] -> [N]."""
+    return np.log(softmax(logits))[np.arange(len(action)), action]
+
+
+def entropy(logits):
+    p = softmax(logits)
+    return -(p * np.log(p)).sum(-1)
+
+
+def gae(r, value, bootstrap, cut_value, gamma, lambda_, bound):
+    """A_t = delta_t + gamma lambda A_{t+1}, Schulman et al. 2016. r: a rollout's arrays; cut_value [T, B]."""
+    T, B = value.shape
+    advantage = np.full((T, B), np.nan)
+    for b in range(B):
+        after = 0.0
+        for t in reversed(range(T)):
+            if not r.valid[t, b]:
+                after = 0.0
+                continue
+            following = bootstrap[b] if t == T - 1 else value[t + 1, b]
+            if r.truncated[t, b]:
+                following = cut_value[t, b]
+            if r.terminated[t, b]:
+                following = 0.0
+            delta = clipped(r.reward[t, b], bound) + gamma * following - value[t, b]
+            goes_on = not (r.terminated[t, b] or r.truncated[t, b])
+            after = delta + (gamma * lambda_ * after if goes_on else 0.0)
+            advantage[t, b] = after
+    return advantage
+
+
+def vtrace(r, valid, ratio, value, bootstrap, cut_value, c):
+    """Espeholt et al. 2018, eq. 1 and section 4.2 -> (targets, policy-gradient advantages) [T, B]."""
+    T, B = value.shape
+    target, advantage = np.full((T, B), np.nan), np.full((T, B), np.nan)
+    for b in range(B):
+        for t in reversed(range(T)):
+            if not valid[t, b]:
+                continue
+            v_next = bootstrap[b] if t == T - 1 else value[t + 1, b]
+            target_next = bootstrap[b] if t == T - 1 else target[t + 1, b]
+            gamma = c.gamma
+            if r.truncated[t, b]:
+                v_next = target_next = cut_value[t, b]
+            if r.terminated[t, b]:
+                v_next = target_next = gamma = 0.0
+            rho = min(c.rho_clip, ratio[t, b])
+            carried = c.gae_lambda * min(c.c_clip, ratio[t, b])
+            reward = clipped(r.reward[t, b], c.reward_clip)
+            delta = rho * (reward + gamma * v_next - value[t, b])
+            target[t, b] = value[t, b] + delta
+            if gamma and not r.truncated[t, b]:
+                target[t, b] += gamma * carried * (target_next - v_next)
+            advantage[t, b] = rho * (reward + gamma * target_next - value[t, b])
+    return target, advantage
+
+
+def n_step(s, t, b, n, gamma, bound):
+    """Return (sum of n discounted rewards, discount of the bootstrap, its observation) of the step t of a stream s."""
+    total, discount = 0.0, 1.0
+    for k in range(n):
+        total += discount * clipped(s.reward[t + k, b], bound)
+        discount *= gamma
+        if s.terminated[t + k, b]:
+            return total, 0.0, s.frames[t, b]
+        if s.ended[t + k, b]:
+            return total, discount, s.final_frames[t + k, b]
+    return total, discount, s.frames[t + n, b]
+
+
+def is_known(s, t, b, n):
+    """Whether all n steps from t were sampled, up to the end of the episode, and what follows them."""
+    for k in range(n):
+        if not s.valid[t + k, b] or not (s.ended[t + k, b] or s.age[t + k + 1, b] > 0):
+            return False
+        if s.terminated[t + k, b] or s.ended[t + k, b]:
+            return True
+    return True
+
+
+# -- losses ----------------------------------------------------------------------------------------
+
+
+def policy_gradient_loss(c, logits, value, action, advantage, target):
+    """-E[log pi A] + c_v E[(R - V)^2] - c_e E[H], Mnih et al. 2016."""
+    policy = -np.mean(log_pi(logits, action) * advantage)
+    return (
+        policy + c.value_coefficient * np.mean((target - value) ** 2) - c.entropy_coefficient * entropy(logits).mean()
+    )
+
+
+def ppo_loss(c, clip, logits, value, action, advantage, target, old_log_pi, old_value):
+    """Schulman et al. 2017, eq. 7 and 9, sample by sample -> (loss, KL). No samples: all of an environment are lost."""
+    policy = error = kl = 0.0
+    if not len(action):
+        return 0.0, 0.0
+    for i, ratio in enumerate(np.exp(log_pi(logits, action) - old_log_pi)):
+        policy -= min(ratio * advantage[i], max(1 - clip, min(1 + clip, ratio)) * advantage[i])
+        squared = (value[i] - target[i]) ** 2
+        if c.value_clip:
+            near = old_value[i] + max(-c.value_clip, min(c.value_clip, value[i] - old_value[i]))
+            squared = max(squared, (near - target[i]) ** 2)
+        error += squared
+        kl += ratio - 1 - math.log(ratio)
+    n = len(action)
+    loss = policy / n + c.value_coefficient * error / n - c.entropy_coefficient * entropy(logits).mean()
+    return loss, kl / n
+
+
+def huber(error, delta):
+    size = abs(error)
+    return error**2 / 2 if not delta or size <= delta else delta * (size - delta / 2)
+
+
+def projected(returns, p, atoms):
+    """Bellemare et al. 2017, algorithm 1: the masses p [Z] at `returns` [Z], on the atoms [Z]."""
+    low, high, width = atoms[0], atoms[-1], atoms[1] - atoms[0]
+    mass = np.zeros(len(atoms))
+    for x, share in zip(returns, p, strict=True):
+        place = (max(low, min(high, x)) - low) / width
+        left = min(int(place), len(atoms) - 2)
+        mass[left] += share * (left + 1 - place)
+        mass[left + 1] += share * (place - left)
+    return mass
+
+
+def q_targets(c, reward, discount, out_t, out_online):
+    """Targets of Q-learning: r + gamma q'(s', argmax) [N]; out_t of the target network, out_online [N, A, 1]."""
+    chooser = out_online if c.double else out_t
+    return np.array(
+        [r + d * out_t[i, chooser[i, :, 0].argmax(), 0] for i, (r, d) in enumerate(zip(reward, discount, strict=True))]
+    )
+
+
+def q_loss(c, out, action, weight, target):
+    """-> (loss, errors [N])."""
+    error = np.array([target[i] - out[i, a, 0] for i, a in enumerate(action)])
+    return np.mean([w * huber(e, c.huber) for w, e in zip(weight, error, strict=True)]), error
+
+
+def categorical_targets(c, reward, discount, out_t, out_online):
+    """Projected distributions [N, Z]."""
+    atoms = np.linspace(c.v_min, c.v_max, c.atoms)
+    targets = []
+    for i, (r, d) in enumerate(zip(reward, discount, strict=True)):
+        chooser = softmax(out_online[i] if c.double else out_t[i]) @ atoms
+        targets.append(projected(r + d * atoms, softmax(out_t[i])[chooser.argmax()], atoms))
+    return np.array(targets)
+
+
+def categorical_loss(c, out, action, weight, target):
+    """Cross entropy -> (loss, KL(target || prediction) [N])."""
+    logs = [np.log(softmax(out[i])[a]) for i, a in enumerate(action)]
+    cross = [-(m * log).sum() for m, log in zip(target, logs, strict=True)]
+    error = [x + (m[m > 0] * np.log(m[m > 0])).sum() for x, m in zip(cross, target, strict=True)]
+    return np.mean([w * x for w, x in zip(weight, cross, strict=True)]), np.array(error)
+
+
+# -- the step --------------------------------------------------------------------------------------
+
+
+class Steps:
+    """Optimizers: `step` returns the change of the parameters."""
+
+    def __init__(self, name, alpha, epsilon):
+        self.name, self.alpha, self.epsilon = name, alpha, epsilon
+        self.mean = self.square = 0.0
+        self.steps = 0
+
+    def step(self, g, rate):
+        self.steps += 1
+        if self.name.startswith("adam"):  # Kingma & Ba 2014
+            self.mean = 0.9 * self.mean + 0.1 * g
+            self.square = 0.999 * self.square + 0.001 * g**2
+            m_hat, root = self.mean / (1 - 0.9**self.steps), math.sqrt(1 - 0.999**self.steps)
+            if self.name == "adam":
+                return -rate * m_hat / (np.sqrt(self.square) / root + self.epsilon)
+            return -rate * root * m_hat / (np.sqrt(self.square) + self.epsilon)
+        if self.name == "adagrad":  # Duchi et al. 2011
+            self.square = self.square + g**2
+            return -rate * g / (np.sqrt(self.square) + self.epsilon)
+        self.square = self.alpha * self.square + (1 - self.alpha) * g**2
+        variance = self.square
+        if "centered" in self.name:  # Graves 2013, eq. 38 to 41
+            self.mean = self.alpha * self.mean + (1 - self.alpha) * g
+            variance = np.maximum(self.square - self.mean**2, 0)
+        if self.name.endswith("-torch"):
+            return -rate * g / (np.sqrt(variance) + self.epsilon)
+        return -rate * g / np.sqrt(variance + self.epsilon)
+
+
+def clipped_by_norm(g, bound):
+    norm = np.sqrt((g**2).sum())
+    return g * min(1.0, bound / (norm + 1e-6)) if bound else g
+
+
+def decayed(schedule, progress):
+    return 1 - progress if schedule == "linear" else 1.0
+
+
+def a2c_rate(c, batch, progress):
+    """Stooke & Abbeel 2018, section 5.3: scaled with the batch and bounded; a warmup; a decay."""
+    growth = {"none": 1.0, "linear": batch / c.reference_batch, "sqrt": math.sqrt(batch / c.reference_batch)}
+    rate = c.learning_rate * growth[c.learning_rate_scaling]
+    if c.learning_rate_scaling != "none":
+        rate = min(rate, max(c.learning_rate, c.max_learning_rate))
+    if progress < c.warmup:
+        rate = c.learning_rate + (rate - c.learning_rate) * progress / c.warmup
+    return rate * decayed(c.learning_rate_schedule, progress)

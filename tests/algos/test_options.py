@@ -1,0 +1,425 @@
+"""Every value of every option of every algorithm against the equations of `oracle`: losses, gradients, steps, counts.
+
+A case plays a stream of experience to an algorithm as the runner does. At each update the loss, its gradient along a
+random direction, and the step must be those of the oracle, from the same parameters. A gradient is compared with a
+finite difference of the oracle's loss at fixed targets, so that a target which lets the gradient pass is seen.
+"""
+
+import math
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from accel_rl.algos.c51 import C51Config
+from accel_rl.algos.ppo import PPOConfig
+from accel_rl.optim.flat import FlatParameters, clip_by_norm_
+from tests.algos import oracle
+from tests.algos.options import ALGORITHMS, NO_LOSS_OF, NUMBERS, WITH, changed, options_of, settings
+from tests.algos.streams import ACTIONS, SPEC, B, Stream, act
+
+T, ROLLOUTS, PROGRESS = 5, 6, 0.25
+Q_ROLLOUTS = 12  # the first two are random play
+OPTIONS = [option for name in ALGORITHMS for option in options_of(name)[0]]
+CASES = [(option, value) for option in OPTIONS for value in option.values]
+
+
+def test_every_field_is_covered():
+    """A new field of a Config class needs values in `options.NUMBERS`, or a reason in `options.NO_LOSS`."""
+    missing = {name: options_of(name)[1] for name in ALGORITHMS}
+    assert not any(missing.values()), missing
+    known = {option.field for option in OPTIONS}
+    assert set(NUMBERS) <= known and set(WITH) <= known, "values of no field"
+    assert len(CASES) >= 350
+
+
+class Played:
+    """An algorithm, its parameters as the oracle reads them, and what its updates gave."""
+
+    def __init__(self, algorithm: str, config):
+        torch.manual_seed(0)
+        self.algorithm, self.config = algorithm, config
+        cls, c = ALGORITHMS[algorithm][0], config
+        self.T = 3 if algorithm == "impala" else T
+        self.algo = cls(c, SPEC, T=self.T, B=B)
+        self.flat = FlatParameters(self.algo.agent.model)
+        with torch.no_grad():  # heads of other than nearly equal outputs
+            self.flat.data += 0.1 * torch.randn(len(self.flat.data))
+        c.check()
+        c.check_sampling(self.T, B)
+        self.optimizer = self.algo.build_optimizer(len(self.flat.data))
+        self.steps = oracle.Steps(*self.rule())
+        self.algo.progress = PROGRESS
+        self.outcome: list[float] = []
+        self.updates = 0
+        self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
+
+    def rule(self):
+        c = self.config
+        if isinstance(c, PPOConfig):
+            return c.optimizer, 0.0, c.optimizer_eps
+        by_batch = isinstance(c, C51Config) and c.optimizer.startswith("adam")
+        return c.optimizer, c.rmsprop_alpha, c.optimizer_eps / (c.batch_size if by_batch else 1)
+
+    @property
+    def parameters(self):
+        return read(self.algo.agent.model)
+
+    def check_update(self, batch, loss_of, rate):
+        """Make the update on `batch`. loss_of(parameters) -> the oracle's loss, with targets that are fixed."""
+        before = self.parameters
+        loss = self.algo.loss(batch)
+        want = loss_of(before)
+        assert loss.total.item() == pytest.approx(want, rel=2e-5, abs=2e-6)
+        self.flat.backward(loss.total)
+        self.check_gradient(before, loss_of)
+        g = self.flat.grad.double().numpy().copy()
+        assert self.algo.learning_rate == pytest.approx(rate)
+        change = self.steps.step(oracle.clipped_by_norm(g, self.config.clip_grad_norm), rate)
+        data = self.flat.data.double().numpy().copy()
+        clip_by_norm_(self.flat.grad, self.algo.max_grad_norm)
+        self.optimizer.step(self.flat.data, self.flat.grad, self.algo.learning_rate)
+        moved = self.flat.data.double().numpy() - data
+        rounding = 1e-7 * np.linalg.norm(data)  # of the parameters to float32
+        assert np.linalg.norm(moved - change) <= 1e-3 * np.linalg.norm(change) + rounding
+        self.algo.after_update(batch, loss)
+        self.outcome += [want, float(np.linalg.norm(change))]
+        self.updates += 1
+        return loss
+
+    def check_gradient(self, p, loss_of):
+        """Compare with a central difference along a direction in which all tensors weigh the same."""
+        rng = np.random.default_rng(self.updates)
+        grad = {name: x.grad.double().numpy() for name, x in self.flat.named}
+        size = {name: np.linalg.norm(g) for name, g in grad.items()}
+        size = {name: max(x, 1e-3 * max(size.values()), 1e-9) for name, x in size.items()}
+        along = {n: rng.standard_normal(g.shape) / size[n] / math.sqrt(g.size) for n, g in grad.items()}
+        got = sum((grad[n] * along[n]).sum() for n in grad)
+        h = 1e-6 * min(size.values())
+        moved = [{n: x + sign * h * along[n] if n in along else x for n, x in p.items()} for sign in (1, -1)]
+        want = (loss_of(moved[0]) - loss_of(moved[1])) / (2 * h)
+        scale = sum(np.linalg.norm(grad[n]) * np.linalg.norm(along[n]) for n in grad)
+        assert abs(got - want) <= 2e-3 * scale + 1e-6, (got, want)
+
+
+def read(model):
+    return {name: x.detach().double().numpy().copy() for name, x in model.named_parameters()}
+
+
+def arrays(r):
+    """A rollout's arrays in float64."""
+    names = ("frames", "final_frames", "age", "reward", "terminated", "truncated", "ended", "valid", "action")
+    found = {n: getattr(r, n).numpy() for n in names}
+    found |= {n: x.double().numpy() for n, x in r.recorded.items()}
+    return SimpleNamespace(**{n: x.astype(np.float64) if x.dtype.kind == "f" else x for n, x in found.items()})
+
+
+# -- policy gradients ------------------------------------------------------------------------------
+
+
+def forward(p, frames, first, state):
+    """frames [T, n, F] -> logits [T, n, A], value [T, n], states [T, n, Z] (None without an LSTM)."""
+    if state is not None:
+        return oracle.recurrent(p, frames, first, state)
+    logits, value = oracle.actor_critic(p, frames.reshape(-1, frames.shape[-1]))
+    return logits.reshape(*frames.shape[:2], -1), value.reshape(frames.shape[:2]), None
+
+
+def values_at_cuts(p, a, states):
+    """V of the last observation at every time limit [T, n]; the recurrent state is the one after the step."""
+    cut = np.full(a.valid.shape, np.nan)
+    for t, b in np.argwhere(a.truncated):
+        state = None if states is None else states[t, b][None]
+        cut[t, b] = forward(p, a.final_frames[t, b][None, None], np.zeros((1, 1), bool), state)[1].item()
+    return cut
+
+
+def phases(played):
+    """Play the stream; yield each rollout with the parameters that sampled it."""
+    stream = Stream(played.T, ROLLOUTS, waits=True)
+    state = played.state
+    for k in range(ROLLOUTS):
+        r = stream.rollout(k)
+        state = act(played.algo.agent, r, state)
+        torch.manual_seed(k)
+        played.algo.ingest(r)
+        yield k, r
+
+
+def advantages(played, r):
+    """-> (the rollout's arrays, advantages, value targets, recurrent state before it)."""
+    c, p, a = played.config, played.parameters, arrays(r)
+    state = None if r.state is None else r.state.double().numpy()
+    _, value, states = forward(p, a.frames[:-1], a.age[:-1] == 0, state)
+    after = None if states is None else states[-1]
+    bootstrap = forward(p, a.frames[-1:], a.age[-1:] == 0, after)[1][0]
+    cut = values_at_cuts(p, a, states)
+    advantage = oracle.gae(a, value, bootstrap, cut, c.gamma, c.gae_lambda, c.reward_clip)
+    return a, advantage, advantage + value, state
+
+
+def play_a2c(played):
+    c, algo = played.config, played.algo
+    rate = oracle.a2c_rate(c, T * B, PROGRESS)
+    for _, r in phases(played):
+        a, advantage, target, state = advantages(played, r)
+        chosen = a.valid
+
+        def loss_of(p, a=a, advantage=advantage, target=target, state=state, chosen=chosen):
+            logits, value, _ = forward(p, a.frames[:-1], a.age[:-1] == 0, state)
+            return oracle.policy_gradient_loss(
+                c, logits[chosen], value[chosen], a.action[chosen], advantage[chosen], target[chosen]
+            )
+
+        (batch,) = algo.phase()
+        played.check_update(batch, loss_of, rate)
+
+
+def minibatches(played, a, k):
+    """Yield the cells (t, b) of each minibatch, drawn as torch draws permutations."""
+    c = played.config
+    torch.manual_seed(k)
+    if c.lstm:
+        units = [[(t, b) for t in range(T)] for b in range(B)]
+    else:
+        units = [[(int(t), int(b))] for t, b in np.argwhere(a.valid)]
+    parts = max(1, min(math.ceil(len(units) * len(units[0]) / c.minibatch), len(units)))
+    orders = [torch.randperm(len(units)).numpy() for _ in range(c.epochs)]
+    for order in orders:
+        for part in np.array_split(order, parts):
+            yield [units[i] for i in part]
+
+
+def play_ppo(played):
+    c, algo = played.config, played.algo
+    rate = c.learning_rate * oracle.decayed(c.learning_rate_schedule, PROGRESS)
+    clip = c.clip * oracle.decayed(c.clip_schedule, PROGRESS)
+    for k, r in phases(played):
+        a, advantage, target, state = advantages(played, r)
+        if c.normalize_advantage == "rollout":
+            known = advantage[a.valid]
+            advantage = (advantage - known.mean()) / (known.std(ddof=1) + 1e-8)
+        want = list(minibatches(played, a, k))
+        torch.manual_seed(k)
+        made, stopped = 0, False
+        for batch, drawn in zip(algo.phase(), want, strict=False):
+            assert not stopped
+            made += 1
+            cells = [cell for unit in drawn for cell in unit if a.valid[cell]]
+            t, b = np.array(cells, dtype=int).reshape(-1, 2).T
+            A = advantage[t, b]
+            if c.normalize_advantage == "minibatch" and len(A) > 1:
+                A = (A - A.mean()) / (A.std(ddof=1) + 1e-8)
+
+            def both(p, a=a, target=target, state=state, t=t, b=b, A=A):
+                logits, value, _ = forward(p, a.frames[:-1], a.age[:-1] == 0, state)
+                return oracle.ppo_loss(
+                    c, clip, logits[t, b], value[t, b], a.action[t, b], A, target[t, b], a.log_prob[t, b], a.value[t, b]
+                )
+
+            kl = both(played.parameters)[1]
+            played.check_update(batch, lambda p, both=both: both(p)[0], rate)
+            stopped = bool(c.target_kl) and kl > 1.5 * c.target_kl
+        assert made == len(want) or stopped
+        played.outcome.append(made)
+
+
+def play_impala(played):
+    c, algo = played.config, played.algo
+    rate = oracle.a2c_rate(c, c.window * B // c.batches, PROGRESS)
+    n, pieces, states = B // c.batches, c.window // played.T, []
+    rollouts = []
+    for k, r in phases(played):
+        rollouts.append(arrays(r))
+        states.append(None if r.state is None else r.state.double().numpy())
+        batches = list(algo.phase())
+        if k + 1 < pieces:
+            assert not batches
+            continue
+        turn = k % c.batches
+        columns = slice(turn * n, (turn + 1) * n)
+        recent = rollouts[-pieces:]
+        names = ("reward", "terminated", "truncated", "ended", "valid", "action", "final_frames", "log_prob")
+        a = SimpleNamespace(**{m: np.concatenate([getattr(x, m) for x in recent])[:, columns] for m in names})
+        a.frames = np.concatenate([*(x.frames[:-1] for x in recent), recent[-1].frames[-1:]])[:, columns]
+        a.age = np.concatenate([*(x.age[:-1] for x in recent), recent[-1].age[-1:]])[:, columns]
+        state = None if states[-pieces] is None else states[-pieces][columns]
+        a.valid = counted(a)
+        first = a.age == 0
+        logits, value, memory = forward(played.parameters, a.frames, first, state)
+        ratio = np.exp(log_pi_of(logits[:-1], a) - a.log_prob)
+        cut = values_at_cuts(played.parameters, a, memory)
+        target, advantage = oracle.vtrace(a, a.valid, ratio, value[:-1], value[-1], cut, c)
+
+        def loss_of(p, a=a, first=first, state=state, target=target, advantage=advantage):
+            logits, value, _ = forward(p, a.frames, first, state)
+            v = a.valid
+            return oracle.policy_gradient_loss(c, logits[:-1][v], value[:-1][v], a.action[v], advantage[v], target[v])
+
+        (batch,) = batches
+        played.check_update(batch, loss_of, rate)
+
+
+def log_pi_of(logits, a):
+    flat = oracle.log_pi(logits.reshape(-1, ACTIONS), a.action.reshape(-1))
+    return flat.reshape(a.action.shape)
+
+
+def counted(a):
+    """A step counts if it was sampled, and so was what follows in its episode."""
+    valid = a.valid.copy()
+    for b in range(valid.shape[1]):
+        for t in range(len(valid)):
+            for later in range(t, len(valid)):
+                valid[t, b] &= a.valid[later, b]
+                if a.ended[later, b]:
+                    break
+    return valid
+
+
+# -- Q-learning ------------------------------------------------------------------------------------
+
+
+def noise_of(model):
+    layers = {n: m for n, m in model.named_modules() if hasattr(m, "noise_in")}
+    return {n: (m.noise_in.double().numpy().copy(), m.noise_out.double().numpy().copy()) for n, m in layers.items()}
+
+
+class Priorities:
+    """Schaul et al. 2016, section 3.3 and 3.4: p^alpha of each cell (t, b), drawn from equal intervals of the sum."""
+
+    def __init__(self, config):
+        self.config, self.p, self.highest = config, {}, 1.0
+        self.beta = config.beta + (config.beta_final - config.beta) * PROGRESS
+
+    def append(self, cells):
+        self.p |= {cell: self.highest for cell in cells if cell not in self.p}
+
+    def draw(self, uniform):
+        cells = sorted(self.p)
+        sums = np.cumsum([self.p[cell] for cell in cells])
+        N = len(uniform)
+        drawn = [cells[np.searchsorted(sums, (i + u) * sums[-1] / N, side="right")] for i, u in enumerate(uniform)]
+        weight = np.array([(len(cells) * self.p[cell] / sums[-1]) ** -self.beta for cell in drawn])
+        return drawn, weight / weight.max()
+
+    def update(self, drawn, error):
+        new = {cell: (abs(e) + 1e-6) ** self.config.alpha for cell, e in zip(drawn, error, strict=True)}
+        self.p |= new
+        self.highest = max(self.highest, *new.values())
+
+
+def play_q_learning(played):
+    c, algo = played.config, played.algo
+    is_distribution = isinstance(c, C51Config)
+    atoms = c.atoms if is_distribution else 1
+    algo.begin()
+    with torch.no_grad():
+        for x in algo.target.parameters():
+            x.add_(0.1 * torch.randn(x.shape))
+    stream = Stream(T, Q_ROLLOUTS, waits=True)
+    s = arrays(SimpleNamespace(recorded={}, **vars(stream)))
+    target_net = read(algo.target)
+    rate = c.learning_rate * oracle.decayed(c.learning_rate_schedule, PROGRESS)
+    priorities, due, env_steps = Priorities(c.replay), 0.0, 0
+    for k in range(Q_ROLLOUTS):
+        r = stream.rollout(k)
+        algo.ingest(r)
+        before, env_steps = env_steps, env_steps + int(r.valid.sum())
+        rows = range(0, max(0, (k + 1) * T - c.n_step))
+        cells = [(t, b) for t in rows for b in range(B) if oracle.is_known(s, t, b, c.n_step)]
+        priorities.append(cells)
+        learning = env_steps >= c.replay.start and len(cells) > 0
+        due += int(r.valid.sum()) * c.intensity * learning
+        if c.target_unit == "env-steps" and env_steps // c.target_interval > before // c.target_interval:
+            target_net = played.parameters
+        made = 0
+        while due >= c.batch_size:
+            phase = algo.phase()
+            some = False
+            while True:
+                generator = torch.Generator()
+                generator.set_state(algo.replay.generator.get_state())
+                batch = next(phase, None)
+                if batch is None:
+                    break
+                if c.target_unit == "updates" and played.updates % c.target_interval == 0:
+                    target_net = played.parameters
+                check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate)
+                due, made, some = due - c.batch_size, made + 1, True
+            assert some, "an update is due, and none is made"
+        assert next(algo.phase(), None) is None, "an update is made that is not due"
+        played.outcome.append(made)
+
+
+def check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate):
+    c, algo = played.config, played.algo
+    assert {n: x.tobytes() for n, x in read(algo.target).items()} == {n: x.tobytes() for n, x in target_net.items()}
+    drawn = [divmod(int(i), B) for i in batch.cell]
+    weight = np.ones(len(drawn))
+    if c.replay.prioritized:
+        uniform = torch.rand(c.batch_size, dtype=torch.float64, generator=generator).numpy()
+        expected, weight = priorities.draw(uniform)
+        assert drawn == expected
+    elif c.replay.replacement:
+        uniform = torch.rand(c.batch_size, dtype=torch.float64, generator=generator).numpy()
+        assert drawn == [cells[int(u * len(cells))] for u in uniform]
+    else:
+        assert len(set(drawn)) == len(drawn) == min(c.batch_size, len(cells)) and set(drawn) <= set(cells)
+    np.testing.assert_allclose(batch.weight.numpy(), weight, rtol=1e-4)
+    obs = np.array([s.frames[cell] for cell in drawn])
+    action = [int(s.action[cell]) for cell in drawn]
+    steps = [oracle.n_step(s, t, b, c.n_step, c.gamma, c.reward_clip) for t, b in drawn]
+    reward, discount, obs_t = (np.array(x) for x in zip(*steps, strict=True))
+    noise, noise_t = noise_of(algo.agent.model), noise_of(algo.target)
+    assert bool(noise) == c.noisy and (not noise or any((noise[n][0] != noise_t[n][0]).any() for n in noise))
+    out_t = oracle.q_network(target_net, obs_t, ACTIONS, atoms, noise_t)
+    out_online = oracle.q_network(played.parameters, obs_t, ACTIONS, atoms, noise)
+    is_distribution = isinstance(c, C51Config)
+    targets = (oracle.categorical_targets if is_distribution else oracle.q_targets)(
+        c, reward, discount, out_t, out_online
+    )
+    loss = oracle.categorical_loss if is_distribution else oracle.q_loss
+    p0 = played.parameters
+
+    def loss_of(p):
+        if c.dueling:  # Wang et al. 2016: gradients into the shared part are scaled by 2^-1/2
+            p = p | {n: p0[n] + (p[n] - p0[n]) * 2**-0.5 for n in p if n.startswith("body.")}
+        return loss(c, oracle.q_network(p, obs, ACTIONS, atoms, noise), action, weight, targets)[0]
+
+    error = loss(c, oracle.q_network(p0, obs, ACTIONS, atoms, noise), action, weight, targets)[1]
+    got = played.check_update(batch, loss_of, rate)
+    np.testing.assert_allclose(got.error.numpy(), error, rtol=1e-3, atol=2e-5)
+    priorities.update(drawn, got.error.double().numpy())
+
+
+PLAY = {"a2c": play_a2c, "ppo": play_ppo, "impala": play_impala}
+
+
+def play(algorithm, config):
+    """Play a stream to an algorithm; returns the oracle's losses and lengths of steps, and the numbers of updates."""
+    played = Played(algorithm, config)
+    PLAY.get(algorithm, play_q_learning)(played)
+    assert played.updates >= 3
+    return tuple(round(x, 9) for x in played.outcome)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda o: f"{o.algorithm}-{o.field}")
+def test_every_value_equals_the_equations(option):
+    outcomes = {play(option.algorithm, settings(option, value)) for value in option.values}
+    assert len(outcomes) == len(option.values), "a value that changes nothing is not tested"
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_values_together_equal_the_equations(algorithm, seed):
+    """Each option of an algorithm at a random value."""
+    draw = random.Random(f"{algorithm} {seed}")
+    play(algorithm, changed(algorithm, {o.field: draw.choice(o.values) for o in options_of(algorithm)[0]}))
+
+
+@pytest.mark.parametrize(("algorithm", "field"), NO_LOSS_OF)
+def test_what_changes_no_loss_changes_none(algorithm, field):
+    assert len({play(algorithm, changed(algorithm, {field: value})) for value in NUMBERS[field]}) == 1

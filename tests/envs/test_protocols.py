@@ -1,0 +1,271 @@
+"""Each protocol against the environment that its source documents, composed of Gymnasium's and ale-py's parts.
+
+Frames, rewards and ends must be equal, frame by frame, on both backends. Random numbers (no-ops, sticky actions) are
+those of our environment. Frames at the end of a game are not compared: the sources return old pictures there.
+"""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.wrappers import AtariPreprocessing, TimeLimit
+
+from accel_rl.envs.base import episode_rng
+from accel_rl.envs.make import EnvConfig, make_env, make_spec
+from accel_rl.envs.protocols import PROTOCOLS, resolve
+from accel_rl.system.errors import ConfigError
+
+gym.register_envs(pytest.importorskip("ale_py"))
+
+IDS = {"breakout": "Breakout", "pong": "Pong", "space_invaders": "SpaceInvaders", "freeway": "Freeway"}
+SEED, STEPS, LIMIT = 3, 350, 180
+
+
+class Draws:
+    """The random numbers of our environment's episodes, in the order in which it draws them."""
+
+    def __init__(self, rules):
+        self.rules, self.episode, self.rng = rules, -1, episode_rng(SEED, 0)
+
+    def begin(self) -> int:
+        """Return the number of no-ops of the next episode."""
+        self.episode += 1
+        self.rng = episode_rng(SEED, self.episode)
+        return int(self.rng.integers(self.rules.noop_min, self.rules.noop_max + 1))
+
+
+class Sticky(gym.Wrapper):
+    """Machado et al. 2018, section 5.2: with probability p an emulated frame repeats the action of the last one."""
+
+    def __init__(self, env, draws):
+        super().__init__(env)
+        self.draws, self.held = draws, 0
+
+    def reset(self, **kw):
+        self.held = 0
+        return self.env.reset(**kw)
+
+    def step(self, action):
+        if self.draws.rng.random() >= self.draws.rules.repeat_action_probability:
+            self.held = action
+        return self.env.step(self.held)
+
+
+class NoopReset(gym.Wrapper):
+    """Stable-Baselines3: no-ops after a reset; a game that ends is reset."""
+
+    def __init__(self, env, draws):
+        super().__init__(env)
+        self.draws = draws
+
+    def reset(self, **kw):
+        noops = self.draws.begin()
+        obs, info = self.env.reset(**kw)
+        for _ in range(noops):
+            obs, _, terminated, truncated, info = self.env.step(0)
+            if terminated or truncated:
+                obs, info = self.env.reset(**kw)
+        return obs, info
+
+
+class MaxAndSkip(gym.Wrapper):
+    """Stable-Baselines3: an action for `skip` frames; the maximum of the last two, here of their luminance."""
+
+    def __init__(self, env, skip):
+        super().__init__(env)
+        self.skip = skip
+
+    def step(self, action):
+        total, buffer = 0.0, []
+        for _ in range(self.skip):
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            buffer.append(obs)
+            total += reward
+            if terminated or truncated:
+                break
+        return np.max(buffer[-2:], 0), total, terminated, truncated, info
+
+
+class LifeLoss(gym.Wrapper):
+    """A lost life terminates (the discount is 0), and the game goes on: DQN Zoo's ZeroDiscountOnLifeLoss."""
+
+    def reset(self, **kw):
+        found = self.env.reset(**kw)
+        self.lives = self.unwrapped.ale.lives()
+        return found
+
+    def step(self, action):
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        lives = self.unwrapped.ale.lives()
+        lost, self.lives = lives < self.lives, lives
+        return obs, reward, terminated or lost, truncated, info | {"over": terminated or truncated}
+
+
+class EpisodicLife(LifeLoss):
+    """Stable-Baselines3: a lost life ends the episode; the next one begins with a no-op step instead of a reset."""
+
+    over = True
+
+    def step(self, action):
+        found = super().step(action)
+        self.over = found[-1]["over"]
+        return found
+
+    def reset(self, **kw):
+        if self.over:
+            return super().reset(**kw)
+        obs, _, _, _, info = self.env.step(0)
+        self.lives = self.unwrapped.ale.lives()
+        return obs, info
+
+
+class FireReset(gym.Wrapper):
+    """Stable-Baselines3: FIRE and the third action after a reset."""
+
+    def reset(self, **kw):
+        self.env.reset(**kw)
+        self.env.step(1)
+        obs, _, _, _, info = self.env.step(2)
+        return obs, info
+
+
+class FireFrame(gym.Wrapper):
+    """EnvPool: FIRE for one frame after a reset."""
+
+    def reset(self, **kw):
+        self.env.reset(**kw)
+        obs, _, _, _, info = self.env.step(1)
+        return obs, info
+
+
+class Area(gym.ObservationWrapper):
+    """Stable-Baselines3's WarpFrame, of a grey frame."""
+
+    def observation(self, obs):
+        import cv2
+
+        return cv2.resize(obs, (84, 84), interpolation=cv2.INTER_AREA)
+
+
+class Subsampled(gym.ObservationWrapper):
+    """Stooke & Abbeel 2018, section 5.1: two rows cropped, every second pixel."""
+
+    def observation(self, obs):
+        return obs[1:209:2, ::2]
+
+
+def console(game, full=False):
+    return gym.make(
+        f"ALE/{IDS[game]}-v5", obs_type="grayscale", frameskip=1, repeat_action_probability=0.0, full_action_space=full
+    )
+
+
+def preprocessing(env, draws, skip=4):
+    """AtariPreprocessing takes its no-ops from a wrapper of ours, which has our numbers."""
+    return TimeLimit(AtariPreprocessing(NoopReset(env, draws), noop_max=0, frame_skip=skip, screen_size=84), LIMIT)
+
+
+def with_life_loss(game, draws):
+    return LifeLoss(preprocessing(console(game), draws))
+
+
+def cleanrl(game, draws):
+    env = EpisodicLife(TimeLimit(MaxAndSkip(NoopReset(console(game), draws), 4), LIMIT))
+    return Area(FireReset(env) if "FIRE" in env.unwrapped.get_action_meanings() else env)
+
+
+def cleanba(game, draws):
+    return TimeLimit(Area(MaxAndSkip(FireFrame(Sticky(NoopReset(console(game, True), draws), draws)), 4)), LIMIT)
+
+
+SOURCES = {
+    "stooke2018": lambda game, draws: LifeLoss(
+        TimeLimit(Subsampled(MaxAndSkip(NoopReset(console(game), draws), 4)), LIMIT)
+    ),
+    "mnih2015": with_life_loss,
+    "nair2015": with_life_loss,
+    "impala2018": with_life_loss,
+    "dqn_zoo2020": with_life_loss,
+    "machado2018": lambda game, draws: preprocessing(Sticky(console(game, True), draws), draws, 5),
+    "dopamine2018": lambda game, draws: preprocessing(Sticky(console(game), draws), draws),
+    "cleanrl2022": cleanrl,
+    "cleanba2023": cleanba,
+}
+
+
+def test_every_protocol_has_a_source():
+    assert set(SOURCES) == set(PROTOCOLS)
+
+
+@pytest.mark.parametrize("backend", ["ale", "emulator"])
+@pytest.mark.parametrize("game", IDS)
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_protocol_is_its_sources(name, game, backend):
+    if backend == "emulator":
+        pytest.importorskip("accel_rl.emulator._core")
+    config = EnvConfig(game=game, protocol=name, backend=backend, max_episode_steps=LIMIT)
+    ours = make_env(config, SEED, training=True)
+    theirs = SOURCES[name](game, Draws(ours.rules))
+    frame = np.zeros(ours.spec.frame_shape, np.uint8)
+    ours.reset(frame)
+    obs, _ = theirs.reset()
+    assert ours.spec.n_actions == theirs.action_space.n
+    assert (frame == obs).all(), "the first frame"
+    rng, ends, returns = np.random.default_rng(0), 0, 0
+    for t in range(STEPS):
+        action = int(rng.integers(ours.spec.n_actions))
+        reward, terminated, truncated, ended = ours.step(action, frame)
+        obs, their_reward, their_end, their_limit, info = theirs.step(action)
+        over = info.get("over", their_end or their_limit)
+        assert (reward, terminated) == (their_reward, their_end), t
+        if their_limit and not their_end:
+            assert truncated and ended, t
+        if terminated and not ended:
+            returns += 1
+            if name == "cleanrl2022":  # the next observation is the first one after the presses
+                obs, _ = theirs.reset()
+        elif ended:
+            ours.reset(frame)
+            obs, _ = theirs.reset()
+            ends += 1
+        assert bool(over) == ended and (frame == obs).all(), t
+    assert ends, "no episode ended"
+    assert returns or "life" not in SOURCES[name].__name__ or game in ("pong", "freeway")
+
+
+RULES = {  # sticky, a lost life ends the return, all actions, frames, agent steps, no-ops, frames an action
+    "mnih2015": (0.0, True, False, 18_000, (0, 30), 4),
+    "nair2015": (0.0, True, False, 18_000, (0, 30), 4),
+    "machado2018": (0.25, False, True, 18_000, (0, 0), 5),
+    "dopamine2018": (0.25, False, False, 108_000, (0, 0), 4),
+    "impala2018": (0.0, True, False, 108_000, (0, 30), 4),
+    "dqn_zoo2020": (0.0, True, False, 108_000, (1, 30), 4),
+    "cleanrl2022": (0.0, True, False, 108_000, (1, 30), 4),
+    "cleanba2023": (0.25, False, True, 108_000, (0, 0), 4),
+    "stooke2018": (0.0, True, False, 108_000, (0, 30), 4),
+}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_rules_are_the_published_ones(name):
+    rules = resolve(name).for_evaluation()
+    frames = rules.max_episode_steps * rules.frame_skip
+    sticky, lives = rules.repeat_action_probability, resolve(name).life_loss_ends_return
+    noops = rules.noop_min, rules.noop_max
+    assert (sticky, lives, rules.full_action_set, frames, noops, rules.frame_skip) == RULES[name]
+
+
+def test_noops_are_within_their_bounds():
+    draws = Draws(resolve("cleanrl2022"))
+    numbers = {draws.begin() for _ in range(600)}
+    assert numbers == set(range(1, 31))
+
+
+def test_presses_are_not_for_a_device():
+    pytest.importorskip("accel_rl.emulator._core")
+    config = EnvConfig(game="breakout", protocol="cleanrl2022", randomness="counter", backend="emulator")
+    with pytest.raises(ConfigError, match="fire_reset=steps: must be none"):
+        make_spec(config, training=True)
+    with pytest.raises(ConfigError, match="noop_min=4: must be a whole number from 0 to 3"):
+        EnvConfig(game="breakout", noop_min=4, noop_max=3).rules()
+    with pytest.raises(ConfigError, match=r"fire_reset='step' is unknown.*nearest: steps"):
+        EnvConfig(game="breakout", fire_reset="step").rules()
