@@ -19,7 +19,7 @@ from accel_rl.ops.vtrace import vtrace
 class IMPALAConfig(A2CConfig):
     """Defaults: Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
 
-    --horizon is SPU, steps per update, in that paper.
+    --horizon is SPU, steps per update, in that paper. Network and learning rate are A2C's: the paper gives neither.
     """
 
     window: int = 5

@@ -89,7 +89,7 @@ class RankPlan:
     @classmethod
     def acting(cls, config: TrainConfig) -> "RankPlan":
         """Plan evaluations without training, on all usable cores. config: see `acting_config`. ConfigError."""
-        envs = 2 * len(hardware.usable_cores())  # of the training sampler, which is never built
+        envs = 2 * default_workers(config.device)  # of the training sampler, which is never built
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
 
     def evaluation(self, B: int, T: int) -> SamplerPlan:

@@ -19,6 +19,7 @@ from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.errors import ConfigError
 from tests.api.networks import VALUE_FIRST
@@ -51,6 +52,14 @@ def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
     for found in networks(run):
         assert found.keys() == whole.keys()
         assert all(torch.equal(found[name], whole[name]) and found[name].dtype == whole[name].dtype for name in whole)
+
+
+@pytest.mark.parametrize("algorithm", ["FrozenPPO", "NormalizedPPO", "BatchNormPPO", "DropoutPPO"])
+def test_a_loaded_network_scores_as_the_trained_one(tmp_path, algorithm):
+    run = train(algorithm, tmp_path / "run", evaluation__interval=512, evaluation__episodes=4)
+    seed = derived_seed(run.config.seed, Stream.EVALUATION, 512)
+    for x in (run, run.export(tmp_path / "model")):
+        assert x.evaluate(episodes=4, seed=seed).scores == run.result.evaluation.scores
 
 
 def test_files_of_a_model_can_be_read_by_others(tmp_path):
@@ -202,6 +211,30 @@ def test_another_network_is_refused_in_one_line(tmp_path, capsys, algorithm, lin
         (folder / "config.json").write_text(json.dumps({**values, "algorithm": "tests.api.networks:FrozenPPO"}))
         assert main(["evaluate", str(folder), "--episodes", "1"]) == 2
         assert f"accel-rl: {line}" in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_a_run_with_another_network_is_not_resumed(tmp_path, capsys):
+    run = train("NormalizedPPO", tmp_path / "run", evaluation__interval=0)
+    values = json.loads((run.path / "config.json").read_text())
+    (run.path / "config.json").write_text(json.dumps({**values, "algorithm": "tests.api.networks:BatchNormPPO"}))
+    steps, state = Checkpoints(run.path / "checkpoints").load_latest()
+    state["config"]["algorithm"] = "tests.api.networks:BatchNormPPO"  # the class of that name has changed
+    Checkpoints(run.path / "checkpoints").save(steps, state)
+    assert main(["resume", str(run.path), "--env-steps", "1024"]) == 2
+    line = "the checkpoint has no 'front.weight', which the network has ([4] float32); nearest: front.mean, front.var"
+    assert capsys.readouterr().err.strip().splitlines()[-1] == f"accel-rl: {line}"
+
+
+@pytest.mark.parametrize("name", ["model.json", "checkpoints/000000000512/MANIFEST.json"])
+def test_another_format_is_refused_by_both_names(tmp_path, capsys, name):
+    run = train("FrozenPPO", tmp_path / "run", evaluation__interval=0)
+    folder = run.export(tmp_path / "model").path if name == "model.json" else run.path
+    values = json.loads((folder / name).read_text())
+    format_ = values["format"]
+    (folder / name).write_text(json.dumps({**values, "format": format_.replace("2", "1")}))
+    assert main(["evaluate", str(folder), "--episodes", "1"]) == 2
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert f"its format is {format_.replace('2', '1')!r}, and this version of accel_rl reads {format_!r}" in line
 
 
 # -- several processes ------------------------------------------------------------
