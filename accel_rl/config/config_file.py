@@ -33,6 +33,8 @@ _ADDED: dict[int, dict[str, Any]] = {
         "precision": "float32",
         "capture_updates": True,
         "sampler.capture": True,
+        "env.noop_min": None,
+        "env.fire_reset": None,
         "sampler.inference_per_worker": False,
         "evaluation.starts": "noop",
         "evaluation.starts_file": "",
