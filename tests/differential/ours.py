@@ -1,0 +1,102 @@
+"""Algorithms here, with what other libraries need of them: weights, gradients and batches by name."""
+
+import copy
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.algos.base import Algorithm
+from accel_rl.data.replay_batch import ReplayBatch
+from accel_rl.data.rollout import Rollout
+from accel_rl.distributed.gradient_sync import Local
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import FrameRing
+from tests.algos.streams import SPEC, B, Stream, act
+
+T = 16
+POLICY = {
+    "body.layers.0": "policy.0", "body.layers.2": "policy.2", "heads.policy": "policy.4",
+    "value_body.layers.0": "value.0", "value_body.layers.2": "value.2", "heads.value": "value.4",
+}  # fmt: skip
+"""Layers of `ActorCritic`, as `policy_and_value` names them."""
+
+
+class Ours:
+    """An algorithm, its flat parameters, and its optimizer."""
+
+    def __init__(self, cls: type[Algorithm], config: Any):
+        torch.manual_seed(0)
+        self.algo: Any = cls(config, SPEC, T=T, B=B)
+        self.model: nn.Module = self.algo.agent.model
+        self.flat = FlatParameters(self.model)
+        with torch.no_grad():  # outputs that differ
+            self.flat.data += 0.05 * torch.randn(len(self.flat.data))
+        self._sync = Local(self.flat, self.algo.build_optimizer(len(self.flat.data)), self.algo.max_grad_norm)
+
+    def weights(self) -> dict[str, Tensor]:
+        return {name: p.detach().clone() for name, p in self.model.named_parameters()}
+
+    def gradients(self) -> dict[str, Tensor]:
+        """The gradient of the last update, clipped."""
+        return {name: p.grad.clone() for name, p in self.model.named_parameters() if p.grad is not None}
+
+    def update(self, batch: Any) -> float:
+        """Make one update; returns the loss."""
+        loss = self.algo.loss(batch)
+        self._sync.backward(loss.total)
+        self._sync.step(self.algo.learning_rate, loss.total.detach())
+        return float(loss.total.detach())
+
+    def learn(self, rollout: Rollout) -> list[float]:
+        """Make all updates of a rollout; returns their losses."""
+        self.algo.ingest(rollout)
+        n = self.algo.due()
+        self.algo.prepare()
+        return [self.update(batch) for batch in self.algo.batches(n)]
+
+
+def rollout(ours: Ours) -> Rollout:
+    """Return a rollout with terminations and truncations, with what the agent recorded."""
+    made = Stream(T, rollouts=1, waits=False).rollout(0)
+    act(ours.algo.agent, made, None)
+    return made
+
+
+def transitions(returns: NStep) -> tuple[ReplayBatch, Stream]:
+    """Return the batch of all transitions of a stream that a replay has, and the stream."""
+    stream = Stream(T, rollouts=2, waits=False)
+    ring = FrameRing(SPEC, B, size=4 * T * B, returns=returns)
+    for k in range(stream.rollouts):
+        ring.append(stream.rollout(k))
+    low, high = ring.eligible
+    cells = torch.arange(low * B, high * B)
+    return ring.batch(cells[ring.sampleable(cells)]), stream
+
+
+def policy_and_value(model: nn.Module) -> nn.ModuleDict:
+    """Return copies of the two networks of an `ActorCritic` of vectors: logits and value, in plain layers."""
+    m: Any = copy.deepcopy(model)
+    plain = lambda layers, head: nn.Sequential(*layers, _linear(head))  # noqa: E731
+    return nn.ModuleDict(
+        {"policy": plain(m.body.layers, m.heads.policy), "value": plain(m.value_body.layers, m.heads.value)}
+    )
+
+
+def _linear(head: nn.Linear) -> nn.Linear:
+    made = nn.Linear(head.in_features, head.out_features)
+    made.load_state_dict(head.state_dict())
+    return made
+
+
+def renamed(tensors: dict[str, Tensor], layers: dict[str, str]) -> dict[str, Tensor]:
+    """Return tensors by the names of another network's layers."""
+    return {
+        f"{layers[layer]}.{kind}": x for (layer, _, kind), x in ((n.rpartition("."), x) for n, x in tensors.items())
+    }
+
+
+def of(parameters: Iterable[tuple[str, Tensor]], grad: bool = False) -> dict[str, Tensor]:
+    return {name: (p.grad if grad else p).detach().clone() for name, p in parameters}  # type: ignore[union-attr]
