@@ -66,7 +66,7 @@ def filled(stream: Stream) -> tuple[Any, np.ndarray]:
 
 @pytest.mark.parametrize(("n_step", "double"), [(1, False), (1, True), (3, False)])
 def test_tianshou_dqn(n_step, double, same):
-    """By the squared error, since its Huber loss takes no weights: Tianshou's is the error's square, ours half of it."""
+    """By the squared error, since its Huber loss takes no weights: Tianshou's is the square, ours half of it."""
     from tianshou.algorithm import DQN as Peer
     from tianshou.algorithm.modelfree.dqn import DiscreteQLearningPolicy
     from tianshou.algorithm.optim import AdamOptimizerFactory
