@@ -66,14 +66,20 @@ def _check_network(config: TrainConfig, spec: EnvSpec) -> None:
         return
 
 
-def run_new(config: TrainConfig, path: Path, say: Callable[[str], None] = print) -> tuple[RunFolder, Result]:
-    """Start a run in a new folder and run it to its end. say: gets a line that describes it. ConfigError, RunError."""
-    RunFolder.check_new(path)
+def run_new(config: TrainConfig, path: Path | None, say: Callable[[str], None] = print) -> tuple[RunFolder, Result]:
+    """Start a run in a new folder and run it to its end. ConfigError, RunError.
+
+    path: of the folder; None: the default name. say: gets a line that describes the run.
+    """
+    if path is not None:
+        RunFolder.check_new(path)
     check(config)
     lines = [*filter(None, [warning(config)]), *inactive(config)]
-    config = dataclasses.replace(config.resolved(), run_dir=str(path))
+    config = config.resolved()
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
+    path = path or RunFolder.new_path(config)
+    config = dataclasses.replace(config, run_dir=str(path))
     run = RunFolder.create(path, config)
     launches.record(run, env_steps=0)
     for line in lines:

@@ -44,7 +44,7 @@ def train(
     checkpoint, then raises KeyboardInterrupt; at SIGTERM, SystemExit. `accel_rl.Run(path).resume()` continues it.
     """
     config = settings(what, env, values)
-    path = Path(run_dir).expanduser() if run_dir is not None else RunFolder.default_path(config)
+    path = Path(run_dir).expanduser() if run_dir is not None else None
     run, result = run_new(config, path)
     raise_if_stopped(result)
     return Run(run.path, result)

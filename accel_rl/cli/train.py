@@ -8,7 +8,6 @@ from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.runners.ranks import torchrun
-from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 
 
@@ -48,5 +47,5 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
         mine = info.plan(config)
         check_device(config, mine)
         return reported(*torchrun.train(info, config, mine, path))
-    run, result = run_new(config, path or RunFolder.default_path(config), stdout)
+    run, result = run_new(config, path, stdout)
     return reported(config, run, result)

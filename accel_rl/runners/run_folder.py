@@ -1,11 +1,14 @@
 """A run's folder: everything about the run, and nothing outside it."""
 
+import contextlib
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
 import subprocess
 import time
+import uuid
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,16 @@ class RunFolder:
         return Path("runs") / f"{algorithm}-{name}-seed{config.seed}-{time.strftime('%Y%m%d-%H%M%S')}"
 
     @classmethod
+    def new_path(cls, config: TrainConfig) -> Path:
+        """Make an empty folder of the default name, with a number behind it if another run has the name; return it."""
+        path = cls.default_path(config)
+        for candidate in itertools.chain([path], (path.with_name(f"{path.name}-{i}") for i in itertools.count(2))):
+            with contextlib.suppress(FileExistsError):
+                candidate.mkdir(parents=True)
+                return candidate
+        raise AssertionError
+
+    @classmethod
     def check_new(cls, path: Path) -> None:
         """Raise ConfigError if a run cannot begin in this folder."""
         if (path / "config.json").exists():
@@ -46,12 +59,23 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: TrainConfig) -> "RunFolder":
-        """Create the folder of a new run. The settings are written first, so that a killed run can be resumed."""
+        """Create the folder of a new run. The settings are written first, so that a killed run can be resumed.
+
+        ConfigError if the folder holds a run, one that begins at the same moment included.
+        """
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
+        # A link appears whole, and to one run alone.
+        written = path / f".config.json.{uuid.uuid4().hex}"
+        written.write_text(_text(config.to_dict()))
+        try:
+            os.link(written, path / "config.json")
+        except FileExistsError:
+            cls.check_new(path)
+        finally:
+            written.unlink()
         run.write_json("versions.json", versions())
-        run.write_json("config.json", config.to_dict())
         return run
 
     @classmethod
@@ -68,7 +92,7 @@ class RunFolder:
         file = self.path / name
         file.parent.mkdir(exist_ok=True)
         temporary = file.with_name(f".{file.name}.tmp")
-        temporary.write_text(json.dumps(value, indent=1) + "\n")
+        temporary.write_text(_text(value))
         os.replace(temporary, file)
 
     def event(self, line: str) -> None:
@@ -84,6 +108,10 @@ class RunFolder:
         for text in notes:
             self.event(text)
         return RunError(f"{error}; the traceback is in {self.path / 'events.log'}")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=1) + "\n"
 
 
 def versions() -> dict[str, Any]:

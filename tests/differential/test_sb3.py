@@ -79,7 +79,7 @@ def theirs(model: Any, grad: bool = False) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("gae_lambda", [1.0, LAMBDA])
 def test_sb3_a2c(gae_lambda, same):
-    """Its default RMSprop is TensorFlow's, whose mean square begins at 1. Torch's is compared: it begins at 0, as ours."""
+    """Its default RMSprop is TensorFlow's, whose mean square begins at 1. Torch's is compared: it begins at 0."""
     ours = Ours(A2C, A2C.Config(
         gamma=GAMMA, gae_lambda=gae_lambda, value_coefficient=0.5, entropy_coefficient=0.01, clip_grad_norm=0.5,
         learning_rate=7e-4, learning_rate_scaling="none", optimizer="rmsprop-torch", optimizer_eps=1e-5,

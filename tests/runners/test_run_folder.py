@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import threading
 from dataclasses import replace
 
 import pytest
@@ -75,6 +76,29 @@ def test_events_are_lines_with_the_time(tmp_path):
     run.event("two")
     lines = (tmp_path / "events.log").read_text().splitlines()
     assert [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", "", line) for line in lines] == ["one", "two"]
+
+
+def test_two_runs_never_share_a_folder(tmp_path, monkeypatch):
+    """Not even where both begin within a second, or at the same moment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.strftime", lambda pattern: "20260101-000000")
+    paths = [RunFolder.new_path(CONFIG) for _ in range(3)]
+    assert [p.name.removeprefix("a2c-pong-seed3-20260101-000000") for p in paths] == ["", "-2", "-3"]
+    barrier, outcomes = threading.Barrier(4), []
+
+    def begin() -> None:
+        barrier.wait()
+        try:
+            outcomes.append(str(RunFolder.create(tmp_path / "one", CONFIG).path))
+        except ConfigError as e:
+            outcomes.append("refused" if "already holds a run" in str(e) else str(e))
+
+    threads = [threading.Thread(target=begin) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == sorted([str(tmp_path / "one"), *["refused"] * 3])
 
 
 def test_default_path_is_one_folder():

@@ -91,7 +91,7 @@ def train(
     die_with_parent(os.getppid())  # if the agent is killed, its ranks end too
     given, (store, rank, size) = config, environment_store(listening)
     if rank == 0:
-        path = (path or RunFolder.default_path(config)).absolute()
+        path = (path or RunFolder.new_path(config)).absolute()
         store.set("path", str(path))
     path = Path(store.get("path").decode())
     if rank == 0:
