@@ -23,7 +23,7 @@ FLOORS = [
     {"samplers", "algos"},
     {"config"},
     {"checkpoints", "report"},
-    {"runners"},
+    {"runners", "train"},
     {"api"},
     {"gym", "launch"},
     {"benchmarks"},

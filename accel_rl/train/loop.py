@@ -1,0 +1,98 @@
+"""One run in one process, as straight code: what training computes, without speed, ranks, processes and files.
+
+    result = train(default_config("ppo") with a game)
+
+    for each rollout:
+        rollout = sampler.collect(agent)             T steps of B environments
+        algo.ingest(rollout)                         advantages, or an append to the replay
+        for batch in algo.phase():                   epochs x minibatches, or draws from the replay
+            loss = algo.loss(batch)
+            sync.backward(loss); sync.step(rate)     gradient, clipping, optimizer
+            algo.after_update(batch, loss)           priorities
+
+A `Trainer` adds evaluations, rows, checkpoints, signals, workers, ranks and CUDA graphs to this, and computes the same:
+tests/train holds it to this loop bit for bit.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from accel_rl.algos.base import Algorithm, Loss
+from accel_rl.config.registry import find_algorithm
+from accel_rl.config.train import TrainConfig
+from accel_rl.distributed.gradient_sync import Local
+from accel_rl.envs.make import make_spec
+from accel_rl.models.network_state import training_mode
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.sampler import Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class LoopResult:
+    """What a run leaves: env steps, updates that were made, the scores of recent episodes, and the algorithm."""
+
+    env_steps: int
+    updates: int
+    scores: tuple[float, ...]
+    algo: Algorithm
+
+
+def train(
+    config: TrainConfig,
+    groups: int = 1,
+    updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None,
+) -> LoopResult:
+    """Train one learner on this process's CPU, with the lockstep schedule, to the last env step.
+
+    groups: of environments that take turns; part of the result, since each is inferred for by itself. updated: called
+    after each update with the env steps before its rollout.
+    """
+    config = config.resolved()
+    spec = make_spec(config.env, training=True, reset=config.sampler.reset)
+
+    torch.manual_seed(derived_seed(config.seed, Stream.MODEL))
+    algo = find_algorithm(config.algorithm)(config.algo, spec, T=config.T, B=config.sampler.envs)
+    model = algo.agent.model.eval()
+    flat = FlatParameters(model)
+    sync = Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
+    algo.begin()
+    sampler = build_sampler(config, groups)
+
+    env_steps = updates = 0
+    try:
+        while env_steps < config.env_steps:
+            algo.progress = env_steps / config.env_steps
+            rollout = sampler.collect(algo.agent)
+            algo.ingest(rollout)
+            with training_mode(model):
+                for batch in algo.phase():
+                    loss = algo.loss(batch)
+                    sync.backward(loss.total, loss.samples)
+                    sync.step(algo.learning_rate, loss.total.detach(), loss.samples)
+                    algo.after_update(batch, loss)
+                    updated(env_steps, batch, loss)
+                    updates += 1
+            env_steps += rollout.env_steps
+    finally:
+        sampler.close()
+    return LoopResult(env_steps, updates, tuple(score for score, _ in sampler.episodes.recent), algo)
+
+
+def build_sampler(config: TrainConfig, groups: int) -> Sampler:
+    """Build the serial sampler: environments stepped one after another, and inference by the agent as it is."""
+    s, seed = config.sampler, derived_seed(config.seed, Stream.SAMPLER)
+    spec = make_spec(config.env, training=True, reset=s.reset)
+    engine = InProcessEngine(
+        config.env, spec, Grouping(s.envs, groups, workers=1), config.T, seed,
+        reset=s.reset, decorrelation_steps=s.decorrelation_steps,
+    )  # fmt: skip
+    return Sampler(
+        engine, spec, seed, reset=s.reset, capture=False, window=config.log.window,
+        partial_starts=s.decorrelation_steps > 0,
+    )  # fmt: skip

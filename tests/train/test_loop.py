@@ -1,0 +1,38 @@
+"""A `Trainer` computes what the readable loop computes: parameters, optimizer, scores, bit for bit."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
+from accel_rl.system.process import tune_torch
+from accel_rl.train.loop import train
+from tests.golden.runs import RUNS
+
+NAMES = [
+    "a2c, pong", "a2c, LSTM and GAE, time limits", "ppo, time limits", "ppo, pong", "impala, pong", "dqn, pong",
+    "dqn, double, dueling, three steps, time limits", "c51, pong", "rainbow, time limits",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trainer_equals_the_loop_bit_for_bit(name, tmp_path):
+    config = replace(RUNS[name], env_steps=600)
+    plan = RankPlan.resolve(config)
+    threads = torch.get_num_threads()
+    tune_torch(1)
+    try:
+        loop = train(config, groups=plan.sampler.grouping.groups)
+        trainer = Trainer(config, plan, RunFolder.create(tmp_path / "run", config))
+        result = trainer.run()
+    finally:
+        torch.set_num_threads(threads)
+    assert loop.updates > 3 and (loop.env_steps, loop.updates) == (result.env_steps, trainer.learner.updates)
+    for (name, ours), theirs in zip(
+        loop.algo.agent.model.state_dict().items(), trainer.learner.algo.agent.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(ours, theirs), name
+    assert loop.scores == tuple(score for score, _ in trainer.sampler.episodes.recent)
