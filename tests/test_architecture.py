@@ -1,10 +1,9 @@
 """The import rules, read from the source: an import inside a function counts too."""
 
 import ast
+import functools
 import re
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "accel_rl"
@@ -86,10 +85,11 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imports(path: Path, top_level_only: bool = False) -> set[str]:
+@functools.cache
+def imports(path: Path, top_level_only: bool = False) -> frozenset[str]:
     """Return the names of imported modules and objects; also of modules that `importlib` gets as a string."""
     tree = ast.parse(path.read_text())
-    found = set()
+    found: set[str] = set()
     for node in tree.body if top_level_only else ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {a.name for a in node.names}
@@ -97,7 +97,7 @@ def imports(path: Path, top_level_only: bool = False) -> set[str]:
             found |= {node.module} | {f"{node.module}.{a.name}" for a in node.names}
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             found |= {a.value for a in node.args if isinstance(a, ast.Constant)}
-    return found
+    return frozenset(found)
 
 
 def room_of(module: str) -> str:
@@ -114,15 +114,14 @@ def room_at(path: Path) -> str:
     return (parts[1] if parts[0] == "accel_rl" else parts[0]).removesuffix(".py")
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_imports_flow_one_way(path: Path) -> None:
-    here = room_at(path)
-    if here == "__init__":
-        return
-    for module in imports(path):
-        there = room_of(module)
-        if there and there != here:
-            assert RANK[there] <= RANK[here], f"{name_of(path)} imports {module}, which lies above it"
+def test_imports_flow_one_way() -> None:
+    wrong = [
+        f"{name_of(path)} imports {module}, which lies above it"
+        for path in FILES
+        for module in sorted(imports(path))
+        if room_at(path) != "__init__" and RANK.get(room_of(module), -1) > RANK[room_at(path)]
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_two_rooms_import_each_other_on_any_path() -> None:
@@ -169,32 +168,46 @@ def test_equations_import_nothing_compiled() -> None:
         assert {room_of(n) for n in imports(path)} <= {"ops", ""}, name_of(path)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_processes_threads_and_compiled_modules_stay_where_they_belong(path: Path) -> None:
-    for module, places in CONFINED.items():
-        if any(n == module or n.startswith(module + ".") for n in imports(path)):
-            assert name_of(path).startswith(places), f"{name_of(path)} imports {module}"
+def test_processes_threads_and_compiled_modules_stay_where_they_belong() -> None:
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in FILES
+        for module, places in CONFINED.items()
+        if any(n == module or n.startswith(module + ".") for n in imports(path))
+        and not name_of(path).startswith(places)
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if name_of(p).startswith(WORKER_SIDE)], ids=name_of)
-def test_workers_start_without_torch(path: Path) -> None:
-    assert not any(n.split(".")[0] == "torch" for n in imports(path, top_level_only=True))
+def test_workers_start_without_torch() -> None:
+    of_workers = [path for path in FILES if name_of(path).startswith(WORKER_SIDE)]
+    wrong = [
+        name_of(path)
+        for path in of_workers
+        if any(n.split(".")[0] == "torch" for n in imports(path, top_level_only=True))
+    ]
+    assert of_workers and not wrong
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if (PACKAGE / "emulator") in p.parents], ids=name_of)
-def test_the_emulator_includes_the_c_plus_plus_library_alone(path: Path) -> None:
+def test_the_emulator_includes_the_c_plus_plus_library_alone() -> None:
     """It compiles wherever Python does: of <...> the C++ library, pybind11, and immintrin.h where a guard finds x86."""
-    for name in re.findall(r"#\s*include\s*<([^>]+)>", path.read_text()):
-        guarded = name == "immintrin.h" and path.name.endswith("_x86.h")
-        assert re.fullmatch(r"[a-z_]+|pybind11/\w+\.h", name) or guarded, f"{name_of(path)} includes <{name}>"
+    wrong = []
+    for path in (p for p in SOURCES if (PACKAGE / "emulator") in p.parents):
+        for name in re.findall(r"#\s*include\s*<([^>]+)>", path.read_text()):
+            guarded = name == "immintrin.h" and path.name.endswith("_x86.h")
+            if not (re.fullmatch(r"[a-z_]+|pybind11/\w+\.h", name) or guarded):
+                wrong.append(f"{name_of(path)} includes <{name}>")
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_includes_flow_one_way(path: Path) -> None:
-    here = path.parent.relative_to(ROOT).as_posix()
-    for name in re.findall(r'#include "([^"]+)"', path.read_text()):
-        target = (path.parent / name).resolve()
-        assert target.is_file(), f"{name_of(path)} includes {name}, which is not there"
-        there = target.parent.relative_to(ROOT).as_posix()
-        allowed = there == here or there.startswith(here + "/") or there in INCLUDES.get(here, ())
-        assert allowed, f"{name_of(path)} includes {name}"
+def test_includes_flow_one_way() -> None:
+    wrong = []
+    for path in SOURCES:
+        room = path.parent.relative_to(ROOT).as_posix()
+        for name in re.findall(r'#include "([^"]+)"', path.read_text()):
+            target = (path.parent / name).resolve()
+            included = target.parent.relative_to(ROOT).as_posix()
+            allowed = included == room or included.startswith(room + "/") or included in INCLUDES.get(room, ())
+            if not (target.is_file() and allowed):
+                wrong.append(f"{name_of(path)} includes {name}")
+    assert not wrong, "\n".join(wrong)
