@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from accel_rl.algos.c51 import C51Config
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import make_spec
 from accel_rl.envs.protocols import OVERRIDES
@@ -88,6 +89,7 @@ CONDITIONS = (
         _explores_by_epsilon,
         "exploration by epsilon (--no-noisy)",
     ),
+    Condition(("algo.huber",), lambda c: not isinstance(c.algo, C51Config), "dqn: this loss is a cross entropy"),
     Condition(
         ("algo.rmsprop_alpha",),
         lambda c: "rmsprop" in c.algo.optimizer_name,

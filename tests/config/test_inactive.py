@@ -26,7 +26,7 @@ ALWAYS = {
     *("algo.lstm", "algo.learning_rate_scaling", "algo.warmup", "algo.clip", "algo.clip_schedule", "algo.value_clip"),
     *("algo.epochs", "algo.minibatch", "algo.normalize_advantage", "algo.target_kl", "algo.window", "algo.batches"),
     *("algo.rho_clip", "algo.c_clip", "algo.batch_size", "algo.intensity", "algo.n_step", "algo.target_interval"),
-    *("algo.target_unit", "algo.double", "algo.dueling", "algo.noisy", "algo.huber", "algo.epsilon_evaluation"),
+    *("algo.target_unit", "algo.double", "algo.dueling", "algo.noisy", "algo.epsilon_evaluation"),
     *("algo.hidden", "algo.atoms", "algo.v_min", "algo.v_max"),
     *("algo.replay.size", "algo.replay.start", "algo.replay.device", "algo.replay.prioritized"),
 }
@@ -55,6 +55,7 @@ def test_every_setting_is_known(algorithm: str) -> None:
         ("ppo", "algo.network", "dqn", "picture"),
         ("dqn", "algo.replay.beta", 0.5, "--replay.prioritized"),
         ("c51", "algo.rmsprop_alpha", 0.5, "an RMSProp optimizer"),
+        ("rainbow", "algo.huber", 0.5, "dqn"),
     ],
 )
 def test_a_setting_without_effect_is_named(algorithm: str, name: str, value: object, needs: str) -> None:
