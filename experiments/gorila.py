@@ -65,7 +65,6 @@ def gorila(
             bundles=bundles,
             shards=shards,
             in_flight=0,  # Algorithm 1: new parameters before each step
-            max_delay=100,  # ours: the paper's number of learners
             outlier_deviations=5.0,  # ours; the paper: "several"
         ),
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),  # section 5.2; the interval is ours

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import AtariPreprocessing, TimeLimit
 
+from accel_rl.emulator.counter import Counter
 from accel_rl.envs.base import episode_rng
 from accel_rl.envs.make import EnvConfig, make_env, make_spec
 from accel_rl.envs.protocols import PROTOCOLS, resolve
@@ -258,6 +259,13 @@ def test_noops_are_within_their_bounds():
     draws = Draws(resolve("cleanrl2022"))
     numbers = {draws.begin() for _ in range(600)}
     assert numbers == set(range(1, 31))
+
+
+def test_noops_of_a_device_are_within_the_same_bounds():
+    pytest.importorskip("accel_rl.emulator._core")
+    rules = resolve("cleanrl2022")
+    starts = Counter(rules.noop_max, rules.frame_skip, cached=False, noop_min=rules.noop_min).starts
+    assert {noops for row in starts for _, noops in row} == set(range(1, 31))
 
 
 def test_presses_are_not_for_a_device():
