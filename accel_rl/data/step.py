@@ -1,6 +1,6 @@
 """The arrays that n environments write in one step."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class Step:
     truncated: np.ndarray  # [n] bool stopped by the time limit: the return bootstraps from the final frame
     ended: np.ndarray  # [n] bool the episode is over (game over or time limit), a reset is due
     valid: np.ndarray  # [n] bool False where the environment waited for its reset and did not step
-    info: np.ndarray  # [n, info_bytes] uint8 written only where `ended`: numbers of the episode (envs/episode_info.py)
+    # [n, info_bytes] uint8 written only where `ended`: numbers of the episode (envs/episode_info.py); Atari has none
+    info: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
 
     @classmethod
     def empty(cls, n: int, spec: EnvSpec) -> "Step":

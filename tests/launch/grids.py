@@ -7,13 +7,13 @@ from accel_rl.config.train import TrainConfig, default_config
 from launch.grid import Grid, Level, grid, levels
 
 
-def cartpole(envs: int = 4, learning_rate: float = 7e-4, seed: int = 0) -> TrainConfig:
+def cartpole(envs: int = 4, learning_rate: float = 7e-4, seed: int = 0, groups: int | None = None) -> TrainConfig:
     base = default_config("a2c")
     return replace(
         base,
         env=replace(base.env, id="CartPole-v1"),
         algo=replace(base.algo, learning_rate=learning_rate),
-        sampler=replace(base.sampler, engine="in-process", envs=envs, decorrelation_steps=5),
+        sampler=replace(base.sampler, engine="in-process", envs=envs, groups=groups, decorrelation_steps=5),
         evaluation=replace(base.evaluation, interval=0),
         checkpoint=replace(base.checkpoint, interval=400),
         log=replace(base.log, interval=200),
@@ -71,7 +71,7 @@ def unknown() -> Grid:
 
 
 def impossible() -> Grid:
-    return grid(cartpole(), {"envs": (4, 5)})
+    return grid(cartpole(groups=2), {"envs": (4, 5)})
 
 
 def no_grid() -> int:

@@ -18,11 +18,11 @@ def long(trial: Any) -> TrainConfig:
 def sometimes_impossible(trial: Any) -> TrainConfig:
     """Four environments in the first trial; then numbers that its two groups do not divide."""
     trial.suggest_float("learning_rate", 1e-4, 1e-2)
-    return grids.cartpole(envs=4 if trial.number == 0 else 5)
+    return grids.cartpole(envs=4 if trial.number == 0 else 5, groups=2)
 
 
 def impossible(trial: Any) -> TrainConfig:
-    return grids.cartpole(envs=5)
+    return grids.cartpole(envs=5, groups=2)
 
 
 def nothing(trial: Any) -> None:

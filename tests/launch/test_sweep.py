@@ -226,7 +226,7 @@ def test_a_run_that_goes_on_failing_is_reported(tmp_path):
         ([SMALL, "--gpu", "0"], ["--gpu", "--gpus"]),
         ([SMALL, "--only", "envs"], ["--only envs", "KEY=VALUE"]),
         ([SMALL, "--only", "envs=4", "envs=8"], ["twice"]),
-        ([SMALL, "--override", "envs=7"], ["B=7"]),
+        ([SMALL, "--override", "envs=7", "groups=2"], ["B=7"]),
         ([SMALL, "--scale", "0"], ["--scale 0"]),
         ([SMALL, "--machine", "x.json"], ["--dry-run"]),
         ([SMALL, "--machine", "x.json", "--dry-run"], ["x.json", "No such file"]),
