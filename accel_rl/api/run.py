@@ -146,7 +146,7 @@ class Run:
         """
         run, config = RunFolder.open(self.path)
         config, _, agent, _ = trained_agent(run, config, checkpoint, greedy, best, device)
-        return TrainedPolicy(agent, make_spec(config.env, training=False).obs_shape, seed)
+        return TrainedPolicy(agent, make_spec(config.env, training=False), seed)
 
     def export(
         self, out: str | os.PathLike[str], *, checkpoint: str = "", best: bool = False, onnx: bool = False

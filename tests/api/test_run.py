@@ -49,6 +49,8 @@ def test_the_agent_acts_on_arrays_and_tensors(trained):
     assert agent.act(obs[2]) == actions[2]
     with pytest.raises(ValueError, match=r"shape \[3\]"):
         agent.act(obs[:, :3])
+    assert (agent.act(obs.astype(np.float64)) == actions).all()
+    assert agent.act(np.zeros(4, int)) == agent.act(np.zeros(4, np.float32))
 
 
 def test_an_lstm_keeps_its_state(tmp_path):
