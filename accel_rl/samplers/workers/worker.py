@@ -105,8 +105,10 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the main process decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group; the main process decides. The
+    # handler does nothing; unlike SIG_IGN it is not inherited by programs that an environment starts.
+    for s in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(s, lambda *_: None)
     warnings.showwarning = show_warning
     control = Control(socket.socket(fileno=int(sys.argv[1])))
     try:
