@@ -138,7 +138,8 @@ def pong_small_single(seed: int = 1) -> TrainConfig:
     config = pong_small(seed)
     algo: Any = config.algo
     algo = replace(algo, replay=replace(algo.replay, size=SMALL_REPLAY))
-    return replace(config, algo=algo, cluster="none", env_steps=_small_env_steps(algo))
+    without = default_config("dqn").gorila
+    return replace(config, algo=algo, cluster="none", gorila=without, env_steps=_small_env_steps(algo))
 
 
 def _small_env_steps(algo: Any) -> int:

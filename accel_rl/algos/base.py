@@ -12,6 +12,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
+from accel_rl.models.network_state import check_parameters
 from accel_rl.optim.optimizer import Optimizer, Rate
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import ConfigError
@@ -96,6 +97,7 @@ class Algorithm(ABC):
         # T and B are this rank's; batch sizes and env steps in the settings are totals over the ranks that share them
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
+        check_parameters(self.agent.model)
         self.agent.model.to(self.device).eval()  # train mode is for updates alone, see `Learner`
         self._scheduled: dict[str, Tensor] = {}
 

@@ -17,6 +17,7 @@ from accel_rl.api.settings import What, settings
 from accel_rl.api.trained_agent import evaluate, trained_agent
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.train import TrainConfig
+from accel_rl.config.types import fits, plain
 from accel_rl.envs.make import make_spec
 from accel_rl.runners import video
 from accel_rl.runners.evaluation import Evaluation
@@ -106,11 +107,12 @@ class Run:
         env_steps: new length of the run. engine, backend, cores, device: as in `accel-rl resume`. ConfigError,
         RunError.
         """
-        if env_steps is not None and env_steps != int(env_steps):
-            raise ConfigError(f"env_steps {env_steps}: must be a whole number")
+        steps = plain(env_steps)
+        if steps is not None and (not fits(float, steps) or not float(steps).is_integer()):
+            raise ConfigError(f"env_steps {env_steps!r}: must be a whole number")
         run, config = RunFolder.open(self.path)
-        steps = None if env_steps is None else int(env_steps)
-        self.result = resume(run, config, Changes(steps, checkpoint, cores, backend, engine, device))
+        changes = Changes(None if steps is None else int(steps), checkpoint, plain(cores), backend, engine, device)
+        self.result = resume(run, config, changes)
         raise_if_stopped(self.result)
         return self
 
@@ -129,8 +131,8 @@ class Run:
             config.evaluation, episodes=episodes, greedy=greedy, parallel=parallel,
             starts=starts or config.evaluation.starts,  # type: ignore[arg-type]
         )  # fmt: skip
-        config = replace(config, evaluation=evaluation)
-        return evaluate(run, config, seed=seed, best=best, device=device, backend=backend)[0]
+        config = replace(config, evaluation=plain(evaluation))
+        return evaluate(run, config, seed=plain(seed), best=best, device=device, backend=backend)[0]
 
     @property
     def agent(self) -> TrainedPolicy:
@@ -146,7 +148,7 @@ class Run:
         """
         run, config = RunFolder.open(self.path)
         config, _, agent, _ = trained_agent(run, config, checkpoint, greedy, best, device)
-        return TrainedPolicy(agent, make_spec(config.env, training=False).obs_shape, seed)
+        return TrainedPolicy(agent, make_spec(config.env, training=False), seed)
 
     def export(
         self, out: str | os.PathLike[str], *, checkpoint: str = "", best: bool = False, onnx: bool = False

@@ -12,6 +12,7 @@ from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.registry import ALGORITHMS
 from accel_rl.config.setting import full_name, with_setting
 from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.types import plain
 from accel_rl.system.errors import ConfigError
 
 What = str | type[Algorithm] | AlgorithmConfig | TrainConfig
@@ -22,9 +23,10 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
     """Return the settings of a run. ConfigError, one line.
 
     env: id of a Gymnasium environment, or a function that makes one. values: other settings by name, short (game) or
-    full with two underscores for a point (evaluation__interval); whole numbers may be floats (1e6).
+    full with two underscores for a point (evaluation__interval); whole numbers may be floats (1e6), and all numbers
+    those of numpy.
     """
-    config = _base(what)
+    config = plain(_base(what))
     if values.get("cluster") == "gorila":
         config = on_gorila(config)
     if env is not None:
@@ -60,6 +62,7 @@ def _id_of(env: str | Callable[..., Any]) -> str:
 
 
 def _with(config: TrainConfig, name: str, value: Any) -> TrainConfig:
+    value = plain(value)
     try:
         return with_setting(config, name, value)
     except ConfigError:

@@ -10,6 +10,7 @@ from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.acting import acting_config
 from accel_rl.config.train import TrainConfig
+from accel_rl.config.types import fits
 from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners.best_agent import BestAgent
@@ -80,6 +81,8 @@ def evaluate(
 
     checkpoint, best, device, backend: see `trained_agent`. ConfigError.
     """
+    if not fits(int, seed) or seed < 0:
+        raise ConfigError(f"--seed {seed!r}: must be a whole number, 0 or more")
     config, state, agent, plan = trained_agent(run, config, checkpoint, config.evaluation.greedy, best, device, backend)
     with closing(Evaluator(config, plan)) as evaluator:
         result = evaluator.evaluate(agent, steps=config.evaluation.steps, seed=seed)

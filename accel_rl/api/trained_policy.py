@@ -8,6 +8,7 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.data.rnn_state import RnnState
+from accel_rl.data.spec import EnvSpec
 
 X = TypeVar("X", np.ndarray, Tensor)
 
@@ -15,9 +16,11 @@ X = TypeVar("X", np.ndarray, Tensor)
 class TrainedPolicy:
     """Chooses actions as in an evaluation. An LSTM's state is kept between calls; see `reset`."""
 
-    def __init__(self, agent: Agent, obs_shape: tuple[int, ...], seed: int = 0):
-        """agent: for evaluation. obs_shape: of one observation, such as [4, 104, 80] (frames, oldest first)."""
-        self.agent, self.obs_shape = agent, obs_shape
+    def __init__(self, agent: Agent, spec: EnvSpec, seed: int = 0):
+        """agent: for evaluation. spec: of its environment; an observation has the shape `spec.obs_shape`, such as
+        [4, 104, 80] (frames, oldest first)."""
+        self.agent, self.obs_shape = agent, spec.obs_shape
+        self._dtype: torch.dtype = getattr(torch, spec.frame_dtype)
         self._device = next((p.device for p in agent.model.parameters()), torch.device("cpu"))
         self._random = torch.Generator().manual_seed(seed)
         self._state: Tensor | None = None  # [N, Z]
@@ -29,9 +32,10 @@ class TrainedPolicy:
     def act(self, obs: X, first: Any = None) -> X:
         """obs [N, ...] or [...], as the environment's observations -> actions [N] or [], int64, of the same kind.
 
-        first [N] bool: environments whose episode begins with this observation, for an LSTM. ValueError: wrong shape.
+        first [N] bool: environments whose episode begins with this observation, for an LSTM. ValueError: wrong shape,
+        or numbers that are no uint8 where the agent sees pictures. Vectors may have any type of numbers.
         """
-        x = torch.as_tensor(obs)
+        x = self._checked(torch.as_tensor(obs))
         single = x.dim() == len(self.obs_shape)
         x = x.unsqueeze(0) if single else x
         if tuple(x.shape[1:]) != self.obs_shape:
@@ -41,6 +45,13 @@ class TrainedPolicy:
             action, _ = self.agent.act(x.to(self._device), uniform, self._memory(len(x), first))
         action = action.cpu()[0] if single else action.cpu()
         return action.numpy() if isinstance(obs, np.ndarray) else action
+
+    def _checked(self, x: Tensor) -> Tensor:
+        """Return observations as the type that the network was trained on."""
+        if self._dtype == torch.uint8 and x.dtype != torch.uint8:
+            name = str(x.dtype).removeprefix("torch.")
+            raise ValueError(f"observations of {name}; the agent was trained on pictures of uint8, 0 to 255")
+        return x.to(self._dtype)
 
     def _memory(self, n: int, first: Any) -> RnnState | None:
         if not self.agent.state_size:

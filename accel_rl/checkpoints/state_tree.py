@@ -10,14 +10,16 @@ from torch import Tensor
 
 from accel_rl.checkpoints.tensor_file import load, save
 from accel_rl.data.segment import Segment
+from accel_rl.system.errors import ConfigError
 
-_REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file
+_REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor file, or for pairs of a dict
 
 
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
     """-> (JSON, safetensors). The same state always gives the same bytes.
 
-    `put` stores a segment elsewhere and returns the checksum that the JSON holds with its name.
+    `put` stores a segment elsewhere and returns the checksum that the JSON holds with its name. Keys of dicts are text
+    or, as in the state of torch's optimizers, whole numbers. ConfigError, one line, that names what cannot be kept.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -40,13 +42,21 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
                 "bytes", path, torch.frombuffer(bytearray(len(node).to_bytes(8, "little") + node), dtype=torch.uint8)
             )
         if isinstance(node, dict):
-            assert _REF not in node and all(isinstance(k, str) for k in node), path
-            return {k: walk(v, f"{path}/{k}") for k, v in sorted(node.items())}
+            if _REF not in node and all(isinstance(k, str) for k in node):
+                return {k: walk(v, f"{path}/{k}") for k, v in sorted(node.items())}
+            if odd := [k for k in node if type(k) not in (int, str)]:
+                raise ConfigError(f"state {path[1:]}: the key {odd[0]!r} must be a text or a whole number")
+            pairs = sorted(node.items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
+            return {_REF: ["dict", [[k, walk(v, f"{path}/{k}")] for k, v in pairs]]}
         if isinstance(node, list | tuple):
             return [walk(v, f"{path}/{i}") for i, v in enumerate(node)]
         if isinstance(node, np.generic):
             return node.item()
-        assert node is None or isinstance(node, bool | int | float | str), f"{path}: {type(node)}"
+        if node is not None and type(node) not in (bool, int, float, str):
+            raise ConfigError(
+                f"state {path[1:]} is a {type(node).__name__}: must be made of dicts, lists, numbers, texts, tensors, "
+                "arrays and bytes"
+            )
         return node
 
     text = json.dumps(walk(tree, ""), indent=1, sort_keys=True).encode()
@@ -63,6 +73,8 @@ def decode(text: bytes, tensor_file: bytes, get: Callable[[str, str], Segment] |
     def walk(node: Any) -> Any:
         if isinstance(node, dict) and _REF in node:
             kind, name, *checksum = node[_REF]
+            if kind == "dict":
+                return {k: walk(v) for k, v in name}
             if kind == "segment":
                 if get is None or len(checksum) != 1 or not isinstance(checksum[0], str):
                     raise ValueError(f"unreadable state: segment {name}")

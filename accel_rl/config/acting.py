@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.train import TrainConfig
+from accel_rl.config.types import check_types
 from accel_rl.envs.make import EnvConfig, emulator_is_built, played_by
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
@@ -43,6 +44,7 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> T
         seed=config.seed,
         device=device,
     )
+    check_types(acting.evaluation, "--evaluation.")
     acting.evaluation.check()
     acting.env.check()
     acting.check_starts()

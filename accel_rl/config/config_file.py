@@ -64,11 +64,16 @@ _ADDED_FOR_ALGORITHM: dict[int, dict[str, dict[str, Any]]] = {
 def migrated(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a config.json by the present names, without its format version.
 
-    ConfigError, one line, for a format of a later version of this program, and for two names of one setting.
+    ConfigError, one line, for a format of a later version of this program, for two names of one setting, and for an
+    algorithm or a group of a wrong type.
     """
     version = values.get("format", 1)
-    if not isinstance(version, int) or not 1 <= version <= FORMAT:
+    if type(version) is not int or not 1 <= version <= FORMAT:
         raise ConfigError(f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}")
+    for name in ("algorithm", "env", "algo"):  # what is read before the types of all settings are checked
+        if name in values and not isinstance(values[name], str if name == "algorithm" else Mapping):
+            kind = "a text" if name == "algorithm" else "a group of settings"
+            raise ConfigError(f"--{name} {values[name]!r}: must be {kind}")
     found: dict[str, Any] = {
         name: dict(x) if isinstance(x, Mapping) else x for name, x in values.items() if name != "format"
     }

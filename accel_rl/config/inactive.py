@@ -68,7 +68,11 @@ CONDITIONS = (
     Condition(("secondary.rate",), lambda c: c.secondary.batch > 0, "--secondary.batch"),
     Condition(("wandb_project",), lambda c: c.wandb != "disabled", "--wandb offline or online"),
     Condition(("evaluation.steps",), lambda c: not c.evaluation.episodes, "--evaluation.episodes 0"),
-    Condition(("sampler.groups",), lambda c: not c.sampler.inference_per_worker, "--no-inference-per-worker"),
+    Condition(
+        ("sampler.groups",),
+        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # a worker has one group
+        "--no-inference-per-worker",
+    ),
     Condition(
         ("sampler.workers", "sampler.inference_per_worker", "sampler.timeout_s", "strict"),
         lambda c: c.sampler.engine == "workers",

@@ -1,12 +1,11 @@
 """Algorithms by name."""
 
 import importlib
-import os
-import sys
 from typing import Any
 
 from accel_rl.algos.base import Algorithm
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.user_module import import_user_module
 
 ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",
@@ -33,14 +32,12 @@ def find(name: str) -> Any:
     if not colon:
         known = [*ALGORITHMS, "module:Class", "module:function"]
         raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(known)}{nearest(name, ALGORITHMS)}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
     try:
-        module = importlib.import_module(module_name)
+        module = importlib.import_module(module_name) if name in ALGORITHMS else import_user_module(module_name)
     except ModuleNotFoundError as e:
         if e.name is not None and (module_name == e.name or module_name.startswith(e.name + ".")):
             raise ConfigError(f"algorithm {name!r}: there is no module {e.name!r} on the path") from e
-        raise
+        raise ConfigError(f"algorithm {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
     found = getattr(module, attribute, None)
     if found is None:
         raise ConfigError(f"algorithm {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")

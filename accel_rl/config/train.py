@@ -104,6 +104,11 @@ class TrainConfig:
             raise ConfigError(
                 f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
             )
+        if not isinstance(self.algo, needed := find_algorithm(self.algorithm).Config):
+            raise ConfigError(
+                f"algo is of {type(self.algo).__name__}, the settings of {self.algorithm} are {needed.__name__}: begin "
+                f"from accel_rl.config.train.default_config({self.algorithm!r})"
+            )
 
     def check_starts(self) -> None:
         """Raise ConfigError if evaluations cannot begin from their saved starts."""

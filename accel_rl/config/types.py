@@ -1,8 +1,11 @@
 """Whether values of settings have the types that their classes declare."""
 
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from accel_rl.system.errors import ConfigError
 
@@ -16,6 +19,20 @@ def check_types(config: Any, prefix: str = "--") -> None:
             check_types(value, f"{flag}.")
         elif not fits(hints[f.name], value):
             raise ConfigError(f"{flag} {value!r}: must be {described(hints[f.name])}")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as plain Python: scalars and arrays of numpy, ranges and enumerations of texts are converted, also
+    those of a dataclass of settings."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: plain(getattr(value, f.name)) for f in fields(value)})
+    if isinstance(value, np.generic | np.ndarray):
+        return value.item() if value.shape == () else tuple(value.tolist())
+    if isinstance(value, Enum) and isinstance(value, str):
+        return value.value
+    if isinstance(value, tuple | list | range):
+        return tuple(plain(v) for v in value)
+    return value
 
 
 def fits(hint: Any, value: Any) -> bool:

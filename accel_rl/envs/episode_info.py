@@ -10,22 +10,46 @@ INFO_BYTES = 512
 """Room for the numbers of an episode, in each cell of a rollout."""
 SCORE = "episode/r"
 """The score by gymnasium.wrappers.RecordEpisodeStatistics, where a wrapper of the user's has recorded it."""
+LEFT_OUT = "episode/left_out"
+"""How many numbers had no room."""
 
 
-def episode_info(info: dict[str, Any]) -> dict[str, float]:
-    """Return the numbers of an `info`, and the score of its `episode`; without arrays, texts and Gymnasium's own."""
-    numbers = {name: float(x) for name, x in info.items() if isinstance(x, Real | np.bool_) and "." not in name}
+def episode_info(info: Any) -> dict[str, float]:
+    """Return the numbers of an `info`, and the score of its `episode`; without arrays, texts and Gymnasium's own.
+
+    An `info` that is no dict has none.
+    """
+    if not isinstance(info, dict):
+        return {}
+    found = {str(name): _number(x) for name, x in info.items() if "." not in str(name)}
+    numbers = {name: x for name, x in found.items() if x is not None}
     episode = info.get("episode")
-    if isinstance(episode, dict) and np.size(episode.get("r", ())) == 1:
-        numbers[SCORE] = float(np.reshape(episode["r"], ()))
+    if isinstance(episode, dict) and np.size(r := episode.get("r", ())) == 1:
+        score = _number(np.reshape(r, ()))
+        if score is not None:
+            numbers[SCORE] = score
     return numbers
 
 
+def _number(x: Any) -> float | None:
+    """Return a number, also one of numpy's or a scalar array; None for anything else."""
+    if isinstance(x, np.ndarray) and x.shape == ():
+        x = x.item()
+    if not isinstance(x, Real | np.bool_):
+        return None
+    try:
+        return float(x)
+    except OverflowError:
+        return None
+
+
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Return numbers as bytes [INFO_BYTES]; what does not fit is left out from the end, the score last."""
+    """Return numbers as bytes [INFO_BYTES]; what does not fit is left out from the end, the score last, and counted."""
     names = sorted(numbers, key=lambda name: name != SCORE)
-    while len(text := json.dumps({name: numbers[name] for name in names}).encode()) > INFO_BYTES:
-        names.pop()
+    kept = {name: numbers[name] for name in names}
+    while len(text := json.dumps(kept).encode()) > INFO_BYTES:
+        del kept[names.pop()]
+        kept[LEFT_OUT] = float(len(numbers) - len(names))
     return np.frombuffer(text.ljust(INFO_BYTES, b"\0"), np.uint8)
 
 

@@ -1,6 +1,5 @@
 """Any Gymnasium environment with a Discrete action space, by its id or by a factory."""
 
-import importlib
 import inspect
 import warnings
 import zlib
@@ -15,6 +14,7 @@ from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.pictures import check_flat, picture_layout
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.user_module import import_user_module
 
 
 class GymnasiumEnv:
@@ -50,7 +50,7 @@ class GymnasiumEnv:
         self._seed, self._episode = seed, 0  # the next one's number
         self._episode_seed: int | None = None
         self._actions: list[int] = []
-        self._is_lost = False  # whether a state could not be restored, so that its episode ends at the next step
+        self.is_lost = False  # whether a state could not be restored, so that its episode ends at the next step
         self.episode_info: dict[str, float] = {}
         own_limit = _time_limit(env)
         self.spec = EnvSpec(
@@ -75,9 +75,9 @@ class GymnasiumEnv:
         self._start(int(episode_rng(self._seed, episode).integers(2**31)), frame)
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
-        if self._is_lost:
+        if self.is_lost:
             np.copyto(frame, self._newest)
-            self._is_lost, self._ended, self.episode_info = False, True, {}
+            self.is_lost, self._ended, self.episode_info = False, True, {}
             return 0.0, False, True, True
         observation, reward, terminated, truncated, info = self._env.step(self._first_action + action)
         self._actions.append(action)
@@ -122,7 +122,7 @@ class GymnasiumEnv:
                     RuntimeWarning,
                     stacklevel=2,
                 )
-                self._is_lost, self._ended = not header["ended"], header["ended"]
+                self.is_lost, self._ended = not header["ended"], header["ended"]
         self._seed, self._episode = header.get("seed", self._seed), header.get("episode", 1)
 
     @property
@@ -150,7 +150,7 @@ class GymnasiumEnv:
         self._env.close()
 
     def _start(self, episode_seed: int, frame: np.ndarray) -> None:
-        self._episode_seed, self._actions, self._ended, self._is_lost = episode_seed, [], False, False
+        self._episode_seed, self._actions, self._ended, self.is_lost = episode_seed, [], False, False
         observation, _ = self._env.reset(seed=episode_seed)
         self._write(observation, frame)
 
@@ -168,7 +168,7 @@ def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
     module_name, _, name = id.partition(":")
     if name:
         try:
-            make = getattr(importlib.import_module(module_name), name, None)
+            make = getattr(import_user_module(module_name), name, None)
         except ImportError as e:
             raise ConfigError(f"id={id!r}: cannot import {module_name!r} ({_line(e)})") from e
         if make is not None:
@@ -189,7 +189,13 @@ def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
 
 
 def _time_limit(env: gymnasium.Env) -> int | None:
-    return env.spec.max_episode_steps if env.spec is not None else None
+    """Return the least limit of the wrappers that end episodes; `env.spec` may name one that no wrapper applies."""
+    limits: list[int] = []
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            limits.append(env._max_episode_steps)
+        env = env.env
+    return min(limits, default=None)
 
 
 def _line(text: object) -> str:

@@ -73,7 +73,9 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        self._ready, self._episode = header["ready"], header["episode"]
+        # a reserve that is not deterministic stands elsewhere; it is reset again, since its episode has not begun
+        self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
+        self._episode = header["episode"]
         self.late_resets = header["late_resets"]
 
     def close(self) -> None:

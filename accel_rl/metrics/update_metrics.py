@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +15,8 @@ COLUMNS = (
     *("eval_score", "eval_score_std", "eval_episodes", "eval_steps", "wall_s", "steps_per_s", "sync_s", "lock_wait_s"),
 )
 """Columns of a row that are not metrics of updates. `Loss.metrics` may not have these names."""
+PREFIXES = ("info/", "secondary/")
+"""Begin the names of other such columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,10 +48,10 @@ class UpdateMetrics:
 
 def _scalar(name: str, value: Tensor | float, device: torch.device | None) -> Tensor:
     """Return a metric as a scalar [] float64. ConfigError for a name that a row has already, or another shape."""
-    if name in COLUMNS:
+    if name in COLUMNS or name.startswith(PREFIXES):
         raise ConfigError(f"metric {name!r}: a row has a column of this name; give the metric another name")
     if not isinstance(value, Tensor):
-        if not isinstance(value, (int, float)):
+        if not isinstance(value, Real | np.bool_):
             raise ConfigError(f"metric {name!r} is {type(value).__name__}: must be a number, or a tensor with one")
         return torch.full((), float(value), dtype=torch.float64, device=device)
     if value.numel() != 1:

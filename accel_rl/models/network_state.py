@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
@@ -30,6 +31,25 @@ def network_state(model: nn.Module) -> dict[str, Tensor]:
         if not isinstance(x, Tensor):
             raise ConfigError(f"the network's state {name!r} is a {type(x).__name__}: keep it in a buffer, as a tensor")
     return state
+
+
+def check_parameters(model: nn.Module) -> None:
+    """Raise ConfigError, one line, if a network cannot be trained: its parameters are one float32 vector."""
+    for name, x in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(x):
+            raise ConfigError(
+                f"the network's {name!r} has no shape yet: pass a batch through the network in build_agent, or give "
+                "its layer the number of inputs"
+            )
+    trained = [(name, x) for name, x in model.named_parameters() if x.requires_grad]
+    if not trained:
+        raise ConfigError("the network has no parameter that is trained")
+    for name, x in trained:
+        if x.dtype != torch.float32:
+            kind = str(x.dtype).removeprefix("torch.")
+            raise ConfigError(
+                f"the network's {name!r} is {kind}: trained parameters must be float32; --precision is that of products"
+            )
 
 
 def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:

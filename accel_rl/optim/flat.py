@@ -27,6 +27,9 @@ class FlatParameters:
         self.message = torch.zeros(len(self.data) + 2, dtype=self.data.dtype, device=self.data.device)
         self.grad = self.message[:-2]
         self.slices: dict[str, slice] = {}
+        all_names = model.named_parameters(remove_duplicate=False)
+        first = {p: name for name, p in self.named}
+        self._names = {name: first[p] for name, p in all_names if p in first}  # a shared parameter has several
         at = 0
         for name, p in self.named:
             n = p.numel()
@@ -73,7 +76,7 @@ class FlatParameters:
 
     def untrained(self) -> list[Tensor]:
         """Return the model's tensors that are not in the vector: frozen parameters and persistent buffers."""
-        return [x for name, x in self.model.state_dict().items() if name not in self.slices]
+        return [x for name, x in self.model.state_dict().items() if name not in self._names]
 
     # -- the vector by name ------------------------------------------------------------
 
@@ -82,8 +85,9 @@ class FlatParameters:
         return [[name, list(p.shape)] for name, p in self.named]
 
     def by_name(self, vector: Tensor) -> dict[str, Tensor]:
-        """Return a vector [P] as views of the parameters' shapes, by name."""
-        return {name: vector[self.slices[name]].view(p.shape) for name, p in self.named}
+        """Return a vector [P] as views of the parameters' shapes, by each name of them."""
+        views = {name: vector[self.slices[name]].view(p.shape) for name, p in self.named}
+        return {name: views[first] for name, first in self._names.items()}
 
     def vector(self, state: Mapping[str, Tensor]) -> Tensor:
         """The inverse of `by_name`: return the flat vector [P] of the parameters in a network's state."""

@@ -116,7 +116,10 @@ class Learner:
         learning_rate = self.algo.scheduled["learning_rate"]
         grad_norm = self.gradient_sync.step(learning_rate, loss.total.detach(), loss.samples)
         self.algo.after_update(batch, loss)
-        return {**loss.metrics, "grad_norm": grad_norm, **self._norms(before)}
+        norms = {"grad_norm": grad_norm, **self._norms(before)}
+        if twice := norms.keys() & loss.metrics.keys():
+            raise ConfigError(f"metric {min(twice)!r}: every update has a metric of this name; give the metric another")
+        return {**loss.metrics, **norms}
 
     def close(self) -> None:
         """Free the captured updates; call it before the process group ends."""

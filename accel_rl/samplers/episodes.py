@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.envs.episode_info import SCORE, unpacked
+from accel_rl.envs.episode_info import INFO_BYTES, LEFT_OUT, SCORE, unpacked
+from accel_rl.system.hardware import say_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ class EpisodeTracker:
             begin = t + 1
             for b in np.flatnonzero(ended[t] & ~self.partial):
                 numbers = unpacked(rollout.info[t, b])
+                if left_out := numbers.pop(LEFT_OUT, 0):
+                    say_once(
+                        f"{left_out:.0f} numbers of an episode's last info have no column: names and numbers of all "
+                        f"have {INFO_BYTES} bytes"
+                    )
                 score = numbers.pop(SCORE, float(self.score[b]))
                 finished.append(Episode(score, int(self.length[b]), int(b)))
                 self.numbers.extend([numbers] if numbers else [])

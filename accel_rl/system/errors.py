@@ -14,8 +14,9 @@ class RunError(RuntimeError):
 
 
 def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
-    """Return '; nearest: a, b' with the names closest to `got`, or '' if none is close."""
-    close = difflib.get_close_matches(got, list(allowed), n=n, cutoff=0.5)
+    """Return '; nearest: a, b' with the names closest to `got` in any case of letters, or '' if none is close."""
+    names = {name.lower(): name for name in allowed}
+    close = [names[name] for name in difflib.get_close_matches(got.lower(), list(names), n=n, cutoff=0.5)]
     return f"; nearest: {', '.join(close)}" if close else ""
 
 

@@ -60,7 +60,8 @@ def step_size_rules(game: str = "pong", envs: int = 256, scaling: str = "sqrt", 
     """Section 5.3, A2C: scaling of the learning rate with the batch size: square root (the best), linear (Clemente et
     al. 2017) or none. There is no upper bound, so that only the scaling differs."""
     config = a2c_scaling(game, envs, seed)
-    algo: Any = replace(config.algo, learning_rate_scaling=scaling, max_learning_rate=1.0)  # type: ignore[call-arg]
+    bound = {} if scaling == "none" else {"max_learning_rate": 1.0}
+    algo: Any = replace(config.algo, learning_rate_scaling=scaling, **bound)  # type: ignore[call-arg]
     return replace(config, algo=algo)
 
 

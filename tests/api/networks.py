@@ -1,11 +1,13 @@
 """Networks with more than trained parameters: frozen layers, running statistics, Dropout, layers in two orders."""
 
 import os
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.algos.base import Loss
 from accel_rl.algos.dqn import DQN
 from accel_rl.algos.ppo import PPO
 from accel_rl.data.spec import EnvSpec
@@ -121,3 +123,55 @@ class BatchNormQ(QNetwork):
 class BatchNormDQN(DQN):
     def build_model(self, spec: EnvSpec) -> QNetwork:
         return BatchNormQ(spec, self.config.network)
+
+
+class LazyPPO(PPO):
+    def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
+        net = Net(spec, nn.Identity())
+        net.body[0] = nn.LazyLinear(32)
+        return CategoricalPolicyAgent(net)
+
+
+class OrthogonalPPO(PPO):
+    """A buffer whose memory is not contiguous."""
+
+    def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
+        net = Net(spec, nn.Identity())
+        nn.utils.parametrizations.orthogonal(net.body[0])
+        return CategoricalPolicyAgent(net)
+
+
+class SharedPPO(PPO):
+    """Two layers share their weight."""
+
+    def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
+        n = spec.frame_shape[0]
+        front = nn.Sequential(nn.Linear(n, n), nn.Tanh(), nn.Linear(n, n))
+        front[2].weight = front[0].weight
+        return CategoricalPolicyAgent(Net(spec, front))
+
+
+class PredictionPPO(PPO):
+    """Has a second network with an optimizer of torch (as in Burda et al. 2018), in its state."""
+
+    def __init__(self, config: Any, spec: EnvSpec, **options: Any):
+        super().__init__(config, spec, **options)
+        self.prediction = nn.Linear(spec.frame_shape[0], 4)
+        self.adam = torch.optim.Adam(self.prediction.parameters(), lr=1e-3)
+
+    def after_update(self, batch: Any, loss: Loss) -> None:
+        super().after_update(batch, loss)
+        with torch.enable_grad():
+            error = self.prediction(batch.obs).square().mean()
+            self.adam.zero_grad()
+            error.backward()
+            self.adam.step()
+        loss.metrics["prediction"] = error.detach()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "prediction": self.prediction.state_dict(), "adam": self.adam.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.prediction.load_state_dict(state["prediction"])
+        self.adam.load_state_dict(state["adam"])

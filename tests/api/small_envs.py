@@ -68,3 +68,10 @@ class Number(PPO):
         loss = super().loss(batch)
         loss.metrics["mine"] = 0.5
         return loss
+
+
+class Norm(PPO):
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.metrics["grad_norm"] = 0.5
+        return loss

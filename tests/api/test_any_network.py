@@ -40,7 +40,7 @@ def networks(run) -> list[dict[str, torch.Tensor]]:
     return [saved, best, *(network_state(x.agent.agent.model) for x in (run, model))]
 
 
-@pytest.mark.parametrize("algorithm", ["FrozenPPO", "NormalizedPPO", "BatchNormPPO"])
+@pytest.mark.parametrize("algorithm", ["FrozenPPO", "NormalizedPPO", "BatchNormPPO", "OrthogonalPPO", "SharedPPO"])
 def test_a_loaded_network_is_the_trained_one(tmp_path, monkeypatch, algorithm):
     trained = []
     monkeypatch.setattr(Trainer, "_close", lambda self, close=Trainer._close: (trained.append(self), close(self)))
@@ -69,7 +69,7 @@ def test_files_of_a_model_can_be_read_by_others(tmp_path):
     assert {stat.S_IMODE(f.stat().st_mode) for f in model.path.iterdir()} == {usual}
 
 
-@pytest.mark.parametrize("algorithm", ["FrozenPPO", "NormalizedPPO", "BatchNormPPO", "DropoutPPO"])
+@pytest.mark.parametrize("algorithm", ["FrozenPPO", "NormalizedPPO", "BatchNormPPO", "DropoutPPO", "PredictionPPO"])
 def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, algorithm):
     values = {"env_steps": 1024, "checkpoint__interval": 256, "checkpoint__keep": 9, "evaluation__interval": 0}
     whole = train(algorithm, tmp_path / "run", **values)
@@ -235,6 +235,12 @@ def test_another_format_is_refused_by_both_names(tmp_path, capsys, name):
     assert main(["evaluate", str(folder), "--episodes", "1"]) == 2
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert f"its format is {format_.replace('2', '1')!r}, and this version of accel_rl reads {format_!r}" in line
+
+
+def test_a_network_that_cannot_be_trained_is_refused_before_anything_starts(tmp_path):
+    with pytest.raises(ConfigError, match=r"the network's 'body\.0\.weight' has no shape yet"):
+        train("LazyPPO", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 # -- several processes ------------------------------------------------------------

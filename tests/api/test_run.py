@@ -39,6 +39,33 @@ def test_a_run_goes_on(trained):
         run.resume()
 
 
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"episodes": 2.5}, "--evaluation.episodes 2.5: must be a whole number"),
+        ({"episodes": "3"}, "--evaluation.episodes '3': must be a whole number"),
+        ({"greedy": "no"}, "--evaluation.greedy 'no': must be True or False"),
+        ({"starts": "saves"}, "--evaluation.starts 'saves': must be one of noop, saved"),
+        ({"seed": -1}, "--seed -1: must be a whole number, 0 or more"),
+        ({"seed": "x"}, "--seed 'x': must be a whole number, 0 or more"),
+    ],
+)
+def test_wrong_arguments_of_an_evaluation_are_one_line(trained, values, line):
+    with pytest.raises(ConfigError) as e:
+        trained.evaluate(**values)
+    assert str(e.value) == line
+
+
+def test_numbers_of_numpy_are_arguments_of_an_evaluation(trained):
+    assert len(trained.evaluate(episodes=np.int64(2), seed=np.int32(1), parallel=np.int64(2)).scores) == 2
+
+
+@pytest.mark.parametrize("steps", [float("inf"), float("nan"), "900", 1.5, True])
+def test_a_wrong_length_of_a_resumed_run_is_one_line(trained, steps):
+    with pytest.raises(ConfigError, match="must be a whole number"):
+        trained.resume(env_steps=steps)
+
+
 def test_the_agent_acts_on_arrays_and_tensors(trained):
     agent = trained.load_agent(greedy=True)
     obs = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
@@ -49,6 +76,8 @@ def test_the_agent_acts_on_arrays_and_tensors(trained):
     assert agent.act(obs[2]) == actions[2]
     with pytest.raises(ValueError, match=r"shape \[3\]"):
         agent.act(obs[:, :3])
+    assert (agent.act(obs.astype(np.float64)) == actions).all()
+    assert agent.act(np.zeros(4, int)) == agent.act(np.zeros(4, np.float32))
 
 
 def test_an_lstm_keeps_its_state(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 import accel_rl
 from accel_rl.runners.learner import Learner
 from accel_rl.system.errors import ConfigError
-from tests.api.small_envs import Clash, Number
+from tests.api.small_envs import Clash, Norm, Number
 
 HERE = "tests.api.small_envs:"
 SMALL: dict[str, Any] = {
@@ -43,6 +43,11 @@ def test_updates_that_a_kl_stop_left_out_do_not_count(tmp_path, monkeypatch):
 def test_a_metric_cannot_replace_a_column(tmp_path):
     with pytest.raises(ConfigError, match="metric 'env_steps': a row has a column of this name"):
         train(tmp_path, Clash)
+
+
+def test_a_metric_cannot_have_the_name_of_one_of_each_update(tmp_path):
+    with pytest.raises(ConfigError, match="metric 'grad_norm': every update has a metric of this name"):
+        train(tmp_path, Norm)
 
 
 def test_a_metric_may_be_a_number(tmp_path):
@@ -90,6 +95,8 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
     assert run.agent.obs_shape == (stack, 3, 36, 36)
     obs = np.zeros((2, *run.agent.obs_shape), np.uint8)
     assert run.agent.act(obs).shape == (2,)
+    with pytest.raises(ValueError, match="observations of float32; the agent was trained on pictures of uint8"):
+        run.agent.act(obs.astype(np.float32))
 
 
 def test_transitions_with_nan_are_not_drawn_again_and_are_named(tmp_path):

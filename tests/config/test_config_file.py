@@ -66,12 +66,31 @@ def test_the_first_format_had_ale_py_and_a_sequence():
     assert migrated({"env": {"id": "CartPole-v1"}})["env"] == {"id": "CartPole-v1", **later}
 
 
-@pytest.mark.parametrize("version", [FORMAT + 1, 0, "2", None])
+@pytest.mark.parametrize("version", [FORMAT + 1, 0, "2", None, True])
 def test_a_format_that_is_not_known(tmp_path, version):
     (tmp_path / "config.json").write_text(json.dumps({**default_config("ppo").to_dict(), "format": version}))
     message = error_of(accel_rl.Run.load, tmp_path)
     assert f"field format is {version!r}: this version of accel_rl reads formats 1 to {FORMAT}" in message
     assert str(tmp_path / "config.json") in message and message == error_of(read_settings, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("algorithm", 3, "a text"),
+        ("algorithm", None, "a text"),
+        ("env", None, "a group of settings"),
+        ("env", ["pong"], "a group of settings"),
+        ("algo", "ppo", "a group of settings"),
+    ],
+)
+def test_a_group_of_a_wrong_type_is_one_line_for_every_reader(tmp_path, name, value, kind):
+    (tmp_path / "config.json").write_text(json.dumps({**default_config("ppo").to_dict(), name: value}))
+    message = error_of(accel_rl.Run.load, tmp_path)
+    assert message == f"{tmp_path / 'config.json'}: --{name} {value!r}: must be {kind}"
+    assert message == error_of(read_settings, tmp_path)
+    (tmp_path / "metrics.csv").write_text("env_steps,score\n1,2\n")
+    assert main(["plot", str(tmp_path)]) == 2
 
 
 def test_a_setting_under_both_of_its_names():

@@ -1,13 +1,17 @@
 """Values from Python and from files have the types that the command line would give them."""
 
+import json
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 
 import accel_rl
 from accel_rl.algos.ppo import PPO
+from accel_rl.api.settings import settings
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.config.types import check_types
 from accel_rl.system.errors import ConfigError
@@ -58,3 +62,40 @@ def test_messages_name_settings_as_python_does(arguments: dict[str, Any], messag
 def test_an_environment_object_is_refused() -> None:
     with pytest.raises(ConfigError, match="give its id, env='CartPole-v1', or a function that makes one"):
         accel_rl.train("ppo", env=gymnasium.make("CartPole-v1"))  # type: ignore[arg-type]
+
+
+class Reset(StrEnum):
+    WAIT = "wait"
+
+
+SCALARS: list[dict[str, Any]] = [
+    {"env_steps": np.int64(3200)}, {"env_steps": np.float64(3200)}, {"seed": np.uint8(3)}, {"strict": np.bool_(True)},
+    {"learning_rate": np.float32(0.5)}, {"learning_rate": np.array(0.5)}, {"cores": np.array([0, 1])},
+    {"cores": range(2)}, {"cores": [np.int64(0)]}, {"reset": Reset.WAIT},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values", SCALARS, ids=str)
+def test_values_of_numpy_and_enumerations_are_plain_values(values: dict[str, Any]) -> None:
+    config = settings("ppo", "CartPole-v1", values)
+    check_types(config)
+    assert TrainConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_settings_of_a_class_with_values_of_numpy() -> None:
+    config = settings(PPO.Config(learning_rate=np.float32(0.5), epochs=np.int64(2)), "CartPole-v1", {})  # type: ignore[arg-type]
+    assert type(config.algo.learning_rate) is float and type(config.algo.epochs) is int  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [TrainConfig(), replace(default_config("a2c"), algorithm="dqn"), replace(TrainConfig(), algo=PPO.Config())],
+)
+def test_settings_of_another_algorithm_are_refused(config: TrainConfig) -> None:
+    with pytest.raises(ConfigError, match=r"^algo is of \w+Config, the settings of \w+ are \w+Config: begin from"):
+        accel_rl.train(config, env="CartPole-v1")
+
+
+def test_the_nearest_name_in_any_case() -> None:
+    with pytest.raises(ConfigError, match=r"unknown algorithm 'PPO'.*nearest: ppo"):
+        accel_rl.train("PPO", env="CartPole-v1")

@@ -255,3 +255,16 @@ def test_numbers_of_the_last_info_and_the_recorded_score() -> None:
         batch.recv(out)
     assert out.ended.all()
     assert unpacked(out.info[1]) == {SCORE: 7.5, "is_success": 1.0, "laps": 3.0}
+
+
+def limited() -> gymnasium.Env:
+    return gymnasium.wrappers.TransformReward(gymnasium.wrappers.TimeLimit(Told(4), 3), abs)
+
+
+def unlimited() -> gymnasium.Env:
+    return gymnasium.make("CartPole-v1").unwrapped
+
+
+@pytest.mark.parametrize(("factory", "limit"), [("limited", 3), ("unlimited", None)])
+def test_the_time_limit_is_that_of_the_wrappers(factory: str, limit: int | None) -> None:
+    assert make_spec(EnvConfig(id=HERE + factory), training=True).protocol["max_episode_steps"] == limit

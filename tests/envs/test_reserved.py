@@ -56,3 +56,20 @@ def test_state_round_trip(ready: bool) -> None:
     assert other.late_resets == env.late_resets == (0 if ready else 1)
     with pytest.raises(ValueError, match="reserved"):
         env.set_state(make_env(CONFIG, 1, True).get_state())
+
+
+def test_a_reserve_that_cannot_be_restored_is_reset() -> None:
+    """No episode of one step begins where the environment is not deterministic."""
+
+    def drifting() -> ReservedEnv:
+        config = EnvConfig(id="tests.envs.test_gymnasium:drifting")
+        return ReservedEnv(make_env(config, 1, True), make_env(config, 1, True))
+
+    env, other, frame = drifting(), drifting(), np.zeros(2, np.float32)
+    env.reset(frame)
+    env.refill()
+    with pytest.warns(RuntimeWarning, match="not deterministic"):
+        other.set_state(env.get_state())
+    other.refill()
+    other.reset(frame)
+    assert other.step(0, frame)[1:] == (False, False, False) and other.late_resets == env.late_resets

@@ -8,6 +8,7 @@ import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
+from accel_rl.config.inactive import inactive
 from accel_rl.config.train import TrainConfig
 from experiments import cpu, cule, daley, gorila, parr, sampling, sampling_only, stooke
 from launch.grid import find_grid
@@ -30,6 +31,7 @@ from launch.settings import scaled
 def test_it_can_be_begun(make):
     config = make()
     config.check()
+    assert not inactive(config)
     assert TrainConfig.from_dict(config.to_dict()) == config
 
 
@@ -110,6 +112,7 @@ def test_a_sweep_can_be_begun_at_full_size_and_scaled(name, runs):
         seen.setdefault(tuple(v for k, v in m.labels.items() if k not in ("game", "seed")), m.config)
     for config in seen.values():
         config.check()
+        assert not inactive(config)
         for scale in (0.01, 1e-4, 1e-5):
             scaled(config, scale).check()
 

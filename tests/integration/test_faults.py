@@ -56,6 +56,20 @@ def test_a_killed_worker_is_replaced_and_logged(tmp_path):
     assert process.returncode == 143 and "stopped at" in out
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_whole_process_group_loses_nothing(tmp_path, number):
+    """As `timeout`, a terminal and batch systems send it."""
+    folder = tmp_path / "run"
+    process = start(*LONG, "--run-dir", folder, start_new_session=True)
+    try:
+        wait_for(lambda: progressed(folder, 1))
+    finally:
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number and "stopped at" in out
+    assert not lines_with(folder / "events.log", "was killed") and "takes its place" not in err
+
+
 def test_strict_stops_with_an_error(tmp_path):
     folder = tmp_path / "run"
     process = start(*LONG, "--run-dir", folder, "--strict")

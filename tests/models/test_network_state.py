@@ -8,6 +8,7 @@ from accel_rl.config.train import default_config
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.network_state import (
     buffers_kept,
+    check_parameters,
     copy_network,
     differs_by_mode,
     has_modes,
@@ -125,3 +126,28 @@ def test_buffers_are_put_back():
         model(torch.randn(5, 3) + 2)
         model[2].drawn = torch.ones(2)  # another tensor
     assert all(torch.equal(before[name], x) for name, x in model.named_buffers())
+
+
+class Nothing(nn.Module):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("model", "line"),
+    [
+        (nn.Sequential(nn.LazyLinear(3)), "the network's '0.weight' has no shape yet: pass a batch through"),
+        (nn.Sequential(nn.Linear(2, 3), nn.LazyBatchNorm1d(affine=False)), "the network's '1.running_mean' has no sh"),
+        (nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2).double()), "the network's '1.weight' is float64: trained"),
+        (nn.Linear(2, 3).half(), "the network's 'weight' is float16: trained parameters must be float32"),
+        (nn.Linear(2, 3).requires_grad_(False), "the network has no parameter that is trained"),
+        (Nothing(), "the network has no parameter that is trained"),
+    ],
+)
+def test_networks_that_cannot_be_trained(model, line):
+    with pytest.raises(ConfigError, match=line) as e:
+        check_parameters(model)
+    assert "\n" not in str(e.value)
+
+
+def test_frozen_parameters_may_have_any_type():
+    check_parameters(nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2).double().requires_grad_(False)))

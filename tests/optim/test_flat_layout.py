@@ -39,3 +39,13 @@ def test_other_parameters_are_refused(other, line):
     with pytest.raises(ValueError) as e:
         flat("a", "b").order(other.layout())
     assert str(e.value).endswith(line)
+
+
+def test_a_shared_parameter_has_one_place_and_both_names():
+    model = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)})
+    model["b"].weight = model["a"].weight
+    x = FlatParameters(model)
+    vector = torch.arange(float(len(x.data)))
+    named = x.by_name(vector)
+    assert named.keys() == model.state_dict().keys() and torch.equal(named["a.weight"], named["b.weight"])
+    assert len(x.data) == 8 and torch.equal(x.vector(named), vector) and not x.untrained()

@@ -8,8 +8,9 @@ import pytest
 from accel_rl.checkpoints.state_tree import decode, encode
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.episode_info import INFO_BYTES, SCORE, packed
+from accel_rl.envs.episode_info import INFO_BYTES, LEFT_OUT, SCORE, packed
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
+from accel_rl.system import hardware
 
 SPEC = EnvSpec("x", (1,), "float32", 2)
 T, B = 7, 5
@@ -121,3 +122,15 @@ def test_the_score_and_the_numbers_that_an_environment_reports():
     again = EpisodeTracker(2)
     again.load_state_dict(decode(*encode(tracker.state_dict())))
     assert again.means() == tracker.means()
+
+
+def test_numbers_without_room_are_said(monkeypatch):
+    monkeypatch.setattr(hardware, "_said", set())
+    tracker = EpisodeTracker(1)
+    layout = rollout_layout(replace(SPEC, info_bytes=INFO_BYTES), 1, 1)
+    arrays = RolloutArrays.of({k: np.zeros(s, d) for k, (d, s) in layout.items()}, 1)
+    arrays.valid[:] = arrays.ended[:] = True
+    arrays.info[0, 0] = packed({f"a_number_with_a_long_name_{i}": float(i) for i in range(100)})
+    with pytest.warns(UserWarning, match="numbers of an episode's last info have no column"):
+        tracker.add(arrays)
+    assert LEFT_OUT not in tracker.means()

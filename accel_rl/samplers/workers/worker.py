@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 import traceback
+import warnings
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
@@ -19,7 +20,7 @@ from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.stepper import GroupStepper
-from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.errors import ConfigError, RunError, show_warning
 from accel_rl.system.process import die_with_parent
 
 
@@ -104,8 +105,11 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the main process decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group; the main process decides. The
+    # handler does nothing; unlike SIG_IGN it is not inherited by programs that an environment starts.
+    for s in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(s, lambda *_: None)
+    warnings.showwarning = show_warning
     control = Control(socket.socket(fileno=int(sys.argv[1])))
     try:
         run(control)

@@ -1,0 +1,21 @@
+"""Modules of a user's, in which algorithms, environments and functions are named `module:attribute`."""
+
+import importlib
+import os
+import sys
+from types import ModuleType
+
+
+def import_user_module(name: str) -> ModuleType:
+    """Import a module; the current folder is searched first, as by `python -m`. ImportError.
+
+    Where no module of a user's is named, the path stays as it is: a file random.py in the current folder would
+    otherwise be imported in place of Python's own.
+    """
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:  # it has been removed
+        folder = ""
+    if folder and folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module(name)

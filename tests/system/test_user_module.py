@@ -1,0 +1,51 @@
+"""Modules of a user's in the current folder, and files there that are named as modules of Python's."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from accel_rl.config.registry import find_algorithm
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.user_module import import_user_module
+
+TRAIN = """
+import sys
+sys.path = [folder for folder in sys.path if folder]
+from accel_rl.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+SMALL = ["--envs", "2", "--horizon", "8", "--env-steps", "16", "--workers", "1", "--evaluation.interval", "0"]
+
+
+def test_the_current_folder_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "module_of_a_user.py").write_text("found = 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert import_user_module("module_of_a_user").found == 1
+
+
+def test_a_current_folder_that_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ConfigError, match="no module 'module_of_nobody'"):
+        find_algorithm("module_of_nobody:Thing")
+
+
+def test_a_module_that_lacks_a_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lacks_a_package.py").write_text("import no_such_package\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    line = r"algorithm 'lacks_a_package:Thing': it cannot be imported \(No module named 'no_such_package'\)"
+    with pytest.raises(ConfigError, match=line):
+        find_algorithm("lacks_a_package:Thing")
+
+
+def test_files_of_the_current_folder_do_not_replace_modules_of_python(tmp_path: Path) -> None:
+    for name in ("random", "queue", "numbers", "selectors"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py of the current folder was imported')\n")
+    command = [sys.executable, "-P", "-c", TRAIN, "train", "a2c", "--env", "CartPole-v1", *SMALL, "--run-dir", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
