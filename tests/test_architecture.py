@@ -22,7 +22,7 @@ FLOORS = [
     {"samplers", "algos"},
     {"config"},
     {"checkpoints", "report"},
-    {"runners", "train"},
+    {"runners"},
     {"api"},
     {"gym", "launch"},
     {"benchmarks"},
@@ -211,3 +211,11 @@ def test_includes_flow_one_way() -> None:
             if not (target.is_file() and allowed):
                 wrong.append(f"{name_of(path)} includes {name}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_room_has_the_name_of_something_public() -> None:
+    """Importing accel_rl.train.x would put a module in the place of the function accel_rl.train."""
+    source = (PACKAGE / "__init__.py").read_text()
+    public = re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", source, re.S)[1])  # type: ignore[index]
+    rooms = {path.name.removesuffix(".py") for path in PACKAGE.iterdir()}
+    assert len(public) > 10 and set(public) & rooms <= {"gym", "__version__"}

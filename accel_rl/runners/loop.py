@@ -11,7 +11,7 @@
             algo.after_update(batch, loss)           priorities
 
 A `Trainer` adds evaluations, rows, checkpoints, signals, workers, ranks and CUDA graphs to this, and computes the same:
-tests/train holds it to this loop bit for bit.
+tests/runners/test_loop.py holds it to this loop bit for bit.
 """
 
 from collections.abc import Callable

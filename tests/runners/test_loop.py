@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accel_rl.runners.loop import train
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.process import tune_torch
-from accel_rl.train.loop import train
 from tests.golden.runs import RUNS
 
 NAMES = [
