@@ -74,6 +74,8 @@ class ConvNet(nn.Module):
         x: Tensor = obs  # type: ignore[assignment]  # the first convolution takes both
         if len(obs.shape) == 5:
             x = (obs.gather() if isinstance(obs, FrameStacks) else obs).flatten(1, 2)
+        elif len(obs.shape) == 3:  # a rollout's observations of one frame have no axis of the stack
+            x = x.unsqueeze(1)
         for convolution in self.convolutions:
             x = convolution(x)
         # in channels-last order, so that no pass moves memory

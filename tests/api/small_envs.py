@@ -56,6 +56,10 @@ class Small(Pixels):
     observation_space = spaces.Box(0, 255, (8, 8), np.uint8)
 
 
+class Grey(Pixels):
+    observation_space = spaces.Box(0, 255, (36, 36), np.uint8)
+
+
 class Clash(PPO):
     def loss(self, batch):
         loss = super().loss(batch)

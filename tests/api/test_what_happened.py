@@ -99,6 +99,18 @@ def test_coloured_pictures_train(tmp_path, what, engine, stack):
         run.agent.act(obs.astype(np.float32))
 
 
+@pytest.mark.parametrize(
+    ("what", "engine", "network"),
+    [("a2c", "workers", "a3c"), ("ppo", "in-process", "dqn"), ("dqn", "in-process", "a3c")],
+)
+def test_grey_pictures_train_without_a_stack(tmp_path, what, engine, network):
+    values = {**(Q if what == "dqn" else SMALL), "engine": engine, "network": network, "env_steps": 160, "stack": 1}
+    if what == "a2c":
+        values = {name: x for name, x in values.items() if name not in ("minibatch", "epochs")}
+    run = accel_rl.train(what, env=HERE + "Grey", run_dir=tmp_path / "run", **values)
+    assert run.agent.obs_shape == (1, 36, 36) and len(run.evaluate(episodes=2).scores) == 2
+
+
 def test_transitions_with_nan_are_not_drawn_again_and_are_named(tmp_path):
     run = accel_rl.train(
         "dqn", env=HERE + "RareNaN", run_dir=tmp_path / "run", replay__prioritized=True, log__interval=100,

@@ -38,3 +38,9 @@ def test_weights_begin_orthogonal() -> None:
         torch.testing.assert_close(w @ w.T, 2 * torch.eye(len(w)), rtol=0, atol=1e-4)
         assert not layer.bias.detach().any()
     assert math.isfinite(float(net(torch.zeros(1, 4, 84, 84, dtype=torch.uint8)).detach().sum()))
+
+
+def test_one_frame_with_and_without_an_axis_of_the_stack():
+    net = A3CNet(1, 36, 36)
+    frames = torch.randint(0, 256, (3, 36, 36), dtype=torch.uint8)
+    assert torch.equal(net(frames), net(frames.unsqueeze(1)))
