@@ -16,6 +16,17 @@ def same_numbers():
     torch.manual_seed(0)
 
 
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+
+
+@pytest.fixture(autouse=True)
+def fair_threads():
+    """Give each of pytest-xdist's workers its share of the cores: small operations on threads that wait for a core take
+    twice as long. A test of threads, and a `Trainer`, sets its number itself.
+    """
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // WORKERS))
+
+
 @pytest.fixture(autouse=True)
 def same_cores():
     """Give this process its cores back: a `Trainer` of the concurrent schedule pins the process that it runs in."""

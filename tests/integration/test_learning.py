@@ -48,7 +48,7 @@ CATCH = (
 @pytest.mark.parametrize("algorithm", ["dqn", *(pytest.param(a, marks=pytest.mark.slow) for a in ("c51", "rainbow"))])
 def test_catch_is_solved(tmp_path, algorithm):
     """The online score of the last 100 games, 1 of 1 but for what exploration drops."""
-    steps, intensity = (12_000, 4) if algorithm == "rainbow" else (20_000, 8)
+    steps, intensity = {"rainbow": (12_000, 4), "dqn": (12_000, 8)}.get(algorithm, (20_000, 8))
     more = ("--env-steps", steps, "--intensity", intensity, "--run-dir", tmp_path / "run")
     done = run("train", algorithm, *CATCH, *more)
     assert done.returncode == 0, done.stderr
