@@ -12,7 +12,7 @@ def cartpole(trial: Any) -> TrainConfig:
 
 
 def long(trial: Any) -> TrainConfig:
-    return replace(cartpole(trial), env_steps=4_000)
+    return replace(cartpole(trial), env_steps=2_400)
 
 
 def sometimes_impossible(trial: Any) -> TrainConfig:

@@ -61,8 +61,8 @@ def test_a_search_ends_goes_on_and_is_in_the_report(tmp_path, capsys):
 
     assert sweep.main(["--resume", str(folder)]) == 2
     assert f"launch.search --resume {folder}" in capsys.readouterr().err
-    code, out, err = run("--resume", folder, "--trials", 3)
-    assert code == 0 and "3 trials: 3 complete" in out, err
+    assert search.main(["--resume", str(folder), "--trials", "3"]) == 0
+    assert "3 trials: 3 complete" in capsys.readouterr().out
     assert trials(folder)[:2] == found
 
     assert accel_rl(["report", str(folder), "--out", str(tmp_path / "report")]) == 0
@@ -72,7 +72,7 @@ def test_a_search_ends_goes_on_and_is_in_the_report(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
-def test_a_stopped_search_goes_on_with_the_runs_that_it_had_begun(number, tmp_path):
+def test_a_stopped_search_goes_on_with_the_runs_that_it_had_begun(number, tmp_path, capsys):
     folder = tmp_path / "search"
     process = start(LONG, "--trials", 2, *ONLINE, "--cores-per-run", len(os.sched_getaffinity(0)), "--out", folder)
     wait_for(lambda: progressed(folder / "trial=000", 2))
@@ -83,8 +83,8 @@ def test_a_stopped_search_goes_on_with_the_runs_that_it_had_begun(number, tmp_pa
     wait_for(lambda: SweepFolder(folder).holder() is None, 60, "the end of its runs")
     assert not (folder / "trial=001").exists() and not (folder / "trials.csv").exists()
     begun = RunFolder.open(folder / "trial=000")[1].algo.learning_rate
-    code, out, err = run("--resume", folder)
-    assert code == 0 and "2 trials: 2 complete" in out, err
+    assert search.main(["--resume", str(folder)]) == 0
+    assert "2 trials: 2 complete" in capsys.readouterr().out
     assert float(trials(folder)[0]["learning_rate"]) == pytest.approx(begun, rel=1e-3)
     events = (folder / "trial=000" / "events.log").read_text()
     assert events.count("resumed at") == 2 and events.count("resumed at 0 env steps") == 1
@@ -152,10 +152,11 @@ def test_a_pruned_run_ends_early_and_is_not_retried(tmp_path):
     assert not folder.finished("a", config.env_steps)
 
 
-def test_impossible_settings_fail_a_trial_but_not_the_search(tmp_path):
-    folder = tmp_path / "search"
-    code, out, err = run("tests.launch.spaces:sometimes_impossible", "--trials", 2, *ONLINE, "--out", folder)
-    assert code == 0 and "2 trials: 1 complete, 1 fail" in out, err
+def test_impossible_settings_fail_a_trial_but_not_the_search(tmp_path, capsys):
+    argv = ["tests.launch.spaces:sometimes_impossible", "--trials", "2", *ONLINE, "--out", str(tmp_path / "search")]
+    assert search.main(argv) == 0
+    out, err = capsys.readouterr()
+    assert "2 trials: 1 complete, 1 fail" in out, err
     assert "trial=001 failed: run trial=001" in err and "2 groups" in err
 
 
