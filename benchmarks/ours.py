@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from accel_rl.agents.base import Agent
 from accel_rl.config.sampler import SamplerConfig
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.sequential import RESETS
@@ -57,7 +57,7 @@ class Setting:
             decorrelation_steps=self.decorrelation_steps,
             timeout_s=self.timeout_s,
         )
-        return TrainConfig(env=self.env(), sampler=sampler, device=self.device)
+        return replace(default_config("a2c"), env=self.env(), sampler=sampler, device=self.device)
 
     def check(self) -> None:
         """Raise ConfigError, one line, for a setting that cannot be measured. Starts nothing."""
