@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from accel_rl.config.inactive import inactive
-from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.warning import warning
 from accel_rl.data.spec import EnvSpec
@@ -19,6 +18,7 @@ from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners import launches
 from accel_rl.runners.cluster import gorila, ray_ranks
 from accel_rl.runners.cluster.session import check_ray
+from accel_rl.runners.learner import build_algorithm
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks import sync_launcher
 from accel_rl.runners.ranks.rank_config import rank_config
@@ -59,7 +59,7 @@ def _check_network(config: TrainConfig, spec: EnvSpec) -> None:
     """
     try:
         with torch.device("meta"):
-            find_algorithm(config.algorithm)(config.algo, spec, T=config.T, B=config.rank_envs, device="meta")
+            build_algorithm(rank_config(config, 0), spec, "meta")
     except ConfigError:
         raise
     except Exception:  # the network itself will say what is wrong

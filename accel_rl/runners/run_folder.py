@@ -66,11 +66,10 @@ class RunFolder:
         cls.check_new(path)
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
-        # A link appears whole, and to one run alone.
         written = path / f".config.json.{uuid.uuid4().hex}"
         written.write_text(_text(config.to_dict()))
         try:
-            os.link(written, path / "config.json")
+            _place(written, path / "config.json")
         except FileExistsError:
             cls.check_new(path)
         finally:
@@ -108,6 +107,17 @@ class RunFolder:
         for text in notes:
             self.event(text)
         return RunError(f"{error}; the traceback is in {self.path / 'events.log'}")
+
+
+def _place(written: Path, file: Path) -> None:
+    """Give a file that is written its place, for one of several runs alone. FileExistsError for the others."""
+    try:
+        os.link(written, file)  # appears whole
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        with open(file, "x") as f:
+            f.write(written.read_text())
 
 
 def _text(value: Any) -> str:

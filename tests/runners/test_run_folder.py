@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import re
@@ -99,6 +100,16 @@ def test_two_runs_never_share_a_folder(tmp_path, monkeypatch):
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == sorted([str(tmp_path / "one"), *["refused"] * 3])
+
+
+def test_a_file_system_without_hard_links(tmp_path, monkeypatch):
+    def link(source, target):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", link)
+    RunFolder.create(tmp_path / "one", CONFIG)
+    assert RunFolder.open(tmp_path / "one")[1] == CONFIG
+    assert not list((tmp_path / "one").glob(".config.json*"))
 
 
 def test_default_path_is_one_folder():
