@@ -8,8 +8,8 @@ inference and training by number of environments (Figures 2 to 4, Table 4): `pyt
 from dataclasses import replace
 
 from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.sweeps.grid import Level, levels
 from experiments.stooke.settings import together
-from launch.grid import Level, levels
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")
 STEPS = 20_000_000

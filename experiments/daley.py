@@ -15,7 +15,7 @@ from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.games import ATARI_49
-from launch.grid import Level, levels
+from accel_rl.sweeps.grid import Level, levels
 
 THREADS = (1, 2, 4, 8)
 VARIANTS = ("standard", "concurrent", "synchronized", "both")

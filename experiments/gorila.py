@@ -16,8 +16,8 @@ from typing import Any
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.games import ATARI_49
+from accel_rl.sweeps.grid import levels
 from experiments import daley
-from launch.grid import levels
 
 BUNDLES, SHARDS = 100, 31  # section 5.1
 ENV_STEPS = 200_000_000

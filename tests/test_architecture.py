@@ -23,6 +23,7 @@ FLOORS = [
     {"config"},
     {"checkpoints", "report"},
     {"runners"},
+    {"sweeps"},
     {"api"},
     {"gym", "launch"},
     {"benchmarks"},
@@ -37,16 +38,16 @@ CONFINED = {
     "multiprocessing": ("benchmarks/emulator_trace.py",),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "accel_rl/runners/cluster/watcher.py", "accel_rl/system/child.py", "launch/", "benchmarks/",
+        "accel_rl/runners/cluster/watcher.py", "accel_rl/system/child.py", "accel_rl/sweeps/", "benchmarks/",
         "experiments/sampling.py",
     ),
     "socket": (
         "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/runners/cluster/",
     ),
-    "threading": ("accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "launch/", "benchmarks/"),
+    "threading": ("accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "accel_rl/sweeps/", "benchmarks/"),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
-        "launch/child.py", "accel_rl/emulator/device/",
+        "accel_rl/sweeps/child.py", "accel_rl/emulator/device/",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),

@@ -23,11 +23,11 @@ from accel_rl.cli.train import parse_train
 from accel_rl.config.arguments import parse
 from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.train import default_config
+from accel_rl.sweeps import status, sweep
+from accel_rl.sweeps.search_options import SearchOptions
+from accel_rl.sweeps.trials import check as check_search
 from accel_rl.system import hardware
 from accel_rl.system.machine import Machine
-from launch import status, sweep
-from launch.search_options import SearchOptions
-from launch.trials import check as check_search
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
@@ -51,7 +51,7 @@ PLANNED = {
     "torchrun": "tests/runners/ranks starts torchrun",
     "accel-rl resume runs/": "a run on a cluster",
     "accel-rl sweep": "hours: planned by --dry-run",
-    "accel-rl search": "hours: a first trial is planned; tests/launch/test_search.py runs searches",
+    "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
     "python -m launch.sweep": "hours: planned by --dry-run; see test_a_sweep_is_run_and_resumed",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
     "accel-rl bench": "the same",

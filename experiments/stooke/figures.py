@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.sweeps.grid import Grid, Level, grid
 from experiments.stooke.policy_gradients import a2c_scaling, a3c, appo, ppo_scaling
 from experiments.stooke.q_learning import optimizers, secondary_learner
 from experiments.stooke.settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
-from launch.grid import Grid, Level, grid
 
 SEEDS = (0, 1)  # section 5: averages over at least two random seeds
 WHOLE_MACHINE = 8  # GPUs of the paper's DGX-1, all used by one synchronous learner (section 5.5)

@@ -10,9 +10,9 @@ from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
 from accel_rl.config.inactive import inactive
 from accel_rl.config.train import TrainConfig
+from accel_rl.sweeps.grid import find_grid
+from accel_rl.sweeps.settings import scaled
 from experiments import cpu, cule, daley, gorila, parr, sampling, sampling_only, stooke
-from launch.grid import find_grid
-from launch.settings import scaled
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from accel_rl.sweeps.grid import find_grid
 from experiments import hours
-from launch.grid import find_grid
 
 
 def test_a_sweeps_hours_are_its_runs_one_after_the_other():

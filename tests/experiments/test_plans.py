@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from launch import sweep
-from launch.grid import find_grid
+from accel_rl.sweeps import sweep
+from accel_rl.sweeps.grid import find_grid
 
 DGX_1 = '{"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}'
 

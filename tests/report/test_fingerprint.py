@@ -23,8 +23,8 @@ from accel_rl.report.run import by_setting
 from accel_rl.report.runs import read_runs
 from accel_rl.report.stooke import tables
 from accel_rl.report.throughput import throughput_table
+from accel_rl.sweeps.grid import find_grid
 from experiments import cule, daley, gorila
-from launch.grid import find_grid
 from tests.report.dummies import write_run
 from tests.report.test_stooke import cells
 

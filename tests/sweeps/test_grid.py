@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.sweeps.grid import Grid, Level, find_grid, grid, overridden
+from accel_rl.sweeps.needs import Needs, needs_of
+from accel_rl.sweeps.settings import scaled
 from accel_rl.system.errors import ConfigError
 from experiments import daley, stooke
-from launch.grid import Grid, Level, find_grid, grid, overridden
-from launch.needs import Needs, needs_of
-from launch.settings import scaled
-from tests.launch import grids
+from tests.sweeps import grids
 
 PPO = default_config("ppo")
 
@@ -52,19 +52,19 @@ def test_needs_follow_changes_of_the_configuration():
 
 
 def test_a_function_that_returns_a_grid_takes_seeds_as_a_parameter():
-    name = "tests.launch.grids:seeded"
+    name = "tests.sweeps.grids:seeded"
     assert [m.config.seed for m in find_grid(name).members] == [0, 1]
     assert [m.config.seed for m in find_grid(name, seeds=(7, 8, 9)).members] == [7, 8, 9]
 
 
 def test_a_function_takes_its_levels_as_arguments():
-    g = find_grid("tests.launch.grids:swept")
+    g = find_grid("tests.sweeps.grids:swept")
     assert [m.name for m in g.members] == ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]
-    assert [m.config.seed for m in find_grid("tests.launch.grids:swept", seeds=(7,)).members] == [7, 7]
+    assert [m.config.seed for m in find_grid("tests.sweeps.grids:swept", seeds=(7,)).members] == [7, 7]
 
 
 def test_a_function_of_one_run_is_a_grid_of_one():
-    assert [m.config for m in find_grid("tests.launch.grids:cartpole").members] == [grids.cartpole()]
+    assert [m.config for m in find_grid("tests.sweeps.grids:cartpole").members] == [grids.cartpole()]
 
 
 def test_grids_are_added_and_chosen_from():
@@ -94,14 +94,14 @@ def test_grids_are_added_and_chosen_from():
         (lambda: grid(PPO, Level({"envs": (1, 2)}, cores=(1, 2, 3))), ["3 cores for 2 values"]),
         (lambda: grid(PPO, Level({"envs": (1, 2)}, gpus=(0, 1))), ["envs", "gpus 0", "from 1 on"]),
         (lambda: grid(grids.swept, {"env": (4,)}), ["swept", "'env'", "nearest: envs"]),
-        (lambda: find_grid("tests.launch.grids:no_grid"), ["int", "not a grid"]),
-        (lambda: find_grid("tests.launch.grids:smal"), ["smal", "small"]),
+        (lambda: find_grid("tests.sweeps.grids:no_grid"), ["int", "not a grid"]),
+        (lambda: find_grid("tests.sweeps.grids:smal"), ["smal", "small"]),
         (lambda: find_grid("a2c"), ["no function"]),
-        (lambda: find_grid("tests.launch.grids:small", seeds=(1,)), ["--seeds", "'seeds'", "--only"]),
-        (lambda: find_grid("tests.launch.grids:small").only({"env": ["4"]}), ["'env'", "nearest: envs"]),
-        (lambda: find_grid("tests.launch.grids:small").only({"envs": ["5"]}), ["'5'", "4, 8"]),
-        (lambda: overridden(find_grid("tests.launch.grids:small"), {"env-stps": "1"}), ["env-stps", "env-steps"]),
-        (lambda: overridden(find_grid("tests.launch.grids:small"), {"seed": "x"}), ["--seed", "x"]),
+        (lambda: find_grid("tests.sweeps.grids:small", seeds=(1,)), ["--seeds", "'seeds'", "--only"]),
+        (lambda: find_grid("tests.sweeps.grids:small").only({"env": ["4"]}), ["'env'", "nearest: envs"]),
+        (lambda: find_grid("tests.sweeps.grids:small").only({"envs": ["5"]}), ["'5'", "4, 8"]),
+        (lambda: overridden(find_grid("tests.sweeps.grids:small"), {"env-stps": "1"}), ["env-stps", "env-steps"]),
+        (lambda: overridden(find_grid("tests.sweeps.grids:small"), {"seed": "x"}), ["--seed", "x"]),
     ],
 )
 def test_what_does_not_fit_is_one_line(make, words):
@@ -118,7 +118,7 @@ def test_values_may_be_lists_none_and_whole_numbers_for_floats():
 
 
 def test_overrides_are_written_as_on_the_command_line():
-    g = overridden(find_grid("tests.launch.grids:small"), {"env-steps": "2e3", "strict": "True", "cores": "0 1"})
+    g = overridden(find_grid("tests.sweeps.grids:small"), {"env-steps": "2e3", "strict": "True", "cores": "0 1"})
     assert all((m.config.env_steps, m.config.strict, m.config.sampler.cores) == (2000, True, (0, 1)) for m in g.members)
     assert [m.config.sampler.envs for m in g.members] == [4, 4, 8, 8]
 
@@ -139,7 +139,7 @@ def test_a_scaled_run_is_shorter_and_can_be_begun(name):
 
 
 def test_every_member_is_a_whole_configuration():
-    g = find_grid("tests.launch.grids:small")
+    g = find_grid("tests.sweeps.grids:small")
     assert isinstance(g, Grid)
     for m in g.members:
         assert TrainConfig.from_dict(m.config.to_dict()) == m.config

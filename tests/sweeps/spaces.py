@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
-from tests.launch import grids
+from tests.sweeps import grids
 
 
 def cartpole(trial: Any) -> TrainConfig:

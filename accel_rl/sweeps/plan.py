@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.sweeps import cluster
+from accel_rl.sweeps.grid import Grid
+from accel_rl.sweeps.layout import Layout
+from accel_rl.sweeps.needs import Needs, Size, named_members
+from accel_rl.sweeps.placing import check_begun, on_gpus
+from accel_rl.sweeps.queue import in_order
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
-from launch import cluster
-from launch.grid import Grid
-from launch.layout import Layout
-from launch.needs import Needs, Size, named_members
-from launch.placing import check_begun, on_gpus
-from launch.queue import in_order
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import pytest
 
 from accel_rl.config.train import default_config
 from accel_rl.runners.ranks.rank_config import rank_config
+from accel_rl.sweeps.machine import Machine, Node, load, numbers, ranges, read
+from accel_rl.sweeps.slots import describe, plan, unused
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import share_of_cores
-from launch.machine import Machine, Node, load, numbers, ranges, read
-from launch.slots import describe, plan, unused
 
 DGX1 = Machine(  # 40 cores on two sockets, two threads each, numbered as Linux does; 8 GPUs
     (
@@ -126,8 +126,8 @@ def test_a_bad_file_is_one_line(tmp_path, text, word):
 
 
 def test_this_machine_has_each_allowed_core_once(monkeypatch):
-    monkeypatch.setattr("launch.machine.hardware.allowed_cores", lambda: [0, 1, 3])
-    monkeypatch.setattr("launch.machine.hardware.cgroup_cpus", lambda: None)
+    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.allowed_cores", lambda: [0, 1, 3])
+    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.cgroup_cpus", lambda: None)
     assert sorted(t for n in read().nodes for c in n.cores for t in c) == [0, 1, 3]
 
 
@@ -137,9 +137,9 @@ def test_hyperthreads_and_nodes_are_read_from_the_system(tmp_path, monkeypatch):
         (folder / "topology").mkdir(parents=True)
         (folder / f"node{node}").mkdir()
         (folder / "topology" / "thread_siblings_list").write_text(siblings + "\n")
-    monkeypatch.setattr("launch.machine.hardware.allowed_cores", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr("launch.machine.hardware.cgroup_cpus", lambda: None)
-    monkeypatch.setattr("launch.machine._gpus", lambda: {0: 1})
+    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.allowed_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.cgroup_cpus", lambda: None)
+    monkeypatch.setattr("accel_rl.sweeps.machine._gpus", lambda: {0: 1})
     assert read(str(tmp_path)) == Machine((Node(((0, 2),)), Node(((1, 3),), (0,))))
 
 

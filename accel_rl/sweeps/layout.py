@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from accel_rl.sweeps import machine, slots
+from accel_rl.sweeps.machine import Machine
+from accel_rl.sweeps.needs import Needs, Size
+from accel_rl.sweeps.placing import Placing, size_of
+from accel_rl.sweeps.slots import Slot
 from accel_rl.system.counts import counted
-from launch import machine, slots
-from launch.machine import Machine
-from launch.needs import Needs, Size
-from launch.placing import Placing, size_of
-from launch.slots import Slot
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ import psutil
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.run_folder import RunFolder
+from accel_rl.sweeps.plan import Run
+from accel_rl.sweeps.progress import read_progress
 from accel_rl.system.errors import ConfigError
-from launch.plan import Run
-from launch.progress import read_progress
 
 PRUNED = "pruned"
 """Status of a run that a search has ended early."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
+from accel_rl.sweeps.machine import Machine
+from accel_rl.sweeps.needs import named_members
 from accel_rl.system.counts import counted
-from launch.machine import Machine
-from launch.needs import named_members
 
 GIB = 2**30
 SHARE_OF_MEMORY = 0.95  # what a run leaves its replays of the free memory

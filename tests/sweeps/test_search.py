@@ -13,20 +13,20 @@ import pytest
 
 from accel_rl.cli.main import main as accel_rl
 from accel_rl.runners.run_folder import RunFolder
-from launch import search, sweep
-from launch.feeder import Feeder
-from launch.folder import PRUNED, SweepFolder
-from launch.layout import lay_out
-from launch.needs import Needs
-from launch.placing import Placing
-from launch.plan import Run
-from launch.study import FIRST_TRIALS, PERIODS, WARM_UP, Study
+from accel_rl.sweeps import search, sweep
+from accel_rl.sweeps.feeder import Feeder
+from accel_rl.sweeps.folder import PRUNED, SweepFolder
+from accel_rl.sweeps.layout import lay_out
+from accel_rl.sweeps.needs import Needs
+from accel_rl.sweeps.placing import Placing
+from accel_rl.sweeps.plan import Run
+from accel_rl.sweeps.study import FIRST_TRIALS, PERIODS, WARM_UP, Study
 from tests.integration.runs import progressed, wait_for
-from tests.launch import grids
+from tests.sweeps import grids
 
 pytest.importorskip("optuna")
 
-SPACE, LONG = "tests.launch.spaces:cartpole", "tests.launch.spaces:long"
+SPACE, LONG = "tests.sweeps.spaces:cartpole", "tests.sweeps.spaces:long"
 ONLINE = ("--objective", "online")
 
 
@@ -153,7 +153,7 @@ def test_a_pruned_run_ends_early_and_is_not_retried(tmp_path):
 
 
 def test_impossible_settings_fail_a_trial_but_not_the_search(tmp_path, capsys):
-    argv = ["tests.launch.spaces:sometimes_impossible", "--trials", "2", *ONLINE, "--out", str(tmp_path / "search")]
+    argv = ["tests.sweeps.spaces:sometimes_impossible", "--trials", "2", *ONLINE, "--out", str(tmp_path / "search")]
     assert search.main(argv) == 0
     out, err = capsys.readouterr()
     assert "2 trials: 1 complete, 1 fail" in out, err
@@ -163,10 +163,10 @@ def test_impossible_settings_fail_a_trial_but_not_the_search(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["tests.launch.spaces:impossible", *ONLINE], ["run trial=000", "2 groups"]),
-        (["tests.launch.spaces:nothing", *ONLINE], ["NoneType", "TrainConfig"]),
-        (["tests.launch.spaces:mistaken", *ONLINE], ["low", "high"]),
-        (["tests.launch.spaces:cartpol"], ["cartpol", "nearest: cartpole"]),
+        (["tests.sweeps.spaces:impossible", *ONLINE], ["run trial=000", "2 groups"]),
+        (["tests.sweeps.spaces:nothing", *ONLINE], ["NoneType", "TrainConfig"]),
+        (["tests.sweeps.spaces:mistaken", *ONLINE], ["low", "high"]),
+        (["tests.sweeps.spaces:cartpol"], ["cartpol", "nearest: cartpole"]),
         ([SPACE], ["--objective evaluation", "--objective online"]),
         ([SPACE, "--trials", "0"], ["--trials 0", "at least 1"]),
         ([SPACE, *ONLINE, "--override", "envs"], ["--override envs", "KEY=VALUE"]),
@@ -180,7 +180,7 @@ def test_impossible_settings_fail_a_trial_but_not_the_search(tmp_path, capsys):
 def test_bad_input_is_one_line_and_starts_nothing(argv, words, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(os.getcwd())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.feeder.Feeder._start", lambda *a: pytest.fail("a process was started"))
+    monkeypatch.setattr("accel_rl.sweeps.feeder.Feeder._start", lambda *a: pytest.fail("a process was started"))
     assert search.main(argv) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert all(w in line for w in words), line

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.config.arguments import stdout
+from accel_rl.sweeps.folder import SweepFolder
+from accel_rl.sweeps.needs import Needs, Size
+from accel_rl.sweeps.placing import size_of
+from accel_rl.sweeps.plan import Run
 from accel_rl.system import child
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
-from launch.folder import SweepFolder
-from launch.needs import Needs, Size
-from launch.placing import size_of
-from launch.plan import Run
 
 INSTALL = "pip install 'accel_rl[slurm]'"
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.sweeps.machine import numbers
+from accel_rl.sweeps.needs import Needs, Size
 from accel_rl.system.counts import Count, OptionalCount, counted
 from accel_rl.system.errors import ConfigError
-from launch.machine import numbers
-from launch.needs import Needs, Size
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from accel_rl.sweeps.folder import SweepFolder
+from accel_rl.sweeps.layout import Layout
+from accel_rl.sweeps.queue import starts
+from accel_rl.sweeps.slots import Slot
 from accel_rl.system import child
-from launch.folder import SweepFolder
-from launch.layout import Layout
-from launch.queue import starts
-from launch.slots import Slot
 
 PATIENCE_S = 60.0  # time for a run to save a checkpoint and stop
 BAD_INPUT = 2  # exit code of a run that would fail again
@@ -91,7 +91,7 @@ class Feeder:
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
-        command = child.command("launch.child", str(os.getpid()), cores, str(self.folder.run(name)))
+        command = child.command("accel_rl.sweeps.child", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
             # a new session: Ctrl-C reaches only the sweep, which then stops its runs
             process = subprocess.Popen(
@@ -99,7 +99,7 @@ class Feeder:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=child.environment(variables, packages=["launch"]),
+                env=child.environment(variables),
                 pass_fds=(self._lock,),
                 start_new_session=True,
             )

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from launch import sweep
+from accel_rl.sweeps import sweep
 
-GRIDS = "tests.launch.grids"
+GRIDS = "tests.sweeps.grids"
 
 
 @pytest.fixture
@@ -91,9 +91,9 @@ def test_samplers_get_a_core_each_where_there_is_no_gpu(planned):
 
 
 def test_this_machine_gives_at_most_the_cores_that_it_has(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("launch.machine.hardware.allowed_cores", lambda: [0, 1])
-    monkeypatch.setattr("launch.machine.hardware.cgroup_cpus", lambda: None)
-    monkeypatch.setattr("launch.machine._gpus", lambda: {})
+    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.allowed_cores", lambda: [0, 1])
+    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.cgroup_cpus", lambda: None)
+    monkeypatch.setattr("accel_rl.sweeps.machine._gpus", lambda: {})
     assert sweep.main(["experiments.daley:speed_test", "--only", "threads=8", "seed=0", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "4 runs ask for 8 cores each and get 2" in lines
@@ -101,7 +101,7 @@ def test_this_machine_gives_at_most_the_cores_that_it_has(tmp_path, monkeypatch,
 
 
 def test_slurm_plans_jobs(planned, monkeypatch):
-    monkeypatch.setattr("launch.slurm.check", lambda: None)
+    monkeypatch.setattr("accel_rl.sweeps.slurm.check", lambda: None)
     lines = planned("experiments.stooke:table_2", "--slurm", "--only", "algorithm=a2c", "--gpus", "0-3")
     got = {n: row(lines, f"gpus={n},a2c,seed=0")[-1] for n in (1, 2, 4, 8)}
     assert got == {1: "1 GPU, 1 core", 2: "2 GPUs, 2 cores", 4: "4 GPUs, 4 cores", 8: "4 GPUs, 8 cores"}

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from accel_rl.sweeps.placing import Placing, placing
+from accel_rl.sweeps.study import Pruner, Sampler
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
-from launch.placing import Placing, placing
-from launch.study import Pruner, Sampler
 
 TRIALS = 20
 CHANGEABLE = ("out", "resume", "trials", "retries")

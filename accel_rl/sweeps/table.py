@@ -10,9 +10,9 @@ from rich.live import Live
 from rich.table import Table
 
 from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.sweeps.folder import Record, SweepFolder
+from accel_rl.sweeps.progress import Progress, read_progress
 from accel_rl.system.counts import counted
-from launch.folder import Record, SweepFolder
-from launch.progress import Progress, read_progress
 
 ORDER = ("running", "failed", "stopped", "waiting", "pruned", "done")
 PLAIN_INTERVAL_S = 30.0

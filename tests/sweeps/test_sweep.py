@@ -13,20 +13,20 @@ from pathlib import Path
 import psutil
 import pytest
 
+from accel_rl.sweeps import machine, sweep
+from accel_rl.sweeps.child import main as child
+from accel_rl.sweeps.folder import SweepFolder
+from accel_rl.sweeps.needs import Needs, Size
+from accel_rl.sweeps.placing import needs_of_begun, on_gpus
+from accel_rl.sweeps.plan import Run, planned
+from accel_rl.sweeps.progress import read_progress
+from accel_rl.sweeps.status import main as status
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
-from launch import machine, sweep
-from launch.child import main as child
-from launch.folder import SweepFolder
-from launch.needs import Needs, Size
-from launch.placing import needs_of_begun, on_gpus
-from launch.plan import Run, planned
-from launch.progress import read_progress
-from launch.status import main as status
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
-from tests.launch import grids
+from tests.sweeps import grids
 
-SMALL, LONG, MIXED = "tests.launch.grids:small", "tests.launch.grids:long", "tests.launch.grids:mixed"
+SMALL, LONG, MIXED = "tests.sweeps.grids:small", "tests.sweeps.grids:long", "tests.sweeps.grids:mixed"
 NAMES = ["envs=4,seed=0", "envs=4,seed=1", "envs=8,seed=0", "envs=8,seed=1"]
 
 
@@ -187,7 +187,7 @@ def test_runs_of_one_and_of_two_cores_in_one_sweep_and_resumed(tmp_path, capsys)
 
 def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch, capsys):
     here = machine.Machine((machine.Node(((0,), (1,), (2,), (3,)), (0, 1)),))
-    monkeypatch.setattr("launch.machine.read", lambda: here)
+    monkeypatch.setattr("accel_rl.sweeps.machine.read", lambda: here)
     config = grids.cartpole()
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()
@@ -204,7 +204,7 @@ def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch,
 @pytest.mark.slow
 def test_a_run_that_goes_on_failing_is_reported(tmp_path):
     folder = tmp_path / "sweep"
-    done = run("tests.launch.grids:failing", "--out", folder, "--retries", 1)
+    done = run("tests.sweeps.grids:failing", "--out", folder, "--retries", 1)
     assert done.returncode == 1, done.stderr
     bad = next(n for n in states(folder) if "1e+38" in n.partition("max")[0])
     assert states(folder)[bad] == "failed" and sorted(states(folder).values()) == ["done", "failed"]
@@ -215,10 +215,10 @@ def test_a_run_that_goes_on_failing_is_reported(tmp_path):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["tests.launch.grids:unknown"], ["learning_rte", "learning-rate"]),
-        (["tests.launch.grids:empty"], ["'envs' is empty"]),
-        (["tests.launch.grids:twice"], ["two runs", "envs=4"]),
-        (["tests.launch.grids:impossible"], ["run envs=5", "2 groups"]),
+        (["tests.sweeps.grids:unknown"], ["learning_rte", "learning-rate"]),
+        (["tests.sweeps.grids:empty"], ["'envs' is empty"]),
+        (["tests.sweeps.grids:twice"], ["two runs", "envs=4"]),
+        (["tests.sweeps.grids:impossible"], ["run envs=5", "2 groups"]),
         ([SMALL, "--gpus", "0-7"], ["--gpus 0-7", "not there"]),
         ([SMALL, "--cores", "0,4096"], ["4096", "allowed"]),
         ([SMALL, "--cores-per-run", "4096"], ["4096"]),
@@ -230,7 +230,7 @@ def test_a_run_that_goes_on_failing_is_reported(tmp_path):
         ([SMALL, "--machine", "x.json"], ["--dry-run"]),
         ([SMALL, "--machine", "x.json", "--dry-run"], ["x.json", "No such file"]),
         ([], ["experiment"]),
-        (["tests.launch.grids:nothing"], ["nothing"]),
+        (["tests.sweeps.grids:nothing"], ["nothing"]),
         (["--resume", "nowhere"], ["nowhere", "no sweep"]),
         ([SMALL, "--slurm"], ["--slurm"]),
     ],
@@ -238,7 +238,7 @@ def test_a_run_that_goes_on_failing_is_reported(tmp_path):
 def test_bad_input_is_one_line_and_starts_nothing(argv, words, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(os.getcwd())
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("launch.feeder.Feeder._start", lambda *a: pytest.fail("a process was started"))
+    monkeypatch.setattr("accel_rl.sweeps.feeder.Feeder._start", lambda *a: pytest.fail("a process was started"))
     assert sweep.main(argv) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note: ")]
     assert len(lines) == 1 and all(w in lines[0] for w in words), lines
@@ -274,7 +274,7 @@ def test_a_run_with_several_gpus_has_a_rank_on_each():
 @pytest.mark.slow
 def test_ranks_take_the_cores_of_their_slot(tmp_path):
     """Two ranks on the cores of one slot, killed once: the same result as without."""
-    argv = ["tests.launch.grids:long", "--only", "envs=4", "seed=0", "--cores-per-run", len(hardware.allowed_cores())]
+    argv = ["tests.sweeps.grids:long", "--only", "envs=4", "seed=0", "--cores-per-run", len(hardware.allowed_cores())]
     more = ["--override", "distributed.ranks=2", "env-steps=1200"]
     assert run(*argv, *more, "--out", tmp_path / "whole").returncode == 0
     process = start(*argv, *more, "--out", tmp_path / "cut")
@@ -311,8 +311,8 @@ def test_slurm_without_its_extra_says_how_to_install_it(tmp_path, monkeypatch, c
 def test_a_slurm_job_is_the_same_run(tmp_path, capsys):
     """By submitit's executor for this process: all but Slurm itself."""
     pytest.importorskip("submitit")
-    from launch import slurm
-    from launch.grid import find_grid
+    from accel_rl.sweeps import slurm
+    from accel_rl.sweeps.grid import find_grid
 
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()

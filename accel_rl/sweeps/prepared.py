@@ -4,9 +4,9 @@ import warnings
 from collections.abc import Sequence
 
 from accel_rl.runners.plan import RankPlan
+from accel_rl.sweeps.grid import Grid, overridden
+from accel_rl.sweeps.settings import scaled
 from accel_rl.system.errors import ConfigError
-from launch.grid import Grid, overridden
-from launch.settings import scaled
 
 
 def pairs(flag: str, words: Sequence[str]) -> dict[str, str]:

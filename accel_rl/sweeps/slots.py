@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from accel_rl.sweeps.machine import Machine, ranges
 from accel_rl.system.errors import ConfigError
-from launch.machine import Machine, ranges
 
 X = TypeVar("X")
 Core = tuple[int, ...]

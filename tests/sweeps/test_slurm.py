@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import pytest
 
+from accel_rl.sweeps import slurm, sweep
+from accel_rl.sweeps.folder import SweepFolder
+from accel_rl.sweeps.grid import find_grid
+from accel_rl.sweeps.needs import Needs, Size
+from accel_rl.sweeps.plan import planned
 from accel_rl.system.errors import ConfigError
-from launch import slurm, sweep
-from launch.folder import SweepFolder
-from launch.grid import find_grid
-from launch.needs import Needs, Size
-from launch.plan import planned
 
 # Here, not in a test: its import closes all handlers of logging, and absl's (of rliable) would close pytest's stderr.
 submitit = pytest.importorskip("submitit")
@@ -37,7 +37,7 @@ def test_each_size_is_an_array_of_its_own(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(submitit, "AutoExecutor", Executor)
     monkeypatch.setattr(Executor, "submitted", [])
     monkeypatch.setattr(slurm, "check", lambda: None)
-    assert sweep.main(["tests.launch.grids:machines", "--slurm", "--out", str(tmp_path / "a")]) == 0
+    assert sweep.main(["tests.sweeps.grids:machines", "--slurm", "--out", str(tmp_path / "a")]) == 0
     asked = [(p["gpus_per_node"], p["cpus_per_task"], names) for p, names in Executor.submitted]
     assert asked == [(8, 1, ["envs=64"]), (3, 1, ["envs=48"]), (1, 1, ["envs=4"])]
     assert "3 jobs" in (out := capsys.readouterr().out) and "envs=64: job 1_0, 8 GPUs, 1 core" in out
@@ -48,7 +48,7 @@ def test_each_size_is_an_array_of_its_own(tmp_path, monkeypatch, capsys):
 
     Executor.submitted.clear()
     options = ["--gpus", "none", "--only", "envs=4,8"]
-    assert sweep.main(["tests.launch.grids:mixed", "--slurm", *options, "--out", str(tmp_path / "b")]) == 0
+    assert sweep.main(["tests.sweeps.grids:mixed", "--slurm", *options, "--out", str(tmp_path / "b")]) == 0
     assert [(p["cpus_per_task"], len(names)) for p, names in Executor.submitted] == [(2, 1), (1, 2)]
     assert not any("gpus_per_node" in p for p, _ in Executor.submitted)
 
@@ -66,7 +66,7 @@ def test_jobs_of_two_sizes_end_as_their_runs(tmp_path):
     """By submitit's executor for this machine: all but Slurm itself."""
     from tests.integration.runs import wait_for
 
-    grid = find_grid("tests.launch.grids:mixed").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
+    grid = find_grid("tests.sweeps.grids:mixed").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
     sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.Options(gpus="none"))
     assert set(sizes.values()) == {Size(0, 1), Size(0, 2)}
     folder = SweepFolder(tmp_path / "sweep")

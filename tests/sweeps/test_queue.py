@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from launch.machine import Machine, Node
-from launch.needs import Size
-from launch.queue import in_order, starts
-from launch.slots import Slot, plan
+from accel_rl.sweeps.machine import Machine, Node
+from accel_rl.sweeps.needs import Size
+from accel_rl.sweeps.queue import in_order, starts
+from accel_rl.sweeps.slots import Slot, plan
 
 DGX1 = Machine(
     (

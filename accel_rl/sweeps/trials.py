@@ -4,17 +4,17 @@ import time
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.sweeps.feeder import Feeder
+from accel_rl.sweeps.folder import PRUNED, SweepFolder
+from accel_rl.sweeps.grid import Grid, Member
+from accel_rl.sweeps.layout import Layout, lay_out
+from accel_rl.sweeps.plan import planned
+from accel_rl.sweeps.prepared import prepared
+from accel_rl.sweeps.search_options import SearchOptions
+from accel_rl.sweeps.study import Space, Study, optuna
+from accel_rl.sweeps.table import Display, View
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
-from launch.feeder import Feeder
-from launch.folder import PRUNED, SweepFolder
-from launch.grid import Grid, Member
-from launch.layout import Layout, lay_out
-from launch.plan import planned
-from launch.prepared import prepared
-from launch.search_options import SearchOptions
-from launch.study import Space, Study, optuna
-from launch.table import Display, View
 
 LOOK_S = 2.0
 """Seconds between two comparisons of a run's score."""

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 from accel_rl.config.registry import find
 from accel_rl.config.setting import with_setting
 from accel_rl.config.train import TrainConfig
+from accel_rl.sweeps.level import Level
+from accel_rl.sweeps.needs import Needs, needs_of
+from accel_rl.sweeps.settings import full_name, parsed
 from accel_rl.system.errors import ConfigError, nearest
-from launch.level import Level
-from launch.needs import Needs, needs_of
-from launch.settings import full_name, parsed
 
 Make = Callable[..., TrainConfig]
 M = TypeVar("M", bound=Make)
@@ -162,7 +162,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
     except ValueError as e:
         raise ConfigError(f"{name}: {e}") from e
     if not isinstance(found, Grid):
-        raise ConfigError(f"{name!r} returns {type(found).__name__}, not a grid (launch.grid.grid)")
+        raise ConfigError(f"{name!r} returns {type(found).__name__}, not a grid (accel_rl.sweeps.grid.grid)")
     if seeds and not takes_seeds:
         raise ConfigError(f"--seeds: {name} has no parameter 'seeds'; choose among its seeds with --only seed=...")
     return found

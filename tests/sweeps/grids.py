@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from accel_rl.config.train import TrainConfig, default_config
-from launch.grid import Grid, Level, grid, levels
+from accel_rl.sweeps.grid import Grid, Level, grid, levels
 
 
 def cartpole(envs: int = 4, learning_rate: float = 7e-4, seed: int = 0, groups: int | None = None) -> TrainConfig:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from launch.needs import Size
-from launch.slots import Slot
+from accel_rl.sweeps.needs import Size
+from accel_rl.sweeps.slots import Slot
 
 
 def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
