@@ -26,7 +26,7 @@ EXPERIMENTS = (
     *(f"stooke:table_{n}" for n in range(1, 4)),
     "daley:table_1",
     "daley:table_4",
-    "cule:table_3",
+    "dalton:table_3",
     "gorila:tables",
     *(f"stooke:{name}" for name in ("step_size_rules", "step_size_warmup", "dqn_simulators")),
 )

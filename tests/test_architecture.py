@@ -24,6 +24,7 @@ FLOORS = [
     {"checkpoints", "report"},
     {"runners"},
     {"sweeps"},
+    {"papers"},
     {"api"},
     {"gym", "launch"},
     {"benchmarks"},

@@ -47,7 +47,7 @@ PLANNED = {
     "--cluster": "needs Ray and minutes; tests/runners/cluster trains such runs",
     "--address": "needs a running cluster",
     "address=": "needs a running cluster",
-    "experiments.gorila:pong_small": "hours; tests/experiments trains it, smaller",
+    "experiments.gorila:pong_small": "hours; tests/papers trains it, smaller",
     "torchrun": "tests/runners/ranks starts torchrun",
     "accel-rl resume runs/": "a run on a cluster",
     "accel-rl sweep": "hours: planned by --dry-run",

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.papers import gorila
 from accel_rl.sweeps.cluster import cluster_needs, describe
 from accel_rl.sweeps.machine import Machine, Node, load
 from accel_rl.sweeps.needs import Needs, needs_of
 from accel_rl.system.errors import ConfigError
-from experiments import gorila
 
 GIB = 2**30
 REPLAY = 7_104 * 1_000_000 / GIB  # of a million transitions of 84x84, as in docs/benchmarks.md

@@ -1,15 +1,16 @@
 """Dalton & Frosio 2020 (arXiv:1907.08467), Table 3 and Figure 5: A2C with V-trace, several batches per sampled window.
 
-`python -m launch.sweep experiments.cule:table_3` sweeps all columns and games; `accel-rl report` of its folder prints
-the paper's table. `accel-rl train experiments.cule:table_3 --game pong` trains one column. Rates of emulation,
+`python -m launch.sweep experiments.dalton:table_3` sweeps all columns and games; `accel-rl report` of its folder prints
+the paper's table. `accel-rl train experiments.dalton:table_3 --game pong` trains one column. Rates of emulation,
 inference and training by number of environments (Figures 2 to 4, Table 4): `python -m benchmarks.cuda_emulator`.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.papers.stooke.settings import together
 from accel_rl.sweeps.grid import Level, levels
-from experiments.stooke.settings import together
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")
 STEPS = 20_000_000
@@ -47,15 +48,16 @@ def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> Tr
     engine, envs, batches, ranks = COLUMNS[column]
     window, steps_per_update = BATCHES[batches]
     base = default_config("impala")
+    algo: Any = base.algo
     config = replace(
         base,
         env=replace(base.env, game=game, frame="84x84"),
-        algo=replace(base.algo, batches=batches, window=window, network="nature"),
+        algo=replace(algo, batches=batches, window=window, network="nature"),
         sampler=replace(
             base.sampler,
             envs=envs * ranks,
             horizon=steps_per_update,
-            engine=engine,
+            engine=engine,  # type: ignore[arg-type]
             reset="cached" if engine == "device" else "immediate",
         ),
         evaluation=replace(base.evaluation, interval=EVALUATION_INTERVAL),

@@ -65,7 +65,7 @@ class SamplingOnly(PolicyGradient):
 
 def sampling_only(game: str, envs: int, horizon: int, policy: str = "", seed: int = 0) -> TrainConfig:
     """Return a run that only samples, with A3C-Net in `envs` environments."""
-    base = default_config("experiments.sampling_only:SamplingOnly")
+    base = default_config("accel_rl.papers.stooke.sampling_only:SamplingOnly")
     return replace(
         base,
         env=replace(base.env, game=game),

@@ -10,14 +10,16 @@ from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
 from accel_rl.config.inactive import inactive
 from accel_rl.config.train import TrainConfig
+from accel_rl.papers import daley, dalton, gorila, parr, stooke
+from accel_rl.papers.stooke import sampling_only
 from accel_rl.sweeps.grid import find_grid
 from accel_rl.sweeps.settings import scaled
-from experiments import cpu, cule, daley, gorila, parr, sampling, sampling_only, stooke
+from experiments import cpu, sampling
 
 
 @pytest.mark.parametrize(
     "make",
-    [cpu.pong_a2c, cpu.pong_ppo, cpu.cartpole_a2c, cpu.cartpole_impala, cpu.cartpole_ppo, cule.table_3]
+    [cpu.pong_a2c, cpu.pong_ppo, cpu.cartpole_a2c, cpu.cartpole_impala, cpu.cartpole_ppo, dalton.table_3]
     + [cpu.pong_rainbow, cpu.cartpole_dqn, cpu.cartpole_c51, cpu.cartpole_rainbow, stooke.dqn_scaling]
     + [stooke.c51_scaling, stooke.rainbow_512, stooke.secondary_learner, stooke.optimizers]
     + [gorila.gorila, gorila.single, gorila.tables, gorila.pong_small, gorila.pong_small_single]
@@ -43,7 +45,7 @@ def test_ppo_keeps_its_batch(envs):
 
 @pytest.mark.parametrize(
     ("make", "match"),
-    [(lambda: stooke.ppo_scaling(envs=7), "2,048"), (lambda: cule.table_3(column="gpu-7-3"), "Table 3")],
+    [(lambda: stooke.ppo_scaling(envs=7), "2,048"), (lambda: dalton.table_3(column="gpu-7-3"), "Table 3")],
 )
 def test_other_sizes_are_refused(make, match):
     with pytest.raises(ValueError, match=match):
@@ -223,7 +225,7 @@ def test_a_run_that_only_samples(tmp_path):
     run = ("--env", "CartPole-v1", "--sampler.engine", "in-process", "--envs", "4", "--env-steps", "400")
     run += ("--decorrelation-steps", "0", "--evaluation.interval", "0", "--torch-threads", "1")
     assert main(["train", "a2c", *run, "--run-dir", str(tmp_path / "policy")]) == 0
-    name = "experiments.sampling_only:SamplingOnly"
+    name = "accel_rl.papers.stooke.sampling_only:SamplingOnly"
     words = ["train", name, *run, "--horizon", "5", "--policy", str(tmp_path / "policy")]
     assert main([*words, "--run-dir", str(tmp_path / "sampling")]) == 0
     policy, sampled = (Checkpoints(tmp_path / n / "checkpoints").load_latest() for n in ("policy", "sampling"))

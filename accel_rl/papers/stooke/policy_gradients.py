@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.papers.stooke.settings import TEST_GAMES, policy_gradient, together
 from accel_rl.sweeps.grid import Level, levels
-from experiments.stooke.settings import TEST_GAMES, policy_gradient, together
 
 
 @levels({"game": TEST_GAMES}, {"envs": (16, 32, 64, 128, 256, 512)})

@@ -23,7 +23,7 @@ Each run asks for the paper's number of GPUs; on a machine with fewer GPUs its l
 each run, at full batch size. A single run: `accel-rl train experiments.stooke:a2c_scaling --game pong --envs 64`.
 """
 
-from experiments.stooke.figures import (
+from accel_rl.papers.stooke.figures import (
     figure_3,
     figure_4,
     figure_5,
@@ -36,7 +36,7 @@ from experiments.stooke.figures import (
     figure_12,
     variant,
 )
-from experiments.stooke.policy_gradients import (
+from accel_rl.papers.stooke.policy_gradients import (
     a2c_ranks,
     a2c_scaling,
     a3c,
@@ -46,7 +46,7 @@ from experiments.stooke.policy_gradients import (
     step_size_rules,
     step_size_warmup,
 )
-from experiments.stooke.q_learning import (
+from accel_rl.papers.stooke.q_learning import (
     async_dqn,
     c51_scaling,
     dqn_scaling,
@@ -55,7 +55,7 @@ from experiments.stooke.q_learning import (
     rainbow_512,
     secondary_learner,
 )
-from experiments.stooke.tables import table_1, table_2, table_3
+from accel_rl.papers.stooke.tables import table_1, table_2, table_3
 
 __all__ = [
     "a2c_ranks",

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from accel_rl.cli.main import main
-from experiments import norms, stooke
+from accel_rl.papers import stooke
+from experiments import norms
 from tests.integration.runs import run
 from tests.report.dummies import write_run
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.papers.stooke.figures import variant
+from accel_rl.papers.stooke.policy_gradients import a2c_ranks, a3c, appo, ppo_ranks
+from accel_rl.papers.stooke.q_learning import async_dqn
+from accel_rl.papers.stooke.sampling_only import LEARNERS, SIMULATORS, sampling_only
+from accel_rl.papers.stooke.settings import together
 from accel_rl.sweeps.grid import Level, levels
-from experiments.sampling_only import LEARNERS, SIMULATORS, sampling_only
-from experiments.stooke.figures import variant
-from experiments.stooke.policy_gradients import a2c_ranks, a3c, appo, ppo_ranks
-from experiments.stooke.q_learning import async_dqn
-from experiments.stooke.settings import together
 
 GPUS = (1, 2, 4, 8)
 

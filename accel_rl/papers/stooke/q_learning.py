@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.train import TrainConfig
+from accel_rl.papers.stooke.settings import Q_LEARNING_GAMES, TEST_GAMES, q_learning, step_size, together
 from accel_rl.sweeps.grid import Level, levels
-from experiments.stooke.settings import Q_LEARNING_GAMES, TEST_GAMES, q_learning, step_size, together
 
 
 @levels({"game": TEST_GAMES}, {"batch_size": (32, 512, 1_024)})

@@ -32,7 +32,7 @@ SWEEPS = {
     "daley:table_2": {1: 70},
     "daley:table_3": {1: 70},
     "daley:table_4": {1: 49},
-    "cule:table_3": {1: 4 * 7 * 3, 4: 4 * 3},
+    "dalton:table_3": {1: 4 * 7 * 3, 4: 4 * 3},
 }
 
 

@@ -42,7 +42,7 @@ def test_a_gorila_run_has_not_the_hours_of_dqn_with_one_thread():
 
 def test_cules_hours_follow_from_its_frames():
     """20 M env steps at 4,300 training frames/s; the four GPUs of a run at once, or one after the other."""
-    grid = find_grid("experiments.cule:table_3").only({"game": ["pong"], "seed": ["0"]})
+    grid = find_grid("experiments.dalton:table_3").only({"game": ["pong"], "seed": ["0"]})
     one = grid.only({"column": ["cpu-120-1"]}).members
     four = grid.only({"column": ["gpu-4x1200-20"]}).members
     assert hours.on_the_papers(one, 1) == pytest.approx(20e6 / 4_300 / 3600)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from accel_rl.config.train import TrainConfig
+from accel_rl.papers.stooke.policy_gradients import a2c_scaling, a3c, appo, ppo_scaling
+from accel_rl.papers.stooke.q_learning import optimizers, secondary_learner
+from accel_rl.papers.stooke.settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 from accel_rl.sweeps.grid import Grid, Level, grid
-from experiments.stooke.policy_gradients import a2c_scaling, a3c, appo, ppo_scaling
-from experiments.stooke.q_learning import optimizers, secondary_learner
-from experiments.stooke.settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 
 SEEDS = (0, 1)  # section 5: averages over at least two random seeds
 WHOLE_MACHINE = 8  # GPUs of the paper's DGX-1, all used by one synchronous learner (section 5.5)
@@ -23,9 +23,10 @@ def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
         return q_learning(name, game, int(size), seed)
     envs, numbers = int(size.removesuffix("env")), [int(n) for n in more]
     if name == "appo":
-        return appo(game, *numbers, seed=seed)
+        ranks, local_updates = (*numbers, 1)[:2]
+        return appo(game, ranks, local_updates, seed)
     if name == "a3c":
-        return a3c(game, *numbers, seed=seed)
+        return a3c(game, numbers[0], seed)
     return {"a2c": a2c_scaling, "ppo": ppo_scaling}[name](game, envs, seed)
 
 
