@@ -126,6 +126,19 @@ def test_imports_flow_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_package_imports_no_program_of_a_checkout() -> None:
+    """Only accel_rl is installed."""
+    outside = ("experiments", "launch", "benchmarks", "tests")
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in FILES
+        if PACKAGE in path.parents
+        for module in sorted(imports(path))
+        if module.partition(".")[0] in outside
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_two_rooms_import_each_other_on_any_path() -> None:
     arrows: dict[str, set[str]] = {}
     for path in FILES:

@@ -54,7 +54,7 @@ PLANNED = {
     "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
     "python -m launch.sweep": "hours: planned by --dry-run; see test_a_sweep_is_run_and_resumed",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
-    "accel-rl bench": "the same",
+    "accel-rl bench": "tests/cli/test_programs.py runs it",
 }
 # Commands that are not touched here.
 FOREIGN = {

@@ -1,7 +1,7 @@
 """Algorithms and experiments by name."""
 
 import importlib
-from importlib.util import find_spec
+import pkgutil
 from types import ModuleType
 from typing import Any
 
@@ -46,12 +46,19 @@ def find(name: str) -> Any:
         module = importlib.import_module(module_name) if name in ALGORITHMS else _user_module_or_paper(module_name)
     except ModuleNotFoundError as e:
         if e.name is not None and (module_name == e.name or module_name.startswith(e.name + ".")):
-            raise ConfigError(f"algorithm {name!r}: there is no module {e.name!r} on the path") from e
+            raise ConfigError(
+                f"algorithm {name!r}: there is no module {e.name!r} on the path{nearest(e.name, papers())}"
+            ) from e
         raise ConfigError(f"algorithm {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
     found = getattr(module, attribute, None)
     if found is None:
         raise ConfigError(f"algorithm {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")
     return found
+
+
+def papers() -> list[str]:
+    """Return the names of the papers whose experiments the package has."""
+    return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(PAPERS).__path__) if m.ispkg)
 
 
 def _user_module_or_paper(name: str) -> ModuleType:
@@ -60,7 +67,7 @@ def _user_module_or_paper(name: str) -> ModuleType:
         return import_user_module(name)
     except ModuleNotFoundError as e:
         paper = f"{PAPERS}.{name}"
-        if e.name != name or "." in name or find_spec(paper) is None:
+        if e.name != name or name not in papers():
             raise
     return importlib.import_module(paper)
 

@@ -108,7 +108,7 @@ class SweepFolder:
         """Raise ConfigError if the folder holds a sweep."""
         if (self.path / "sweep.json").exists():
             raise ConfigError(
-                f"{self.path} already holds a sweep; go on with it: python -m launch.sweep --resume {self.path}, or "
+                f"{self.path} already holds a sweep; go on with it: accel-rl sweep --resume {self.path}, or "
                 "choose another --out"
             )
 

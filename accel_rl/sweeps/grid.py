@@ -212,7 +212,7 @@ def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
     """
     make = find(name)
     if not callable(make) or isinstance(make, type):
-        raise ConfigError(f"{name!r} is no function that returns a grid, such as experiments.stooke:a2c_scaling")
+        raise ConfigError(f"{name!r} is no function that returns a grid, such as stooke:a2c_scaling")
     try:
         if hasattr(make, "levels"):
             return grid(make, *make.levels, seeds=seeds or make.seeds)

@@ -1,8 +1,8 @@
 """Search for good settings by Optuna: each trial is a run, on the slots of this machine.
 
-    python -m launch.search experiments.spaces:cartpole_dqn --trials 50
-    python -m launch.search my_module:space --trials 50 --gpus 0-7 --override env-steps=1e6
-    python -m launch.search --resume FOLDER --trials 100
+    accel-rl search my_spaces:pong_ppo --trials 50
+    accel-rl search my_spaces.py:pong_ppo --trials 50 --gpus 0-7 --override env-steps=1e6
+    accel-rl search --resume FOLDER --trials 100
 
 A space is a function of an `optuna.Trial` that returns the settings of a run; experiments/spaces.py has some. A run
 whose online score is below the median of the others' at the same number of env steps is pruned: it ends early.
@@ -41,15 +41,15 @@ def begun(words: list[str], o: SearchOptions) -> tuple[SweepFolder, str, SearchO
     folder = SweepFolder(Path(o.resume).expanduser())
     plan = folder.plan
     if "search" not in plan:
-        raise ConfigError(f"{folder.path} is a sweep: python -m launch.sweep --resume {folder.path}")
+        raise ConfigError(f"{folder.path} is a sweep: accel-rl sweep --resume {folder.path}")
     folder.check_free()
     return folder, plan["experiment"], o.resumed(plan["search"], plan["placing"])
 
 
 def search(argv: list[str]) -> int:
     resuming = any(a == "--resume" or a.startswith("--resume=") for a in argv)
-    words, options = positionals(argv, [] if resuming else ["the space (module:function)"], "python -m launch.search")
-    o = parse(SearchOptions, options, "python -m launch.search SPACE", __doc__ or "")
+    words, options = positionals(argv, [] if resuming else ["the space (module:function)"], "accel-rl search")
+    o = parse(SearchOptions, options, "accel-rl search SPACE", __doc__ or "")
     optuna()
     folder, name, o = begun(words, o)
     o.check()
@@ -86,7 +86,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
         values = "  ".join(f"{k}={named(v)}" for k, v in t.params.items())
         stdout(f"  {t.value:>8.4g}  {folder.run(name_of(t.number))}  {values}")
     if stop:
-        stdout(f"next: python -m launch.search --resume {folder.path}    continue with the remaining trials")
+        stdout(f"next: accel-rl search --resume {folder.path}    continue with the remaining trials")
         return stop.exit_code
     stdout(f"next: accel-rl report {folder.path}")
     return 0 if best else 1
@@ -94,7 +94,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
 
 def main(argv: list[str]) -> int:
     """Exit codes: 0 done, 1 no trial has a score, 2 bad input, 130 stopped."""
-    return ended("launch.search", search, argv)
+    return ended("accel-rl search", search, argv)
 
 
 if __name__ == "__main__":

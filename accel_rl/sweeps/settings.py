@@ -31,7 +31,7 @@ def parsed(config: TrainConfig, key: str, text: str) -> tuple[str, Any]:
         words = ["--" + flag]
     else:
         words = ["--" + name, *text.split()]
-    value: Any = parse(TrainConfig, words, "launch.sweep", "", config)
+    value: Any = parse(TrainConfig, words, "accel-rl sweep", "", config)
     for part in name.split("."):
         value = getattr(value, part)
     return name, value

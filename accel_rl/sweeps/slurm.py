@@ -87,7 +87,7 @@ def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str 
         jobs = executor.map_array(lambda job: job(), [_job(folder.run(n).absolute(), o.retries) for n in names])
         for name, job in zip(names, jobs, strict=True):
             stdout(f"  {name}: job {job.job_id}, {_asked(size)}")
-    stdout(f"{len(sizes)} jobs; python -m launch.status {folder.path}")
+    stdout(f"{len(sizes)} jobs; accel-rl status {folder.path}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Show the state of a sweep from another terminal: python -m launch.status FOLDER [--watch]"""
+"""Show the state of a sweep from another terminal: accel-rl status FOLDER [--watch]"""
 
 import sys
 import time
@@ -38,8 +38,8 @@ def records(folder: SweepFolder, view: View) -> dict[str, Record]:
 
 
 def status(argv: list[str]) -> int:
-    words, options = positionals(argv, ["the sweep's folder"], "python -m launch.status")
-    o = parse(Options, options, "python -m launch.status FOLDER", "Show the state of a sweep.")
+    words, options = positionals(argv, ["the sweep's folder"], "accel-rl status")
+    o = parse(Options, options, "accel-rl status FOLDER", "Show the state of a sweep.")
     folder = SweepFolder(Path(words[0]).expanduser())
     view, console = View(folder), Console()
     while True:
@@ -53,7 +53,7 @@ def status(argv: list[str]) -> int:
 
 def main(argv: list[str]) -> int:
     """Exit codes: 0 shown, 2 bad input, 130 stopped."""
-    return ended("launch.status", status, argv)
+    return ended("accel-rl status", status, argv)
 
 
 if __name__ == "__main__":

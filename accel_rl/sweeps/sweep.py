@@ -1,10 +1,10 @@
 """Run a grid of runs on the slots of a machine, queued until all are finished.
 
-    python -m launch.sweep experiments.stooke:a2c_scaling --gpus 0-7 --runs-per-gpu 1
-    python -m launch.sweep experiments.stooke:table_2 --dry-run --machine FILE
-    python -m launch.sweep experiments.stooke:a2c_scaling --only game=pong envs=16,64 --scale 0.01 --dry-run
-    python -m launch.sweep --resume FOLDER
-    python -m launch.status FOLDER
+    accel-rl sweep stooke:a2c_scaling --gpus 0-7 --runs-per-gpu 1
+    accel-rl sweep stooke:table_2 --dry-run --machine FILE
+    accel-rl sweep stooke:a2c_scaling --only game=pong envs=16,64 --scale 0.01 --dry-run
+    accel-rl sweep --resume FOLDER
+    accel-rl status FOLDER
 
 Exit codes: 0 all runs are done, 1 some failed, 2 bad input (nothing was started), 130 stopped by Ctrl-C.
 """
@@ -80,17 +80,15 @@ def show(lines: Sequence[str]) -> int:
 
 def main(argv: list[str]) -> int:
     """Exit codes: 0 done, 1 a run failed, 2 bad input, 130 stopped."""
-    return ended("launch.sweep", sweep, argv)
+    return ended("accel-rl sweep", sweep, argv)
 
 
 def sweep(argv: list[str]) -> int:
     if argv[:1] == ["status"]:
         return status(argv[1:])
     resuming = any(a == "--resume" or a.startswith("--resume=") for a in argv)
-    words, options = positionals(
-        argv, [] if resuming else ["the experiment (module:function)"], "python -m launch.sweep"
-    )
-    o = parse(Options, options, "python -m launch.sweep EXPERIMENT", __doc__ or "")
+    words, options = positionals(argv, [] if resuming else ["the experiment (module:function)"], "accel-rl sweep")
+    o = parse(Options, options, "accel-rl sweep EXPERIMENT", __doc__ or "")
     if o.machine and not o.dry_run:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
     if resuming:
@@ -127,7 +125,7 @@ def resume(o: Options) -> int:
     """Resume the sweep in a folder (--resume), with its options of placement unless they are given again."""
     folder = SweepFolder(Path(o.resume).expanduser())
     if "search" in folder.plan:
-        raise ConfigError(f"{folder.path} is a search: python -m launch.search --resume {folder.path}")
+        raise ConfigError(f"{folder.path} is a search: accel-rl search --resume {folder.path}")
     placed = folder.plan["placing"]
     if folder.plan["slurm"] and not o.slurm:
         raise ConfigError(f"{folder.path} was submitted to Slurm; once its jobs have ended, resume it with --slurm")
@@ -185,7 +183,7 @@ def _report(folder: SweepFolder, view: View, stopped: int) -> int:
     if all(r.status == "done" for r in records.values()):
         stdout(f"next: accel-rl report {folder.path}")
         return 0
-    stdout(f"next: python -m launch.sweep --resume {folder.path}    continue with the remaining runs")
+    stdout(f"next: accel-rl sweep --resume {folder.path}    continue with the remaining runs")
     return stopped or 1
 
 

@@ -60,7 +60,7 @@ def test_a_search_ends_goes_on_and_is_in_the_report(tmp_path, capsys):
     assert f"trial={int(best['trial']):03d}" in out.splitlines()[1]
 
     assert sweep.main(["--resume", str(folder)]) == 2
-    assert f"launch.search --resume {folder}" in capsys.readouterr().err
+    assert f"accel-rl search --resume {folder}" in capsys.readouterr().err
     assert search.main(["--resume", str(folder), "--trials", "3"]) == 0
     assert "3 trials: 3 complete" in capsys.readouterr().out
     assert trials(folder)[:2] == found

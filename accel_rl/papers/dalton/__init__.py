@@ -1,7 +1,7 @@
 """Dalton & Frosio 2020 (arXiv:1907.08467), Table 3 and Figure 5: A2C with V-trace, several batches per sampled window.
 
-`python -m launch.sweep experiments.dalton:table_3` sweeps all columns and games; `accel-rl report` of its folder prints
-the paper's table. `accel-rl train experiments.dalton:table_3 --game pong` trains one column. Rates of emulation,
+`accel-rl sweep dalton:table_3` sweeps all columns and games; `accel-rl report` of its folder prints
+the paper's table. `accel-rl train dalton:table_3 --game pong` trains one column. Rates of emulation,
 inference and training by number of environments (Figures 2 to 4, Table 4): `python -m benchmarks.cuda_emulator`.
 """
 

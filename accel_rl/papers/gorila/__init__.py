@@ -5,7 +5,7 @@
 | Tables 1 to 4, Figures 3 to 5: Gorila and single-GPU DQN in 49 games | `tables`: `gorila` and `single` |
 | section 5.2: final evaluations from null op starts and from saved starts | `accel-rl evaluate RUN --best --save` |
 
-On a Ray cluster: `python -m launch.sweep experiments.gorila:tables --only agent=gorila --override address=HOST:PORT`.
+On a Ray cluster: `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT`.
 On a small machine: `--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2`. For two cores there
 are `pong_small` and `pong_small_single`.
 """

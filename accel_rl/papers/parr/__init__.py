@@ -1,6 +1,6 @@
 """Parr 2017, "Deep In-GPU Experience Replay": dueling DQN on vectors, with the replay on the GPU that trains.
 
-`accel-rl train experiments.parr:replay_on_the_gpu`. The paper's environment, Super Smash Bros. Melee, is replaced by
+`accel-rl train parr:replay_on_the_gpu`. The paper's environment, Super Smash Bros. Melee, is replaced by
 CartPole. `python -m benchmarks.gpu --part parr` measures its Table 1.
 """
 

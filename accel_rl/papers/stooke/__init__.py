@@ -1,7 +1,7 @@
 """Stooke & Abbeel 2018 (arXiv:1803.02811): many simulators (section 5.3), large batches (section 5.4), and many
 learners, synchronous or not (sections 4.2, 4.3 and 5.5). A sweep for each figure and table:
 
-    python -m launch.sweep experiments.stooke:figure_3 --out runs/figure_3
+    accel-rl sweep stooke:figure_3 --out runs/figure_3
     accel-rl report runs/figure_3
 
 | in the paper | here |
@@ -20,7 +20,7 @@ learners, synchronous or not (sections 4.2, 4.3 and 5.5). A sweep for each figur
 | section 5.3: more than 200 simulators with a replay | `dqn_simulators` |
 
 Each run asks for the paper's number of GPUs; on a machine with fewer GPUs its learners share them. `--scale` shortens
-each run, at full batch size. A single run: `accel-rl train experiments.stooke:a2c_scaling --game pong --envs 64`.
+each run, at full batch size. A single run: `accel-rl train stooke:a2c_scaling --game pong --envs 64`.
 """
 
 from accel_rl.papers.stooke.figures import (
