@@ -57,7 +57,7 @@ def measured(agent: str, o: BenchOptions, workers: int) -> float:
         "horizon": o.horizon,
     }
     what, policy = ("a2c", "random") if agent == RANDOM else (agent, None)
-    with make_sampler(what, policy=policy, device=o.device, horizon=o.horizon, **values) as sampler:
+    with make_sampler(what, policy=policy, device=o.device, **values) as sampler:
         sampler.collect()  # starts the workers and touches the buffers
         return rate(sampler, o.seconds)
 

@@ -13,7 +13,7 @@ COMMANDS = {
     "watch": "make a video of a run's agent: accel-rl watch RUN",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
     "sweep": "train a grid of runs: accel-rl sweep stooke:figure_3",
-    "search": "search for good settings: accel-rl search my_spaces:pong_ppo",
+    "search": "search for good settings: accel-rl search experiments.spaces:pong_ppo",
     "status": "show what the runs of a sweep are doing: accel-rl status FOLDER",
     "report": "compare runs with published results: accel-rl report RUNS",
     "export": "write a run's network as a model that others can load: accel-rl export RUN",
