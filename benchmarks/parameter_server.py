@@ -30,14 +30,14 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.distributed.parameter_server.messages import Push  # noqa: E402
-from accel_rl.distributed.parameter_server.settings import MAX_IN_FLIGHT, ParameterServerConfig  # noqa: E402
-from accel_rl.distributed.parameter_server.sharded_sync import ShardedSync  # noqa: E402
-from accel_rl.distributed.parameter_server.transport import InProcess, Transport  # noqa: E402
+from accel_rl.config.parameter_server import MAX_IN_FLIGHT, ParameterServerConfig  # noqa: E402
+from accel_rl.gorila.messages import Push  # noqa: E402
+from accel_rl.gorila.ray_shards import Bulk, RayShards, transport_to  # noqa: E402
+from accel_rl.gorila.session import load_ray, local_ray  # noqa: E402
+from accel_rl.gorila.sharded_sync import ShardedSync  # noqa: E402
+from accel_rl.gorila.transport import InProcess, Transport  # noqa: E402
 from accel_rl.optim.adagrad import AdaGrad  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
-from accel_rl.runners.cluster.ray_shards import Bulk, RayShards, transport_to  # noqa: E402
-from accel_rl.runners.cluster.session import load_ray, local_ray  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians  # noqa: E402

@@ -23,7 +23,7 @@ FLOORS = [
     {"config"},
     {"checkpoints", "report"},
     {"runners"},
-    {"sweeps"},
+    {"gorila", "sweeps"},
     {"papers"},
     {"api"},
     {"gym", "launch"},
@@ -39,24 +39,29 @@ CONFINED = {
     "multiprocessing": ("benchmarks/emulator_trace.py",),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "accel_rl/runners/cluster/watcher.py", "accel_rl/system/child.py", "accel_rl/sweeps/", "benchmarks/",
+        "accel_rl/gorila/watcher.py", "accel_rl/system/child.py", "accel_rl/sweeps/", "benchmarks/",
         "experiments/sampling.py",
     ),
     "socket": (
-        "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/runners/cluster/",
+        "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/gorila/",
     ),
-    "threading": ("accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "accel_rl/sweeps/", "benchmarks/"),
+    "threading": (
+        "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "accel_rl/sweeps/",
+        "benchmarks/",
+    ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
         "accel_rl/sweeps/child.py", "accel_rl/emulator/device/",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),
-    "ray": ("accel_rl/runners/cluster/",),
+    "ray": ("accel_rl/gorila/",),
     "accel_rl.kernels._native": ("accel_rl/kernels/native.py",),
     "triton": ("accel_rl/kernels/",),
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
+# The parameter server without the cluster that it runs on.
+SHARD_SIDE = ("calls", "counts", "messages", "outliers", "shard", "sharded_sync", "state", "transport", "uplink")
 # What a worker process loads before its environments. Importing torch would cost each of them a second and 200 MB.
 WORKER_SIDE = (
     "accel_rl/envs/",
@@ -164,13 +169,13 @@ def test_samplers_and_algorithms_do_not_know_each_other() -> None:
 
 def test_shards_know_no_engine() -> None:
     """Shards and learners meet through `Transport` alone: no processes, collectives, algorithms or runs."""
-    for path in sorted((PACKAGE / "distributed" / "parameter_server").rglob("*.py")):
+    for path in (PACKAGE / "gorila" / f"{name}.py" for name in SHARD_SIDE):
         found = imports(path)
-        assert {room_of(n) for n in found} <= {"distributed", "optim", "system", ""}, name_of(path)
-        engines = {"ray", "torch.distributed", "socket", "subprocess", "threading"}
-        assert not {n for n in found if n.startswith("accel_rl.distributed.collective")} | (engines & found), name_of(
-            path
-        )
+        assert {room_of(n) for n in found} <= {"config", "distributed", "gorila", "optim", "system", ""}, name_of(path)
+        allowed = [f"accel_rl.gorila.{name}" for name in SHARD_SIDE]
+        assert all(n.startswith(tuple(allowed)) for n in found if room_of(n) == "gorila"), name_of(path)
+        engines = {"ray", "torch.distributed", "socket", "subprocess", "threading", "accel_rl.distributed.collective"}
+        assert not engines & found, name_of(path)
 
 
 def test_every_room_has_a_floor() -> None:

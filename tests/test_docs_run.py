@@ -44,7 +44,7 @@ TINY = {
 # Commands that are parsed and planned, by how they begin or what they hold, with the reason.
 PLANNED = {
     "--gpus": "needs GPUs",
-    "--cluster": "needs Ray and minutes; tests/runners/cluster trains such runs",
+    "--cluster": "needs Ray and minutes; tests/gorila trains such runs",
     "--address": "needs a running cluster",
     "address=": "needs a running cluster",
     "experiments.gorila:pong_small": "hours; tests/papers trains it, smaller",

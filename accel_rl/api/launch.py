@@ -13,11 +13,11 @@ from accel_rl.config.warning import warning
 from accel_rl.data.spec import EnvSpec
 from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
+from accel_rl.gorila import gorila, ray_ranks
+from accel_rl.gorila.session import check_ray
 from accel_rl.metrics.tensorboard import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners import launches
-from accel_rl.runners.cluster import gorila, ray_ranks
-from accel_rl.runners.cluster.session import check_ray
 from accel_rl.runners.learner import build_algorithm
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks import sync_launcher
