@@ -39,7 +39,7 @@ CONFINED = {
     "multiprocessing": ("benchmarks/emulator_trace.py",),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "accel_rl/gorila/watcher.py", "accel_rl/system/child.py", "accel_rl/sweeps/", "benchmarks/",
+        "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/sweeps/", "benchmarks/",
         "experiments/sampling.py",
     ),
     "socket": (
@@ -61,7 +61,7 @@ CONFINED = {
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
 # The parameter server without the cluster that it runs on.
-SHARD_SIDE = ("calls", "counts", "messages", "outliers", "shard", "sharded_sync", "state", "transport", "uplink")
+SHARD_SIDE = ("shard", "sharded_sync", "transport", "uplink")
 # What a worker process loads before its environments. Importing torch would cost each of them a second and 200 MB.
 WORKER_SIDE = (
     "accel_rl/envs/",

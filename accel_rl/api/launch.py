@@ -1,6 +1,7 @@
 """Checks a run, and runs it to its end."""
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,7 @@ from accel_rl.config.inactive import inactive
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.warning import warning
 from accel_rl.data.spec import EnvSpec
-from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
-from accel_rl.gorila import gorila, ray_ranks
-from accel_rl.gorila.session import check_ray
 from accel_rl.metrics.tensorboard import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners import launches
@@ -28,6 +26,14 @@ from accel_rl.runners.trainer import Trainer
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
+CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
+"""The modules of --cluster, whose `check` and `launch` are called. Nothing else imports accel_rl.gorila."""
+
+
+def cluster_of(config: TrainConfig) -> Any:
+    """Import the module of the run's cluster."""
+    return importlib.import_module(CLUSTERS[config.cluster])
+
 
 def check(config: TrainConfig) -> None:
     """Raise ConfigError for settings that are impossible. Placement is checked by the plan."""
@@ -35,17 +41,16 @@ def check(config: TrainConfig) -> None:
     if config.log.tensorboard:
         check_tensorboard()
     check_wandb(config.wandb)
-    if config.cluster == "gorila":
-        gorila.check(config)
-    elif config.cluster == "ray":
-        ray_ranks.check(config)
-        check_ray()
+    if config.cluster != "none":
+        cluster_of(config).check(config)
 
 
 def check_device(config: TrainConfig, plan: RankPlan) -> None:
     """Raise ConfigError if the network does not fit the observations, if the learner's memory does not fit on its
     device, or if games cannot be emulated there."""
     if plan.sampler.engine == "device" and plan.device.startswith("cuda"):
+        from accel_rl.emulator.device import cuda
+
         cuda.check(plan.device)
     spec = make_spec(config.env, training=True)
     _check_network(config, spec)
@@ -98,13 +103,12 @@ def run_to_end(
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
         shards = counted(g.shards, "shard")
         say(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
-        return gorila.train(config, run, state)
+        return cluster_of(config).launch(config, run, state)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
         say(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
         if config.cluster == "ray":
-            with gorila.ray_of(config) as ray:
-                return ray_ranks.train(config, ray, run)
+            return cluster_of(config).launch(config, run, state)
         return sync_launcher.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)

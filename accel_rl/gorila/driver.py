@@ -2,35 +2,35 @@
 
 import secrets
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
-from accel_rl.gorila.board import MemberCount
-from accel_rl.gorila.board_keeper import BoardKeeper
-from accel_rl.gorila.evaluator import Evaluated, RemoteEvaluator
-from accel_rl.gorila.members import Members
-from accel_rl.gorila.messages import Snapshot
-from accel_rl.gorila.nodes import Nodes
-from accel_rl.gorila.push_report import PushReport
-from accel_rl.gorila.ray_shards import RayShards
-from accel_rl.gorila.reader import Reader
-from accel_rl.gorila.replay_keeper import ReplayKeeper
-from accel_rl.gorila.setup import Role, Setup
+from accel_rl.gorila.board import BoardKeeper, MemberCount, Work
+from accel_rl.gorila.global_replay import ReplayKeeper
+from accel_rl.gorila.members import Evaluated, Members, Nodes, RemoteEvaluator, share_of
+from accel_rl.gorila.ray_session import check_address, check_ray, connected
+from accel_rl.gorila.setup import Reader, Role, Setup
+from accel_rl.gorila.shard import ShardCounts, Snapshot
+from accel_rl.gorila.shard_actors import RayShards
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
+from accel_rl.models.network_state import network_state
 from accel_rl.runners.best_agent import BestAgent, agent_state
 from accel_rl.runners.counters import Counters
 from accel_rl.runners.evaluation import Evaluation
-from accel_rl.runners.learner import Learner
+from accel_rl.runners.learner import Learner, build_algorithm
 from accel_rl.runners.ranks.context import SINGLE_RANK
 from accel_rl.runners.reporter import Reporter
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.runners.seeds import Stream, derived_seed, own_generator
 from accel_rl.runners.signals import StopRequest
-from accel_rl.system.errors import RunError
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError, RunError
 
 LOOK_S = 0.1  # between two looks at all processes
 ANSWER_S = 10.0  # the driver waits no longer for one process: members end if it is silent for 30 s
@@ -254,3 +254,110 @@ class Driver:
         self.board.close()
         self.learner.close()
         self.reporter.close()
+
+
+STALE_SHARE = 0.05
+"""Share of discarded pushes above which a run says so."""
+FEWEST_PUSHES = 1_000
+
+
+class PushReport:
+    """Turns the counts of shards and members into a row, with what is new since the last one."""
+
+    def __init__(self) -> None:
+        self._at, self._last, self._moved = time.monotonic(), ShardCounts(), 0
+        self._said = False
+
+    def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
+        """Return numbers since the beginning of the run, and rates and the mean delay since the last row.
+
+        A push is counted once for each shard. push_delay: mean number of other pushes that a shard took between the
+        parameters of an accepted push and its arrival. outlier_share_won: share of the batches with a reward above 0
+        that learners discarded as outliers; compare it with gradients_outlier of all.
+        """
+        now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
+        at, last = time.monotonic(), self._last
+        seconds = max(at - self._at, 1e-9)
+        accepted = max(0, now.accepted - last.accepted)
+        row: Row = {
+            "pushes_accepted": now.accepted,
+            "pushes_stale": now.stale,
+            "pushes_duplicate": now.duplicates,
+            "pushes_refused": now.refused,
+            "pushes_lost": work.lost,
+            "gradients_outlier": work.outliers,
+            "gradients_outlier_won": work.outliers_won,
+            "outlier_share_won": work.outliers_won / work.batches_won if work.batches_won else float("nan"),
+            "push_delay": (now.delay - last.delay) / accepted if accepted else float("nan"),
+            "pushes_per_s": round(accepted / seconds, 1),
+            "bytes_per_s": round(max(0, work.moved - self._moved) / seconds),
+        }
+        self._at, self._last, self._moved = at, now, work.moved
+        return row
+
+    def stale(self, limit: int) -> str:
+        """Return a line, once, when more than STALE_SHARE of the pushes so far were too old; else "".
+
+        limit: their maximum age.
+        """
+        pushes = self._last.accepted + self._last.stale
+        if self._said or pushes < FEWEST_PUSHES or self._last.stale <= STALE_SHARE * pushes:
+            return ""
+        self._said = True
+        return (
+            f"{self._last.stale / pushes:.0%} of the pushes were discarded, as they were more than {limit:,} others "
+            f"old; use a larger --gorila.max-delay, or --gorila.in-flight 0"
+        )
+
+
+def check(config: TrainConfig) -> None:
+    """Raise ConfigError, one line, for what is impossible on this machine, before any process starts.
+
+    On the machines of a running cluster each member checks its own memory.
+    """
+    _check_fit(config)
+    _check_network(config)
+    check_ray()
+
+
+def _check_fit(config: TrainConfig) -> None:
+    g = config.gorila
+    if config.address:
+        check_address(config.address)
+        return
+    share_of([len(hardware.usable_cores(config.sampler.cores))], g.members, g.bundle_cpus, "bundle-cpus", "cores")
+    if isinstance(config.algo, ReplayAlgorithmConfig):
+        replay, replays = config.algo.replay, g.bundles if g.replay == "local" else 1
+        need = replays * replay.size * replay.bytes_each(make_spec(config.env, training=True))
+        free = 0.95 * hardware.free_memory("cpu")
+        if need > free and replay.where("cpu") == "cpu":
+            raise ConfigError(
+                f"--replay.size {replay.size}: the replays of {replays} bundles need {need / 2**30:.2f} GiB, where "
+                f"{free / 2**30:.2f} GiB are free; at most {int(replay.size * free / need)}"
+            )
+
+
+def _check_network(config: TrainConfig) -> None:
+    """Raise ConfigError for a network with buffers, of which each member would have others than are evaluated.
+
+    Members build frozen parameters from the run's seed, but bundles of several ranks each have a seed of their own.
+    """
+    with own_generator("cpu", seed=0):
+        model = build_algorithm(config, make_spec(config.env, training=True), "cpu").agent.model
+    parameters = dict(model.named_parameters())
+    if buffers := [name for name in network_state(model) if name not in parameters]:
+        raise ConfigError(
+            f"--cluster gorila: the shards hold parameters alone, and {config.algorithm}'s network has buffers "
+            f"({buffers[0]}); a constant one can be registered with persistent=False"
+        )
+    if config.distributed.several and (frozen := [name for name, p in parameters.items() if not p.requires_grad]):
+        raise ConfigError(
+            f"--cluster gorila with --update async: frozen parameters would differ between bundles ({frozen[0]}); "
+            "leave out --update"
+        )
+
+
+def launch(config: TrainConfig, run: RunFolder, state: dict[str, Any] | None) -> Result:
+    """Train from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
+    with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
+        return Driver(ray, config, run, state).train()

@@ -1,27 +1,141 @@
-"""A shard of the parameter server: one slice of the parameters, and the state of its optimizer.
+"""A shard of the parameter server: one slice of the parameters, the state of its optimizer, and its messages.
 
 Nair et al. 2015, section 4, "Parameter server": each machine applies gradients to its part of the parameter vector.
-Section 4.2: the server discards gradients that are older than a threshold.
-"""
+Section 4.2: the server discards gradients that are older than a threshold."""
 
+import math
 import secrets
-from dataclasses import replace
-from typing import Any, cast
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from accel_rl.gorila.messages import (
-    AccumulatedPush,
-    Answer,
-    Pulled,
-    Push,
-    ShardCounts,
-    Snapshot,
-    Version,
-)
 from accel_rl.optim.accumulated import Accumulated, Point, add_
 from accel_rl.optim.optimizer import Optimizer
+
+Answer = Literal["accepted", "stale", "duplicate", "not finite"]
+"""A shard's answer to a push; it updates its parameters only if the push is accepted.
+
+stale: the gradient's parameters are too old, or of another epoch. duplicate: this push, or a later one of the same
+learner, has been answered before. not finite: the gradient or the learning rate is not finite.
+"""
+
+
+class Version(NamedTuple):
+    """A version of a shard's parameters."""
+
+    epoch: int
+    """Identifies one life of the shard. Versions of different epochs cannot be compared."""
+    updates: int
+    """Number of updates that the parameters contain."""
+    pushes: int
+    """Number of pushes that they contain, since the epoch began. An accumulated push contains several updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A learner's gradient of one slice. A shard makes one update from it."""
+
+    learner: str
+    sequence: int
+    """Number of the push, from 1. A learner's pushes to a shard must arrive in this order."""
+    version: Version
+    """Version of the parameters at which the gradient was computed."""
+    learning_rate: float
+    gradient: Tensor  # [n] float32, on the host
+
+    @property
+    def size(self) -> int:
+        return self.gradient.numel()
+
+    def is_finite(self) -> bool:
+        return math.isfinite(self.learning_rate) and bool(torch.isfinite(self.gradient).all())
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatedPush:
+    """The updates that the learners of one machine have made to one slice since the machine's last push."""
+
+    learner: str  # the machine
+    sequence: int
+    version: Version
+    """Version of the parameters from which the updates began."""
+    parts: list[Accumulated]
+    """Of consecutive parts of the slice, whose numbers of updates can differ."""
+
+    @property
+    def size(self) -> int:
+        return sum(len(part.step) for part in self.parts)
+
+    def is_finite(self) -> bool:
+        return all(part.is_finite() for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A shard's answer to a pull."""
+
+    version: Version
+    parameters: Tensor | None  # [n], a copy on the host; None if the learner already has this version
+    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if it was asked for
+
+
+@dataclass(slots=True)
+class ShardCounts:
+    """Numbers of pushes to a shard, by its answer."""
+
+    accepted: int = 0
+    stale: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    """Pushes that were not finite."""
+    delay: int = 0
+    """Sum, over all accepted pushes, of the number of other pushes since the version of the push."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All state of a shard, as copies."""
+
+    parameters: Tensor  # [n]
+    optimizer: dict[str, Any]  # `Optimizer.state_dict`
+    updates: int
+    sequences: dict[str, int]  # the last sequence number of each learner
+    counts: ShardCounts
+
+
+_NAMES: dict[Answer | None, str] = {
+    "accepted": "accepted",
+    "stale": "stale",
+    "duplicate": "duplicates",
+    "not finite": "refused",
+    None: "lost",
+}
+
+
+@dataclass(slots=True)
+class PushCounts:
+    """Numbers of a learner's pushes by the shards' answers; an update is one push to each shard."""
+
+    accepted: int = 0
+    stale: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    """Pushes that a shard found not finite."""
+    lost: int = 0
+    """Pushes without an answer: the shard may have made the update, or not."""
+    outliers: int = 0
+    """Gradients that the learner itself discarded, for the loss of their batch. They are not pushed."""
+    outliers_won: int = 0
+    """Those whose batch has a reward above 0."""
+    batches_won: int = 0
+    """Batches with a reward above 0, as far as the guard is on."""
+
+    def note(self, answer: Answer | None) -> None:
+        """Count a push. None: it was not answered."""
+        name = _NAMES[answer]
+        setattr(self, name, getattr(self, name) + 1)
 
 
 def _copy(state: dict[str, Any]) -> dict[str, Any]:
@@ -134,3 +248,34 @@ class Shard:
 
 def _new_epoch() -> int:
     return secrets.randbits(62)
+
+
+def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
+    """Join the snapshots of all shards: parameters and tensors of the optimizer state are whole vectors [P], and each
+    number of the optimizer state (a step count) is a list, one per shard."""
+    optimizers = [s.optimizer for s in snapshots]
+    return {
+        "parameters": torch.cat([s.parameters for s in snapshots]),
+        "optimizer": {
+            name: torch.cat([o[name] for o in optimizers]) if isinstance(x, Tensor) else [o[name] for o in optimizers]
+            for name, x in optimizers[0].items()
+        },
+        "shards": [{"updates": s.updates, "sequences": s.sequences, "counts": asdict(s.counts)} for s in snapshots],
+    }
+
+
+def to_snapshots(state: dict[str, Any], parts: list[slice]) -> list[Snapshot]:
+    """Cut a state into the snapshots of the slices `parts`. ValueError if the number of shards differs."""
+    shards = state["shards"]
+    if len(shards) != len(parts):
+        raise ValueError(f"the checkpoint has {len(shards)} shards, the run {len(parts)}")
+    return [
+        Snapshot(
+            state["parameters"][part],
+            {name: x[part] if isinstance(x, Tensor) else x[i] for name, x in state["optimizer"].items()},
+            shard["updates"],
+            dict(shard["sequences"]),
+            ShardCounts(**shard["counts"]),
+        )
+        for i, (part, shard) in enumerate(zip(parts, shards, strict=True))
+    ]

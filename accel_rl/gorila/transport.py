@@ -1,5 +1,6 @@
-"""How a learner reaches the shards of the parameter server: the interface, and its form within one process."""
+"""How learners call shards: the protocol, shards in the learner's own process, and calls that are repeated."""
 
+import time
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
@@ -61,3 +62,39 @@ class InProcess:
 
     def call(self, shard: int, method: Method, *arguments: Any) -> Future:
         return Answered(getattr(self._shards[shard], method)(*arguments))
+
+
+RETRY_S = 0.05  # pause before a lost call is repeated
+
+
+class ShardCalls:
+    """Calls shards through a transport. A shard that has not answered for timeout_s ends the run."""
+
+    def __init__(self, transport: Transport, timeout_s: float):
+        self.transport, self._timeout_s = transport, timeout_s
+        self._silent_since: list[float | None] = [None] * transport.shards  # time.monotonic(); None: it answers
+
+    def call(self, shard: int, method: Method, *arguments: Any) -> Future:
+        """Call a shard; does not wait."""
+        return self.transport.call(shard, method, *arguments)
+
+    def ask(self, shard: int, method: Method, *arguments: Any) -> Any:
+        """Call a shard and wait for its answer; call again if it is lost, which changes nothing for all methods but
+        "push". RunError if the shard has not answered for timeout_s."""
+        assert method != "push"
+        while (answer := self.answer(shard, self.call(shard, method, *arguments))) is None:
+            time.sleep(RETRY_S)
+        return answer
+
+    def answer(self, shard: int, future: Future) -> Any:
+        """Wait for an answer; None if the call was lost. RunError if the shard has not answered for timeout_s."""
+        began = time.monotonic()
+        try:
+            answer = future.result(self._timeout_s)
+        except ShardUnavailable as e:
+            since = self._silent_since[shard] = self._silent_since[shard] or began
+            if time.monotonic() - since < self._timeout_s:
+                return None
+            raise RunError(f"shard {shard} has not answered for {self._timeout_s:g} s: {e}") from e
+        self._silent_since[shard] = None
+        return answer

@@ -16,10 +16,8 @@ from torch import Tensor
 from accel_rl.config.parameter_server import ParameterServerConfig
 from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.locked_chunk import LOCK_S
-from accel_rl.gorila.calls import ShardCalls
-from accel_rl.gorila.counts import PushCounts
-from accel_rl.gorila.messages import AccumulatedPush, Pulled, Version
-from accel_rl.gorila.transport import Future, Transport
+from accel_rl.gorila.shard import AccumulatedPush, Pulled, PushCounts, Version
+from accel_rl.gorila.transport import Future, ShardCalls, Transport
 from accel_rl.optim.accumulated import Accumulated, Point, add_, between
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import ConfigError

@@ -17,7 +17,7 @@ import psutil
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.gorila.driver import Driver
-from accel_rl.gorila.local_cluster import LocalCluster, local_cluster
+from accel_rl.gorila.ray_session import LocalCluster, local_cluster
 from accel_rl.runners.run_folder import RunFolder
 
 TITLES = {

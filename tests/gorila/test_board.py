@@ -1,6 +1,6 @@
 from accel_rl.gorila.board import Board, MemberCount, Work
-from accel_rl.gorila.messages import ShardCounts
-from accel_rl.gorila.push_report import PushReport
+from accel_rl.gorila.driver import PushReport
+from accel_rl.gorila.shard import ShardCounts
 
 
 def board_of(*members, **more):

@@ -6,9 +6,7 @@ import numpy as np
 import torch
 
 from accel_rl.data.replay_batch import ReplayBatch
-from accel_rl.gorila.arrays import tensor_over
-from accel_rl.gorila.global_replay import GlobalReplay
-from accel_rl.gorila.rollout_message import from_message, to_message
+from accel_rl.gorila.global_replay import GlobalReplay, from_message, tensor_over, to_message
 from accel_rl.gorila.setup import Setup
 from tests.gorila.random_kills import catch
 from tests.replays.made_up import Simulators

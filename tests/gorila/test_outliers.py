@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from accel_rl.gorila.outliers import SHARE, WARM_UP, OutlierGuard
+from accel_rl.gorila.sharded_sync import SHARE, WARM_UP, OutlierGuard
 
 
 def usual(i):

@@ -15,8 +15,8 @@ import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
-from accel_rl.gorila.local_cluster import local_cluster
 from accel_rl.gorila.ray_ranks import check, train
+from accel_rl.gorila.ray_session import local_cluster
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError, RunError
 from tests.integration.runs import checkpoint_bytes, progressed, rows, run, wait_for
@@ -140,7 +140,7 @@ DRIVER = """
 import sys
 from pathlib import Path
 from accel_rl.gorila.ray_ranks import train
-from accel_rl.gorila.session import local_ray
+from accel_rl.gorila.ray_session import local_ray
 from accel_rl.runners.run_folder import RunFolder
 run, config = RunFolder.open(Path(sys.argv[1]))
 with local_ray(cpus=2) as ray:

@@ -1,6 +1,6 @@
 import pytest
 
-from accel_rl.gorila.resources import fitting_share, share_of
+from accel_rl.gorila.members import fitting_share, share_of
 from accel_rl.system.errors import ConfigError
 
 

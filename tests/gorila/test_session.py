@@ -13,9 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel_rl.gorila.local_cluster import local_cluster
-from accel_rl.gorila.running_cluster import cluster_ray
-from accel_rl.gorila.session import NAMESPACE
+from accel_rl.gorila.ray_session import NAMESPACE, cluster_ray, local_cluster
 from accel_rl.system.errors import ConfigError
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")]
@@ -25,7 +23,7 @@ SEEN_S = 90.0  # Ray finds a lost node by its heartbeats
 # A driver with a shard-like actor, which has a process of its own in another process group.
 DRIVER = """
 import subprocess, sys, time
-from accel_rl.gorila.session import local_ray
+from accel_rl.gorila.ray_session import local_ray
 
 class Parent:
     def child(self):
@@ -116,7 +114,7 @@ def test_all_nodes_listen_on_loopback_alone(cluster):
 
 def connect(address, **changes):
     """Connect in a new process; returns (seconds, its last line of output)."""
-    code = f"from accel_rl.gorila.running_cluster import cluster_ray\nwith cluster_ray({address!r}) as ray:\n"
+    code = f"from accel_rl.gorila.ray_session import cluster_ray\nwith cluster_ray({address!r}) as ray:\n"
     code += "    print('nodes', len(ray.nodes()))"
     env = {k: v for k, v in {**os.environ, **changes}.items() if v is not None}
     began = time.monotonic()

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from accel_rl.gorila.messages import Push, Version
-from accel_rl.gorila.shard import Shard
+from accel_rl.gorila.shard import Push, Shard, Version
 from tests.gorila.made_up import OPTIMIZERS
 
 N = 70

@@ -8,10 +8,8 @@ import torch
 
 from accel_rl.config.gorila import GorilaConfig
 from accel_rl.config.parameter_server import ParameterServerConfig
-from accel_rl.gorila.counts import PushCounts
-from accel_rl.gorila.messages import Push
-from accel_rl.gorila.outliers import WARM_UP
-from accel_rl.gorila.sharded_sync import ShardedSync
+from accel_rl.gorila.shard import Push, PushCounts
+from accel_rl.gorila.sharded_sync import WARM_UP, ShardedSync
 from accel_rl.gorila.transport import InProcess
 from accel_rl.optim.factory import make_optimizer
 from accel_rl.optim.flat import FlatParameters

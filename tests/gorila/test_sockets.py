@@ -7,12 +7,9 @@ import threading
 import pytest
 import torch
 
-from accel_rl.gorila.messages import Pulled, Push, ShardCounts, Snapshot, Version
-from accel_rl.gorila.shard import Shard
-from accel_rl.gorila.shard_server import Endpoint, ShardServer
-from accel_rl.gorila.socket_transport import SocketTransport
+from accel_rl.gorila.shard import Pulled, Push, Shard, ShardCounts, Snapshot, Version
+from accel_rl.gorila.sockets import Endpoint, ShardServer, SocketTransport, receive, send
 from accel_rl.gorila.transport import ShardUnavailable
-from accel_rl.gorila.wire import receive, send
 from accel_rl.optim.adagrad import AdaGrad
 from tests.gorila.made_up import OPTIMIZERS, connected, learn, local_of, sync_of
 

@@ -9,7 +9,7 @@ from accel_rl.config.parameter_server import ParameterServerConfig
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
-from accel_rl.gorila.counts import PushCounts
+from accel_rl.gorila.shard import PushCounts
 from accel_rl.gorila.transport import InProcess
 from accel_rl.gorila.uplink import Uplink
 from accel_rl.system.errors import ConfigError

@@ -5,22 +5,16 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from accel_rl.gorila.arrays import with_arrays, with_tensors
-from accel_rl.gorila.messages import Snapshot
-from accel_rl.gorila.named_actor import start_named
-from accel_rl.gorila.ray_transport import RayTransport
-from accel_rl.gorila.session import NAMESPACE
-from accel_rl.gorila.shard import Shard
-from accel_rl.gorila.shard_server import Endpoint, ShardServer
-from accel_rl.gorila.socket_transport import SocketTransport
+from accel_rl.gorila.ray_session import NAMESPACE, start_named
+from accel_rl.gorila.shard import Shard, Snapshot
+from accel_rl.gorila.sockets import Endpoint, ShardServer, SocketTransport
 from accel_rl.gorila.transport import Future, Method, ShardUnavailable, Transport
 from accel_rl.system.process import before_torch
 
-Bulk = Literal["sockets", "ray"]
 LOCATE_S = 10.0
 
 
@@ -35,7 +29,7 @@ class ShardActor:
         self._server = ShardServer(shard, ray.util.get_node_ip_address())
 
     def call(self, method: Method, *arguments: Any) -> Any:
-        return with_arrays(self._server.call(method, *map(with_tensors, arguments)))
+        return self._server.call(method, *arguments)
 
     def endpoint(self) -> Endpoint:
         """Return where the shard is called through sockets."""
@@ -45,12 +39,12 @@ class ShardActor:
         return os.getpid()
 
 
-def transport_to(ray: Any, names: Sequence[str], bulk: Bulk = "sockets") -> Transport:
+def transport_to(ray: Any, names: Sequence[str]) -> Transport:
     """Return a transport to the shards that have these names, for a process that is connected to Ray.
 
-    bulk: how calls travel: through sockets to the shards' actors, which Ray locates, or as Ray's calls and objects.
+    Calls travel through sockets to the shards' actors, which Ray locates.
     """
-    return RayTransport(ray, names) if bulk == "ray" else SocketTransport(names, partial(_locate, ray))
+    return SocketTransport(names, partial(_locate, ray))
 
 
 def _locate(ray: Any, name: str) -> Endpoint | None:
@@ -58,6 +52,29 @@ def _locate(ray: Any, name: str) -> Endpoint | None:
         return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
     except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
         return None  # no actor of this name, or not any more
+
+
+class ActorCall:
+    """A call of the driver that Ray carries out, since Ray reports at once that an actor is lost."""
+
+    def __init__(self, ray: Any, name: str, ref: Any):
+        self._ray, self._name, self._ref = ray, name, ref
+
+    def done(self) -> bool:
+        ready, _ = self._ray.wait([self._ref], timeout=0)
+        return bool(ready)
+
+    def result(self, timeout_s: float) -> Any:
+        """Wait for the answer. ShardUnavailable. An error of the shard itself is raised as it is."""
+        exceptions = self._ray.exceptions
+        try:
+            return self._ray.get(self._ref, timeout=timeout_s)
+        except exceptions.GetTimeoutError as e:
+            raise ShardUnavailable(f"{self._name} has not answered within {timeout_s:g} s") from e
+        except exceptions.RayActorError as e:
+            raise ShardUnavailable(f"{self._name} is gone") from e
+        except exceptions.RayTaskError as e:
+            raise e.cause from e
 
 
 class RayShards:
@@ -80,16 +97,18 @@ class RayShards:
         """(version, counts) of each shard, as it answered last."""
         self._snapshots = [shard.snapshot() for shard in shards]
         self._actors = [self._start(i) for i in range(len(shards))]
-        self._calls = RayTransport(ray, self.names)  # Ray knows at once of an actor that is lost
 
     def _start(self, i: int) -> Any:
         return start_named(
             self._ray, ShardActor, self.names[i], self._shards[i], self._threads, scheduling_strategy="SPREAD"
         )
 
-    def transport(self, bulk: Bulk = "sockets") -> Transport:
+    def _call(self, i: int, method: Method) -> ActorCall:
+        return ActorCall(self._ray, self.names[i], self._actors[i].call.remote(method))
+
+    def transport(self) -> Transport:
         """Return a transport to the shards, for this process. Others call `transport_to` with `names`."""
-        return transport_to(self._ray, self.names, bulk)
+        return transport_to(self._ray, self.names)
 
     def pids(self) -> list[int]:
         """Return the process of each shard."""
@@ -99,7 +118,7 @@ class RayShards:
         """Take a snapshot of each shard; returns the last one of each. A shard that is gone, or has not answered within
         timeout_s, keeps its last one."""
         deadline = time.monotonic() + timeout_s
-        calls = [self._calls.call(i, "snapshot") for i in range(len(self.names))]
+        calls = [self._call(i, "snapshot") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             try:
                 self._snapshots[i] = call.result(max(0.0, deadline - time.monotonic()))
@@ -114,7 +133,7 @@ class RayShards:
         for i in range(len(self.names)):
             asked = self._asked[i]
             if asked is None:
-                self._asked[i] = (self._calls.call(i, "status"), now)
+                self._asked[i] = (self._call(i, "status"), now)
                 continue
             call, since = asked
             if not call.done() and now - since < timeout_s:
@@ -130,21 +149,10 @@ class RayShards:
     def refresh(self, timeout_s: float) -> None:
         """Wait for the current `status` of each shard that is there."""
         self._asked = [None] * len(self.names)  # their answers are older
-        calls = [self._calls.call(i, "status") for i in range(len(self.names))]
+        calls = [self._call(i, "status") for i in range(len(self.names))]
         for i, call in enumerate(calls):
             with suppress(ShardUnavailable):
                 self.status[i] = call.result(timeout_s)
-
-    def replace_dead(self, timeout_s: float) -> list[int]:
-        """Replace each shard that is gone or does not answer within timeout_s; returns which."""
-        calls, dead = [self._calls.call(i, "status") for i in range(len(self.names))], []
-        for i, call in enumerate(calls):
-            try:
-                call.result(timeout_s)
-            except ShardUnavailable:
-                self._replace(i)
-                dead.append(i)
-        return dead
 
     def _replace(self, i: int) -> None:
         """Start a new actor from the last snapshot, in a new epoch."""
