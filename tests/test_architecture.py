@@ -3,6 +3,8 @@
 import ast
 import functools
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -207,6 +209,21 @@ def test_workers_start_without_torch() -> None:
         if any(n.split(".")[0] == "torch" for n in imports(path, top_level_only=True))
     ]
     assert of_workers and not wrong
+
+
+def test_the_command_line_loads_no_mode() -> None:
+    """Modules of accel_rl that `accel-rl train` loads before its settings are known, and those that a run adds."""
+    code = "import sys; import {}; print(*(m for m in sys.modules if m.partition('.')[0] == 'accel_rl'))"
+
+    def loaded(module: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", code.format(module)], capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    modes = tuple(f"accel_rl.{room}" for room in ("gorila", "sweeps", "papers", "emulator.device", "report"))
+    for module, most in (("accel_rl.cli.train", 140), ("accel_rl.api.launch", 210)):
+        found = loaded(module)
+        assert len(found) <= most and not [m for m in found if m.startswith(modes)], sorted(found)
 
 
 def test_the_emulator_includes_the_c_plus_plus_library_alone() -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners import launches
 from accel_rl.runners.learner import build_algorithm
 from accel_rl.runners.plan import RankPlan, RunPlan
-from accel_rl.runners.ranks import sync_launcher
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
@@ -71,6 +71,26 @@ def _check_network(config: TrainConfig, spec: EnvSpec) -> None:
         return
 
 
+def begin(
+    config: TrainConfig, path: Path | None, say: Callable[[str], None]
+) -> tuple[TrainConfig, RunFolder, Result | None]:
+    """Start a run, or under torchrun this process's rank of one; returns no result if another rank does.
+
+    ConfigError, RunError.
+    """
+    if "RANK" in os.environ:
+        from accel_rl.runners.ranks import torchrun
+
+        if (info := torchrun.rank_info()) is not None:
+            config = info.fit(config)
+            check(config)
+            plan = info.plan(config)
+            check_device(config, plan)
+            return torchrun.train(info, config, plan, path)
+    run, result = run_new(config, path, say)
+    return config, run, result
+
+
 def run_new(config: TrainConfig, path: Path | None, say: Callable[[str], None] = print) -> tuple[RunFolder, Result]:
     """Start a run in a new folder and run it to its end. ConfigError, RunError.
 
@@ -109,6 +129,8 @@ def run_to_end(
         say(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
         if config.cluster == "ray":
             return cluster_of(config).launch(config, run, state)
+        from accel_rl.runners.ranks import sync_launcher
+
         return sync_launcher.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)
