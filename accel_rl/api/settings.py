@@ -27,10 +27,10 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
     those of numpy.
     """
     config = plain(_base(what))
-    if values.get("cluster") == "gorila":
-        config = on_gorila(config)
     if env is not None:
         values = {**values, "env__id": _id_of(env)}
+    if values.get("cluster") == "gorila":
+        config = on_gorila(config, is_atari="env__id" not in values)
     for name, value in values.items():
         config = _with(config, _full_name(config, name), value)
     if not config.env.game and not config.env.id:
