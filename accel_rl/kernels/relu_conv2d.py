@@ -37,7 +37,7 @@ def relu_conv2d(
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """conv2d in the memory layout in which an H100's cuDNN is fastest, see benchmarks/results/gpu-nvidia-h100-layouts.md.
+    """conv2d in the memory layout in which cuDNN on an H100 is fastest (benchmarks/results/gpu_h100.md).
 
     uint8 frames: [N, C, H, W] where float32 numbers are multiplied as they are; else blocks of 4x4 pixels as channels,
     which makes an 8x8 convolution with stride 4 one of 2x2 with stride 1 on 16 C channels.

@@ -1,4 +1,4 @@
-"""The memory layouts of convolutions on a GPU: each equals the plain convolution. On the CPU, in which they also run."""
+"""The memory layouts of convolutions on a GPU: each equals the plain convolution. They run on the CPU, too."""
 
 import pytest
 import torch
@@ -19,9 +19,8 @@ def test_blocks_of_pixels_as_channels(size):
 
 
 @pytest.mark.parametrize("tf32", [False, True])
-@pytest.mark.parametrize(
-    ("size", "kernel", "stride", "padding"), [((104, 80), 8, 4, 0), ((84, 84), 8, 4, 0), ((42, 30), 8, 4, 0), ((20, 20), 4, 2, 1)]
-)  # fmt: skip
+@pytest.mark.parametrize("size", [(104, 80), (84, 84), (42, 30)])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(8, 4, 0), (4, 2, 1)])
 def test_it_is_a_convolution(monkeypatch, tf32, size, kernel, stride, padding):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", tf32)
     x = torch.randint(0, 256, (3, 4, *size), dtype=torch.uint8)
