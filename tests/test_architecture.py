@@ -46,7 +46,7 @@ CONFINED = {
     "threading": ("accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "launch/", "benchmarks/"),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
-        "launch/child.py", "accel_rl/emulator/device/",
+        "launch/child.py", "accel_rl/emulator/device/", "accel_rl/data/page_locked.py",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),
