@@ -18,11 +18,6 @@ class _Active(threading.local):
 _active = _Active()
 
 
-def recorder() -> "CallRecorder | None":
-    """The recorder of this thread's calls, if there is one."""
-    return _active.recorder
-
-
 @dataclass(frozen=True, slots=True)
 class CallRecord:
     """One call: the kernel's name and its arguments in the order of its C++ signature, tensors as addresses."""
@@ -56,7 +51,6 @@ class CallRecorder(TorchDispatchMode):
         super().__init__()
         self.records: list[CallRecord] = []
         self.unsupported: set[str] = set()
-        self.cached_layers: list[tuple[Tensor, int]] = []  # (a layer's weight, rows of its output), ActivationCache's
         self._alive: list[Tensor] = []
 
     @classmethod

@@ -13,10 +13,8 @@ from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.buffers import average_buffers
-from accel_rl.kernels.activation_cache import reading
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import (
-    differs_by_mode,
     has_modes,
     load_network,
     network_state,
@@ -50,7 +48,6 @@ class Learner:
         self.algo = build_algorithm(config, spec, device)
         self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
-        self._reads_cache = not differs_by_mode(self.algo.agent.model)
         self.flat = FlatParameters(self.algo.agent.model)
         self.algo.communicator = context.communicator
         self.gradient_sync = context.gradient_sync(self.flat, self.algo)
@@ -108,8 +105,7 @@ class Learner:
         """Make one update from a batch; returns its metrics, scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
-        obs = getattr(batch, "obs", None) if self._reads_cache else None
-        with autocast_for(self.precision, self.algo.device), reading(obs):
+        with autocast_for(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
         self.gradient_sync.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None

@@ -50,7 +50,6 @@ class DeviceSampler:
         buffers: int = BUFFERS,
         act_threads: int = 1,
         precision: Precision = "float32",
-        cache_activations: bool = False,
         capture: bool = True,
         window: int = 100,
         note: Callable[[str], None] = lambda line: None,
@@ -64,7 +63,7 @@ class DeviceSampler:
         self.buffers = buffers
         self.rollout_buffers = [self._new_rollout() for _ in range(buffers)]
         self.server = ActionServer(
-            self.rollout_buffers, grouping, str(self.device), act_threads, (), precision, cache_activations, capture,
+            self.rollout_buffers, grouping, str(self.device), act_threads, (), precision, capture,
             note, resident=True,
         )  # fmt: skip
         self._groups = [grouping.group(g) for g in range(grouping.groups)]

@@ -38,7 +38,6 @@ class Sampler:
         act_threads: int = 1,
         act_cores: tuple[int, ...] = (),
         precision: Precision = "float32",
-        cache_activations: bool = False,
         capture: bool = True,
         window: int = 100,
         partial_starts: bool = False,
@@ -56,7 +55,7 @@ class Sampler:
             arrays.fill_sentinels()
         self.server = ActionServer(
             [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision,
-            cache_activations, capture, note,
+            capture, note,
         )  # fmt: skip
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()

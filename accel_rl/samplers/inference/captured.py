@@ -10,7 +10,6 @@ from torch import Tensor
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
-from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.call_graph import CallRecorder
 from accel_rl.samplers.inference import capturable
 
@@ -49,11 +48,10 @@ class CapturedInference:
     def __init__(
         self,
         groups: Sequence[slice],
-        cache: ActivationCache | None,
         enabled: bool = True,
         note: Callable[[str], None] = lambda line: None,
     ):
-        self._groups, self._cache = groups, cache
+        self._groups = groups
         never = "" if enabled else "--sampler.no-capture"
         if native.compiled() is None:
             never = "the compiled kernels are not built"
@@ -91,8 +89,6 @@ class CapturedInference:
             self._placed[group] = number
             capture.graph.move([(m.begin, m.step) for m in self._step_memory(group, rollout, uniform, capture)])
         capture.graph.run(t)
-        if self._cache is not None:
-            self._cache.note_written(capture.recorder.cached_layers)
         return True
 
     @contextmanager
@@ -126,7 +122,4 @@ class CapturedInference:
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]
-        if self._cache is not None:
-            cached = (self._cache.outputs(weight) for weight, _ in capture.recorder.cached_layers)
-            memory += [_StepMemory.of(x.unflatten(0, (r.T, r.B)), b) for x in cached]
         return memory
