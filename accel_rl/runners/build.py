@@ -15,6 +15,7 @@ from accel_rl.samplers.device import DeviceSampler
 from accel_rl.samplers.device_game import make_device_game
 from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.inference.acceleration import CapturedActing
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import WorkerPool
@@ -59,9 +60,8 @@ def build_sampler(
     inference: dict[str, Any] = {
         "act_threads": plan.act_threads,
         "precision": config.precision if training else "float32",
-        "capture": s.capture,
         "window": config.log.window,
-        "note": note,
+        "acceleration": CapturedActing(s.capture, note),
     }
     if plan.engine == "device":
         return DeviceSampler(

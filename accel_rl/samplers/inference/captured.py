@@ -11,7 +11,9 @@ from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
 from accel_rl.kernels.call_graph import CallRecorder
+from accel_rl.kernels.elementwise import copy_
 from accel_rl.samplers.inference import capturable
+from accel_rl.samplers.inference.inference import Inference
 
 
 class _StepMemory(NamedTuple):
@@ -37,7 +39,7 @@ class _Capture(NamedTuple):
     recorded: dict[str, torch.dtype]  # what the agent records, by name
 
 
-class CapturedInference:
+class CapturedInference(Inference):
     """For each group of environments, the kernel calls of one step, from the group's frames to its actions.
 
     The second step that a group is served is captured; later steps replay it with the memory of their step. The results
@@ -75,8 +77,7 @@ class CapturedInference:
                 of_agent.clear()
 
     @property
-    def reads_frames(self) -> bool:
-        """Whether observations may be given as `FrameStacks`, not gathered."""
+    def reads_frames(self) -> bool:  # type: ignore[override]
         return self._eligibility.key is not None
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
@@ -112,6 +113,9 @@ class CapturedInference:
         capture.graph.settle([(m.begin + t * m.step, m.bytes) for m in memory])
         self._placed.pop(group, None)
         self._captures[group] = capture
+
+    def store(self, out: Tensor, value: Tensor) -> None:
+        copy_(out, value)
 
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]

@@ -10,13 +10,11 @@ import torch
 from accel_rl.agents.base import Agent
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
-from accel_rl.kernels.elementwise import copy_
 from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
-from accel_rl.samplers.inference.captured import CapturedInference
-from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
-from accel_rl.samplers.inference.resident import EagerInference, ResidentRollouts
+from accel_rl.samplers.inference.inference import PLAIN, Acceleration, Inference
+from accel_rl.samplers.inference.resident import ResidentRollouts
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.hardware import pin
 
@@ -42,24 +40,23 @@ class ActionServer:
         threads: int = 1,
         cores: tuple[int, ...] = (),
         precision: Precision = "float32",
-        capture: bool = True,
-        note: Callable[[str], None] = lambda line: None,
+        acceleration: Acceleration = PLAIN,
         resident: bool = False,
     ):
-        """host: the buffers' rollouts. threads: of one torch operation. capture: replay captured inference where
-        possible. note: gets a line where it is not. resident: environments write the rollouts on the device itself."""
+        """host: the buffers' rollouts. threads: of one torch operation. acceleration: selects the form of inference.
+        resident: environments write the rollouts on the device itself."""
         self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
         self.host, self.device = host, torch.device(device)
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self._gpu: DeviceRollouts | ResidentRollouts | None = None
-        self._inference: CapturedInference | CudaGraphInference | EagerInference
+        self._inference = Inference()
         if not is_gpu(self.device):
-            self._inference = CapturedInference(self._groups, capture, note)
+            self._inference = acceleration.on_cpu(self._groups)
         elif resident:
-            self._gpu, self._inference = ResidentRollouts(host, self._groups, self.device), EagerInference()
+            self._gpu = ResidentRollouts(host, self._groups, self.device)
         else:
             self._gpu = DeviceRollouts(host, self._groups, self.device)
-            self._inference = CudaGraphInference(self._groups, self._gpu, self._act_on, capture, note)
+            self._inference = acceleration.on_gpu(self._groups, self._gpu, self._act_on)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's
         self._uniform: dict[int, torch.Tensor] = {}  # by buffer, [T, B]
@@ -136,14 +133,14 @@ class ActionServer:
         with self._inference.capturing(buffer, t, group):
             action, recorded = self._act_on(agent, obs, self._uniform[buffer][t, b], b, memory)
             if self._gpu is None:
-                copy_(self.host[buffer].action[t, b], action)
+                self._inference.store(self.host[buffer].action[t, b], action)
             else:
                 self._gpu.send_actions(buffer, t, group, action)
             for name, value in recorded.items():
                 if name not in rollout.recorded:
                     whole = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
                     rollout.recorded.setdefault(name, whole)  # atomic: another thread may come first
-                copy_(rollout.recorded[name][t, b], value)
+                self._inference.store(rollout.recorded[name][t, b], value)
 
     def _act_on(
         self, agent: Agent, obs: Any, uniform: torch.Tensor, b: slice, memory: RnnState | None = None
