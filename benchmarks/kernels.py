@@ -44,7 +44,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "conv_f32_winograd": {"accel_rl.kernels.conv_f32_winograd.supports": _NO},
     "linear_small_batch": {"accel_rl.kernels.linear.linear_small_batch": _NO},
     "gather_stacks": {"accel_rl.kernels.frames.FrameStacks.has_whole_frames": property(lambda self: False)},
-    "captured_inference": {"accel_rl.samplers.inference.capturable.refusal": lambda agent: "switched off"},
+    "captured_inference": {"accel_rl.speed.capturable.refusal": lambda agent: "switched off"},
 }
 
 

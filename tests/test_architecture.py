@@ -20,6 +20,7 @@ FLOORS = [
     {"envs", "agents", "distributed"},
     {"replays"},
     {"samplers", "algos"},
+    {"speed"},
     {"config"},
     {"checkpoints", "report"},
     {"runners"},
@@ -43,7 +44,9 @@ CONFINED = {
     "socket": (
         "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/runners/cluster/",
     ),
-    "threading": ("accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "launch/", "benchmarks/"),
+    "threading": (
+        "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/", "launch/", "benchmarks/",
+    ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
         "launch/child.py", "accel_rl/emulator/device/",

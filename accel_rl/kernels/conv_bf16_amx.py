@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.call import call
 from accel_rl.kernels.pictures import in_planes
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.call import call
 
 MAX_ROWS = 64  # src/nn/linear_small_batch.h
 MIN_COLUMNS = 256  # narrower layers take a library no time either

@@ -15,11 +15,11 @@ from accel_rl.samplers.device import DeviceSampler
 from accel_rl.samplers.device_game import make_device_game
 from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.in_process import InProcessEngine
-from accel_rl.samplers.inference.acceleration import CapturedActing
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.samplers.workers.pool_config import PoolConfig
+from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system import hardware
 
 # Workers that share their cores with the action server have a lower priority than it, since all of them wait for it. A

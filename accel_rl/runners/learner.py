@@ -24,9 +24,9 @@ from accel_rl.models.network_state import (
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.best_agent import agent_state
-from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.seeds import own_generator
+from accel_rl.speed.captured_updates import CapturedUpdates
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import ConfigError
 

@@ -6,7 +6,7 @@ import torch
 from accel_rl.data.page_locked import PAGE, PageLocked, whole_pages
 from accel_rl.system import hardware
 from tests.samplers.conftest import make_sampler
-from tests.samplers.inference.test_captured import ENV
+from tests.speed.test_captured_inference import ENV
 
 
 def test_each_page_once():

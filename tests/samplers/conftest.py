@@ -11,11 +11,11 @@ from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
-from accel_rl.samplers.inference.acceleration import CapturedActing
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.samplers.workers.pool_config import PoolConfig
+from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system.hardware import allowed_cores
 
 ARRAYS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.data.rnn_state import RnnState
-from accel_rl.kernels.cuda_graph import WARM_UP, CudaGraphs, Replay
-from accel_rl.samplers.inference import capturable
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import Act, Inference
+from accel_rl.speed import capturable
+from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.system.hardware import say_once
 
 

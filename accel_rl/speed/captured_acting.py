@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from accel_rl.samplers.inference.captured import CapturedInference
-from accel_rl.samplers.inference.captured_rollout import CapturedRollouts
-from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import Acceleration, Act
+from accel_rl.speed.captured_inference import CapturedInference
+from accel_rl.speed.captured_rollouts import CapturedRollouts
+from accel_rl.speed.cuda_graph_inference import CudaGraphInference
 
 
 class CapturedActing(Acceleration):

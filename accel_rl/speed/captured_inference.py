@@ -10,10 +10,10 @@ from torch import Tensor
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
-from accel_rl.kernels.call_graph import CallRecorder
-from accel_rl.kernels.elementwise import copy_
-from accel_rl.samplers.inference import capturable
+from accel_rl.kernels.call import call
 from accel_rl.samplers.inference.inference import Inference
+from accel_rl.speed import capturable
+from accel_rl.speed.call_graph import CallRecorder
 
 
 class _StepMemory(NamedTuple):
@@ -127,3 +127,17 @@ class CapturedInference(Inference):
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]
         return memory
+
+
+def copy_(out: Tensor, source: Tensor) -> None:
+    """Copy source [n] to out [n]."""
+    module = native.compiled() if _are_alike(out, source) else None
+    if module is None:
+        out.copy_(source)
+    else:
+        call(module, "copy", source.nbytes, source, out)
+
+
+def _are_alike(out: Tensor, source: Tensor) -> bool:
+    same = (out.device.type, out.dtype, out.shape) == ("cpu", source.dtype, source.shape)
+    return same and source.device.type == "cpu" and out.is_contiguous() and source.is_contiguous()

@@ -10,8 +10,8 @@ from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.kernels.native import compiled
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
-from accel_rl.samplers.inference.capturable import register_module
-from accel_rl.samplers.inference.captured import CapturedInference
+from accel_rl.speed.capturable import register_module
+from accel_rl.speed.captured_inference import CapturedInference
 from tests.samplers.conftest import digest_of, make_agent, make_sampler
 
 pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
