@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
-from accel_rl.algos.base import UPDATES_OF_A_PART, Algorithm
+from accel_rl.algos.algorithm import UPDATES_OF_A_PART, Algorithm
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec

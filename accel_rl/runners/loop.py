@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.algos.base import Algorithm, Loss
+from accel_rl.algos.algorithm import Algorithm, Loss
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.gradient_sync import Local

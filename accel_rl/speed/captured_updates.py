@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.speed.capturable import module_refusal
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.central import Central

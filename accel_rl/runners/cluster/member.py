@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.runners.cluster.board import Work
 from accel_rl.runners.cluster.board_line import BoardLine

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.gorila import GorilaConfig
 from accel_rl.distributed.communicator import SingleProcess

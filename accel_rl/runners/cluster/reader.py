@@ -1,6 +1,6 @@
 """The rank context of a process that reads the shards' parameters without learning: the driver and the evaluator."""
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.config.gorila import GorilaConfig
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.parameter_server.sharded_sync import ShardedSync
