@@ -80,7 +80,7 @@ def built(setting: Setting, bench: Bench) -> Iterator[Callable[[float], float]]:
     config = setting.config(bench.device)
     config.check()
     plan, spec = RankPlan.resolve(config), make_spec(config.env, training=True)
-    sampler: Any = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True, keep=False)
+    sampler: Any = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
     with contextlib.closing(sampler):
         declare_parts(bench, sampler)
         agent = make_agent("none" if setting.load == "emulation" else setting.net, spec, bench.device)

@@ -22,6 +22,7 @@ FLOORS = [
     {"envs", "agents", "distributed"},
     {"replays"},
     {"samplers", "algos"},
+    {"speed"},
     {"config"},
     {"checkpoints", "report"},
     {"runners"},
@@ -48,8 +49,8 @@ CONFINED = {
         "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/gorila/",
     ),
     "threading": (
-        "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "accel_rl/sweeps/",
-        "benchmarks/",
+        "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/",
+        "accel_rl/sweeps/", "benchmarks/",
     ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",

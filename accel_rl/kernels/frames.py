@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.call import call
 
 WORD = 8  # bytes
 

@@ -5,7 +5,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8
-from accel_rl.kernels.activation_cache import OutputBuffer, output_buffer
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.system.devices import is_gpu
 
@@ -21,16 +20,14 @@ def relu_conv2d(
     -> [N, D, rows, columns], channels-last in memory. 1/255 is folded into the weights, which are few.
     """
     if conv_u8.supports(x, weight, stride, padding):
-        return conv_u8.conv_u8(x, weight, bias, _buffer(x, weight, stride, padding))
+        return conv_u8.conv_u8(x, weight, bias)
     x = x.gather() if isinstance(x, FrameStacks) else x
     if is_gpu(weight.device):
         return torch.relu_(conv2d_on_gpu(x, weight / 255 if of_bytes else weight, bias, stride, padding))
     if conv_bf16_amx.supports(x, weight, stride, padding):
-        buffer = _buffer(x, weight, stride, padding, torch.bfloat16)
-        return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding, buffer)
+        return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding)
     if conv_f32_winograd.supports(x, weight, stride, padding):
-        buffer = _buffer(x, weight, stride, padding)
-        return conv_f32_winograd.conv_f32_winograd(x, weight, bias, stride, padding, buffer)
+        return conv_f32_winograd.conv_f32_winograd(x, weight, bias, stride, padding)
     if x.dtype == torch.uint8:  # convolutions train 1.4 times as fast on channels-last memory
         x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
     return torch.relu_(F.conv2d(x, weight / 255 if of_bytes else weight, bias, stride, padding))
@@ -66,14 +63,6 @@ def weight_blocks(weight: Tensor) -> Tensor:
     D, C, k, _ = weight.shape
     blocks = weight.view(D, C, k // BLOCK, BLOCK, k // BLOCK, BLOCK).permute(0, 2, 4, 1, 3, 5)
     return blocks.reshape(D, k // BLOCK, k // BLOCK, C * BLOCK**2).permute(0, 3, 1, 2)
-
-
-def _buffer(
-    x: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int, dtype: torch.dtype = torch.float32
-) -> OutputBuffer | None:
-    D, _, k, _ = weight.shape
-    rows, columns = ((size + 2 * padding - k) // stride + 1 for size in x.shape[2:])
-    return output_buffer(weight, len(x), rows, columns, D, dtype=dtype)
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:

@@ -10,7 +10,7 @@ from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.system import hardware
 from tests.samplers.conftest import make_sampler
-from tests.samplers.inference.test_captured import ENV
+from tests.speed.test_captured_inference import ENV
 
 
 def test_each_page_once():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from accel_rl.runners.captured_updates import CapturedUpdates
+from accel_rl.speed.captured_updates import CapturedUpdates
 from tests.gpu.runs import RUNS, play
 
 pytestmark = pytest.mark.gpu
