@@ -80,7 +80,7 @@ def built(setting: Setting, bench: Bench) -> Iterator[Callable[[float], float]]:
     config = setting.config(bench.device)
     config.check()
     plan, spec = RankPlan.resolve(config), make_spec(config.env, training=True)
-    sampler: Any = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True, keep=False)
+    sampler: Any = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
     with contextlib.closing(sampler):
         declare_parts(bench, sampler)
         agent = make_agent("none" if setting.load == "emulation" else setting.net, spec, bench.device)
@@ -127,6 +127,7 @@ def peak_memory(device: str) -> int | None:
     """The most bytes of a GPU that tensors took since the last call; None on another device."""
     if not device.startswith("cuda"):
         return None
+    torch.cuda.init()  # without which there are no statistics to reset
     peak = int(torch.cuda.max_memory_allocated(device))
     runtime(device).reset_peak_memory_stats(device)
     return peak

@@ -11,9 +11,7 @@ family is kept only if a workload of users is at least 1.2 times as fast with it
 | conv_f32_winograd | the other convolutions by torch |
 | linear_small_batch | fully connected layers of few rows by torch |
 | gather_stacks | stacks of frames by torch's indexing |
-| rmsprop | RMSProp by torch's operations |
 | captured_inference | the agent is called at every step |
-| activation_cache | A2C's update computes its forward pass |
 
 Captured inference needs the convolutions and linear_small_batch: without one of them it is disabled.
 """
@@ -46,9 +44,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "conv_f32_winograd": {"accel_rl.kernels.conv_f32_winograd.supports": _NO},
     "linear_small_batch": {"accel_rl.kernels.linear.linear_small_batch": _NO},
     "gather_stacks": {"accel_rl.kernels.frames.FrameStacks.has_whole_frames": property(lambda self: False)},
-    "rmsprop": {"accel_rl.kernels.rmsprop.supports": _NO},
-    "captured_inference": {"accel_rl.samplers.inference.capturable.refusal": lambda agent: "switched off"},
-    "activation_cache": {"accel_rl.samplers.inference.server.ActivationCache": _NO},
+    "captured_inference": {"accel_rl.speed.capturable.refusal": lambda agent: "switched off"},
 }
 
 

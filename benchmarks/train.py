@@ -146,8 +146,6 @@ class Ours:
         algo = self.trainer.learner.algo
         algo.ingest(self._rollout)
         batch = next(iter(algo.phase()))
-        if self._rollout.activation_cache is not None:
-            self._rollout.activation_cache.void()
         # with torch's convolutions: the counter does not see compiled ones
         off = [patch(f"accel_rl.kernels.{name}.supports", lambda *_: False) for name in CONVOLUTIONS]
         with contextlib.ExitStack() as stack, FlopCounterMode(display=False) as counter:

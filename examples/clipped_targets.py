@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 import accel_rl
-from accel_rl.algos.base import Loss
+from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.ops.q_learning import batched_index, huber

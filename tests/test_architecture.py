@@ -22,6 +22,7 @@ FLOORS = [
     {"envs", "agents", "distributed"},
     {"replays"},
     {"samplers", "algos"},
+    {"speed"},
     {"config"},
     {"checkpoints", "report"},
     {"runners"},
@@ -48,12 +49,12 @@ CONFINED = {
         "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/gorila/",
     ),
     "threading": (
-        "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/runners/", "accel_rl/sweeps/",
-        "benchmarks/",
+        "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/",
+        "accel_rl/sweeps/", "benchmarks/",
     ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
-        "accel_rl/sweeps/child.py", "accel_rl/emulator/device/",
+        "accel_rl/sweeps/child.py", "accel_rl/emulator/device/", "accel_rl/data/page_locked.py",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),

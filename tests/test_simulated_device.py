@@ -27,7 +27,7 @@ def gpu(simulated_gpu):
 
 
 def page_locked(x: Tensor) -> Tensor:
-    PageLocked([x], torch.get_device_module("sim").cudart())
+    PageLocked([x], torch.get_device_module("sim"))
     return x
 
 
@@ -443,11 +443,11 @@ def test_an_event_before_the_copy_and_another_stream_do_not_complete_it(gpu):
 
 def test_page_locks(gpu):
     host = torch.zeros(8192, dtype=torch.uint8)
-    locked = PageLocked([host], gpu.cudart())
+    locked = PageLocked([host], gpu)
     x = torch.ones(8192, dtype=torch.uint8, device=GPU)
     host.copy_(x, non_blocking=True)
     assert host[0] == 0
-    assert gpu.cudart().cudaHostRegister(host.data_ptr(), 10, 0) != 0
+    assert gpu.page_locks().register(host.data_ptr(), 10) != 0
     locked.close()
     host.copy_(x, non_blocking=True)
     assert host[0] == 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from accel_rl.algos.base import Loss, require
+from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
 from accel_rl.optim.factory import OptimizerName, make_optimizer

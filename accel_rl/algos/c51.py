@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from accel_rl.algos.base import Loss, require
+from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.base import Loss, require
+from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec

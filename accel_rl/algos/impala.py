@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from accel_rl.algos.a2c import A2C, A2CConfig
-from accel_rl.algos.base import Loss, require
+from accel_rl.algos.algorithm import Loss, require
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.window import RolloutWindow

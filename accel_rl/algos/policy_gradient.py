@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
-from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec

@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from accel_rl.algos.base import Loss, equal_parts, require
+from accel_rl.algos.algorithm import Loss, equal_parts, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec

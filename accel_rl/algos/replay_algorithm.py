@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.base import Algorithm, AlgorithmConfig, Loss, equal_parts, require
+from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, equal_parts, require
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec

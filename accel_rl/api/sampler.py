@@ -53,7 +53,6 @@ class RolloutSource:
         self.agent = _agent(config, policy, plan.device)
         self.sampler = build_sampler(
             plan.sampler, config.env, self.spec, config, seed=derived_seed(config.seed, Stream.SAMPLER), training=True,
-            keep=False,
         )  # fmt: skip
         self.T, self.B = self.sampler.T, self.sampler.B
 

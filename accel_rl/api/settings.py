@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from accel_rl.algos.base import Algorithm, AlgorithmConfig
+from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.registry import ALGORITHMS
 from accel_rl.config.setting import full_name, with_setting

@@ -5,7 +5,7 @@ import pkgutil
 from types import ModuleType
 from typing import Any
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.user_module import import_user_module
 
@@ -27,7 +27,7 @@ def find_algorithm(name: str) -> type[Algorithm]:
     """Return the class of `a2c`, or of a user's `module:Class`; the current folder is searched too. ConfigError."""
     found = find(name)
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
-        raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.base.Algorithm")
+        raise ConfigError(f"algorithm {name!r}: it is not a subclass of accel_rl.algos.algorithm.Algorithm")
     return found
 
 

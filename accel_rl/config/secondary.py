@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from accel_rl.algos.base import AlgorithmConfig
+from accel_rl.algos.algorithm import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError

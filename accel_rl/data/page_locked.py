@@ -1,9 +1,11 @@
 """Page-locked host memory: a GPU copies from and to it asynchronously."""
 
+import ctypes
+import functools
 import math
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -11,6 +13,48 @@ from torch import Tensor
 from accel_rl.system.hardware import say_once
 
 PAGE = 4096
+PORTABLE = 1  # CU_MEMHOSTREGISTER_PORTABLE: locked for every GPU, whichever is current
+NO_CONTEXT = 3, 201  # CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_INVALID_CONTEXT
+
+
+class PageLocks(Protocol):
+    """Locks and unlocks pages of host memory."""
+
+    def register(self, address: int, size: int) -> int:
+        """Lock the pages of `size` bytes from a page's address. Returns CUDA's error code, 0 for success."""
+
+    def unregister(self, address: int) -> int:
+        """Unlock what was locked from that address. Returns CUDA's error code."""
+
+
+class _Driver:
+    """The page locks of CUDA's driver. Its calls keep no error; an error of the runtime's `cudaHostRegister` would be
+    raised by torch's next kernel."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("libcuda.so.1")
+
+    def register(self, address: int, size: int) -> int:
+        arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
+        error = int(self._library.cuMemHostRegister_v2(*arguments))
+        if error in NO_CONTEXT:  # this thread has made no call of the runtime yet, which sets the context
+            torch.cuda.current_stream().synchronize()
+            error = int(self._library.cuMemHostRegister_v2(*arguments))
+        return error
+
+    def unregister(self, address: int) -> int:
+        return int(self._library.cuMemHostUnregister(ctypes.c_void_p(address)))
+
+
+@functools.cache
+def _driver() -> _Driver:
+    return _Driver()
+
+
+def page_locks(module: Any) -> PageLocks:
+    """Return the page locks of a GPU's module (see `system.devices.runtime`): CUDA's driver, or the module's own."""
+    locks: PageLocks = module.page_locks() if hasattr(module, "page_locks") else _driver()
+    return locks
 
 
 def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
@@ -31,12 +75,12 @@ class PageLocked:
     If the system does not allow it, copies are slower; a message says so once.
     """
 
-    def __init__(self, tensors: Iterable[Tensor], runtime: Any = None):
-        """runtime: torch.cuda.cudart(), if None."""
-        self._runtime = torch.cuda.cudart() if runtime is None else runtime
+    def __init__(self, tensors: Iterable[Tensor], module: Any):
+        """module: of the GPU (see `system.devices.runtime`)."""
+        self._locks = page_locks(module)
         self._locked: list[int] = []
         for address, size in whole_pages(tensors):
-            error = int(self._runtime.cudaHostRegister(address, size, 0))
+            error = self._locks.register(address, size)
             if error:
                 say_once(
                     f"{size / 2**20:.0f} MiB of host memory could not be page-locked (CUDA error {error}; see "
@@ -48,15 +92,15 @@ class PageLocked:
     def close(self) -> None:
         """Unlock the pages; call it before the memory is freed."""
         while self._locked:
-            self._runtime.cudaHostUnregister(self._locked.pop())
+            self._locks.unregister(self._locked.pop())
 
 
-def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, runtime: Any) -> Tensor:
-    """Allocate zeros in page-locked host memory; it is unlocked when the tensor is freed. runtime: of the GPU."""
+def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, module: Any) -> Tensor:
+    """Allocate zeros in page-locked host memory; it is unlocked when the tensor is freed. module: of the GPU."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
     begin = -memory.data_ptr() % PAGE  # on pages of its own: no page can be locked twice
     tensor = memory[begin : begin + size].view(dtype).view(shape)
-    locked = PageLocked([tensor], runtime.cudart())
+    locked = PageLocked([tensor], module)
     weakref.finalize(tensor, locked.close).atexit = False  # at exit the process frees the memory
     return tensor

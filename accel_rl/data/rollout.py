@@ -9,7 +9,6 @@ from torch import Tensor
 
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
-from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 
 
@@ -23,7 +22,6 @@ class Rollout:
     action [T, B] int64; reward [T, B] float32, raw; terminated, truncated, ended, valid [T, B] bool (see `Step`).
     recorded: what the agent noted while acting, each [T, B] (value, log_prob ...).
     state, next_state [B, Z]: a recurrent agent's memory before step 0 and after step T - 1; None without one.
-    activation_cache: outputs of the network's layers while it acted, if an update can use them; not saved.
     host: the same cells in host memory, for a rollout on a GPU; None: this rollout is in host memory itself. Not saved.
     """
 
@@ -40,7 +38,6 @@ class Rollout:
     recorded: dict[str, Tensor] = field(default_factory=dict)
     state: Tensor | None = None
     next_state: Tensor | None = None
-    activation_cache: ActivationCache | None = None
     host: "Rollout | None" = None
 
     @classmethod
@@ -53,7 +50,7 @@ class Rollout:
 
     @classmethod
     def _saved(cls) -> list[str]:
-        return [name for name in cls.__slots__ if name not in ("activation_cache", "host")]
+        return [name for name in cls.__slots__ if name != "host"]
 
     @classmethod
     def from_state(cls, state: dict[str, Any], device: torch.device | None = None) -> "Rollout":
@@ -91,13 +88,8 @@ class Rollout:
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
         """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
         if self.stack == 1:
-            obs = self.frames[t : t + T, b].flatten(0, 1)
-        else:
-            obs = self.frame_stacks(t, T, b).gather()
-        cache, is_whole = self.activation_cache, (t, T, b) == (0, self.T, slice(None))
-        if cache is not None and is_whole and bool(self.valid.all()):
-            cache.observe(obs, self.action)
-        return obs
+            return self.frames[t : t + T, b].flatten(0, 1)
+        return self.frame_stacks(t, T, b).gather()
 
     def frame_stacks(self, t: int, T: int = 1, b: slice = slice(None)) -> FrameStacks:
         """Return the same observations without gathering them."""

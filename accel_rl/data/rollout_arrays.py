@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from accel_rl.data.shared_memory import Layout
+from accel_rl.data.shared_memory import Layout, private_arrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.step import Step
 
@@ -57,9 +57,7 @@ class RolloutArrays:
     @classmethod
     def zeros(cls, spec: EnvSpec, T: int, B: int) -> "RolloutArrays":
         """Allocate the arrays in private memory."""
-        return cls.of(
-            {k: np.zeros(shape, dtype) for k, (dtype, shape) in rollout_layout(spec, T, B).items()}, spec.stack
-        )
+        return cls.of(private_arrays(rollout_layout(spec, T, B)), spec.stack)
 
     def fill_sentinels(self) -> None:
         self.action.fill(SENTINEL_ACTION)

@@ -1,4 +1,4 @@
-"""Arrays shared by several processes, in one anonymous file.
+"""Arrays over whole pages: of one process, or shared by several in one anonymous file.
 
 A memfd has no name in /dev/shm, so nothing is left behind however the processes end, and the size of /dev/shm does
 not matter. Pages are taken when they are first written: an array that is rarely used costs only addresses.
@@ -78,6 +78,19 @@ def _available_bytes() -> int | None:
     return None
 
 
+def private_arrays(layout: Layout) -> dict[str, np.ndarray]:
+    """Allocate zeros that no other process sees. No page is shared with other memory, so that a GPU can lock each."""
+    offsets, size = _offsets(layout)
+    return _arrays(layout, offsets, mmap.mmap(-1, size))
+
+
+def _arrays(layout: Layout, offsets: dict[str, int], memory: mmap.mmap) -> dict[str, np.ndarray]:
+    return {
+        name: np.frombuffer(memory, dtype, math.prod(shape), offsets[name]).reshape(shape)
+        for name, (dtype, shape) in layout.items()
+    }
+
+
 class SharedArrays:
     """Named numpy arrays over one shared file. `create` in the owner, `attach` in the others with the same layout."""
 
@@ -85,10 +98,7 @@ class SharedArrays:
         offsets, size = _offsets(layout)
         self.layout, self.fd, self.nbytes = layout, fd, size
         self._map = mmap.mmap(fd, size)
-        self.arrays: dict[str, np.ndarray] = {
-            name: np.frombuffer(self._map, dtype, math.prod(shape), offsets[name]).reshape(shape)
-            for name, (dtype, shape) in layout.items()
-        }
+        self.arrays = _arrays(layout, offsets, self._map)
 
     @classmethod
     def create(cls, layout: Layout) -> "SharedArrays":

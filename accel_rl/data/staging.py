@@ -18,7 +18,7 @@ class _Slot:
         begin = -memory.data_ptr() % PAGE  # two slots on one page could not both be locked
         self.memory = memory[begin : begin + size]
         self.event = module.Event()
-        self.locked = PageLocked([self.memory], module.cudart())
+        self.locked = PageLocked([self.memory], module)
 
     def close(self) -> None:
         self.event.synchronize()

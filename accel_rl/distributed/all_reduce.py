@@ -89,7 +89,12 @@ class AllReduce(Local):
         Returns (gradient norm before clipping [], mean loss []). Does not synchronise a GPU.
         """
         message = self.flat.message
-        message[-2], message[-1] = samples, loss * samples
+        # a number written by an index is copied from pageable memory, which a CUDA graph cannot capture
+        message[-1].copy_(loss * samples)
+        if isinstance(samples, Tensor):
+            message[-2].copy_(samples)
+        else:
+            message[-2].fill_(samples)
         if self._finish is None:
             self.communicator.all_reduce_sum(message)
         else:

@@ -37,7 +37,7 @@ class ChunkTransfer:
         self._stream, self._written = self._runtime.Stream(self._device), self._runtime.Event()
         self._staging = Staging(self._device)
         self._is_finite = page_locked_zeros((1,), torch.bool, self._runtime)
-        locked = PageLocked(central.tensors(), self._runtime.cudart())
+        locked = PageLocked(central.tensors(), self._runtime)
         weakref.finalize(self, locked.close).atexit = False  # at exit the process frees the memory
 
     def pull(self, k: int, parameters: bool = True, state: bool = False, is_held: bool = False) -> None:

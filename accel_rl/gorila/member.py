@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.gorila import GorilaConfig

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.config.gorila import GorilaConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.gradient_sync import GradientSync

@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.activation_cache import OutputBuffer
-from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.call import call
 from accel_rl.kernels.pictures import in_planes
 
 
@@ -35,35 +34,29 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     return module is not None and bool(module.has_amx())
 
 
-def conv_bf16_amx(
-    x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, buffer: OutputBuffer | None = None
-) -> Tensor:
+def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     """relu(conv2d(x, weight, bias, stride, padding)); for uint8, x / 255.
 
     x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
     bfloat16, channels-last in memory. Products are of bfloat16 numbers; sums and the weight's gradient are float32.
-    buffer: memory [N, rows, columns, D] for the output.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
-    result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding, buffer)
+    result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding)
     return result
 
 
 class _ConvBF16(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, buffer: OutputBuffer | None
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int) -> Tensor:
         N, C, H, W = x.shape
         D, k = weight.shape[0], weight.shape[2]
         ctx.geometry, ctx.of_bytes = (C, H, W, D, k, s, p), x.dtype == torch.uint8
         shape = N, (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1, D
-        out = torch.empty(shape, dtype=torch.bfloat16) if buffer is None else buffer.out
+        out = torch.empty(shape, dtype=torch.bfloat16)
         (numbers, tiles), b = _packed(weight, s, ctx.of_bytes), bias.contiguous()
-        if buffer is None or not buffer.filled:
-            tensors = x, x.stride(0), tiles, b, out
-            kind = N, ctx.geometry, ctx.of_bytes
-            call(native.required(), "conv_bf16_amx", *kind, *tensors, torch.get_num_threads())
+        tensors = x, x.stride(0), tiles, b, out
+        kind = N, ctx.geometry, ctx.of_bytes
+        call(native.required(), "conv_bf16_amx", *kind, *tensors, torch.get_num_threads())
         ctx.save_for_backward(x, out, numbers)
         return out.permute(0, 3, 1, 2)
 
@@ -84,7 +77,7 @@ class _ConvBF16(torch.autograd.Function):
         d_weight = d_tiles[order.gradient].view(D, C, k, k)
         if ctx.of_bytes:
             d_weight.div_(255)
-        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
+        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None
 
 
 _last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # by a weight's address

@@ -7,8 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.activation_cache import OutputBuffer
-from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.call import call
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
@@ -25,33 +24,27 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
     return module is not None and bool(module.has_avx512())
 
 
-def conv_f32_winograd(
-    x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int, buffer: OutputBuffer | None = None
-) -> Tensor:
+def conv_f32_winograd(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
     """relu(conv2d(x, weight, bias, stride, padding)), accurate to a few units in the last place of its largest terms.
 
     x [N, C, H, W], weight [D, C, k, k], bias [D], all float32 -> [N, D, rows, columns], channels-last in memory.
-    buffer: memory [N, rows, columns, D] for the output.
     """
     x = x.contiguous(memory_format=torch.channels_last)
-    result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding, buffer)
+    result: Tensor = _ConvF32.apply(x, weight, bias, stride, padding)
     return result
 
 
 class _ConvF32(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int, buffer: OutputBuffer | None
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, s: int, p: int) -> Tensor:
         N, C, H, W = x.shape
         D, _, k, _ = weight.shape
         ctx.geometry = C, H, W, D, k, s, p
         shape = N, (H + 2 * p - k) // s + 1, (W + 2 * p - k) // s + 1, D
-        out = torch.empty(shape) if buffer is None else buffer.out
+        out = torch.empty(shape)
         weight, bias = weight.contiguous(), bias.contiguous()
-        if buffer is None or not buffer.filled:
-            tensors = x, weight, bias, out
-            call(native.required(), "conv_f32_winograd", N, ctx.geometry, *tensors, torch.get_num_threads())
+        tensors = x, weight, bias, out
+        call(native.required(), "conv_f32_winograd", N, ctx.geometry, *tensors, torch.get_num_threads())
         ctx.save_for_backward(x, weight, out)
         return out.permute(0, 3, 1, 2)
 
@@ -65,4 +58,4 @@ class _ConvF32(torch.autograd.Function):
         d_weight, d_bias = torch.empty(weight.shape), torch.empty(D)
         tensors = x, grad, out, weight, d_x, d_weight, d_bias
         call(native.required(), "conv_f32_back", len(x), ctx.geometry, *tensors, torch.get_num_threads())
-        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None, None
+        return None if d_x is None else d_x.permute(0, 3, 1, 2), d_weight, d_bias, None, None

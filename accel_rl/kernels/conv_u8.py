@@ -7,8 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.activation_cache import OutputBuffer
-from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.call import call
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.kernels.pictures import in_planes
 
@@ -30,26 +29,25 @@ def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: in
     return module is not None and bool(module.has_avx512())
 
 
-def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor, buffer: OutputBuffer | None = None) -> Tensor:
+def conv_u8(obs: Tensor | FrameStacks, weight: Tensor, bias: Tensor) -> Tensor:
     """relu(conv2d(obs / 255, weight, bias, stride 4)).
 
     obs [N, S, H, W] uint8, weight [C, S, 8, 8], bias [C] -> [N, C, rows, columns] float32, channels-last in memory.
-    buffer: memory [N, rows, columns, C] for the output.
     """
     if isinstance(obs, FrameStacks):
-        return _of_frames(obs, weight, bias, buffer)
-    result: Tensor = _ConvU8.apply(in_planes(obs), weight, bias, buffer)
+        return _of_frames(obs, weight, bias)
+    result: Tensor = _ConvU8.apply(in_planes(obs), weight, bias)
     return result
 
 
-def _output(size: tuple[int, ...], channels: int, buffer: OutputBuffer | None) -> Tensor:
+def _output(size: tuple[int, ...], channels: int) -> Tensor:
     n, _, height, width = size
     rows, columns = (height - KERNEL) // STRIDE + 1, (width - KERNEL) // STRIDE + 1
-    return torch.empty(n, rows, columns, channels) if buffer is None else buffer.out
+    return torch.empty(n, rows, columns, channels)
 
 
-def _of_frames(obs: FrameStacks, weight: Tensor, bias: Tensor, buffer: OutputBuffer | None) -> Tensor:
-    out = _output(obs.shape, len(bias), buffer)
+def _of_frames(obs: FrameStacks, weight: Tensor, bias: Tensor) -> Tensor:
+    out = _output(obs.shape, len(bias))
     tensors = *obs.arguments(), weight.contiguous(), bias.contiguous(), out
     call(native.required(), "conv_u8_frames", *obs.shape, len(bias), *tensors, torch.get_num_threads())
     return out.permute(0, 3, 1, 2)
@@ -57,13 +55,12 @@ def _of_frames(obs: FrameStacks, weight: Tensor, bias: Tensor, buffer: OutputBuf
 
 class _ConvU8(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor, buffer: OutputBuffer | None) -> Tensor:
+    def forward(ctx: Any, obs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.size = *obs.shape, len(bias)
-        out = _output(obs.shape, len(bias), buffer)
+        out = _output(obs.shape, len(bias))
         ctx.save_for_backward(obs, out)
-        if buffer is None or not buffer.filled:
-            tensors = obs, obs.stride(0), weight.contiguous(), bias.contiguous(), out
-            call(native.required(), "conv_u8", *ctx.size, *tensors, torch.get_num_threads())
+        tensors = obs, obs.stride(0), weight.contiguous(), bias.contiguous(), out
+        call(native.required(), "conv_u8", *ctx.size, *tensors, torch.get_num_threads())
         return out.permute(0, 3, 1, 2)
 
     @staticmethod
@@ -75,4 +72,4 @@ class _ConvU8(torch.autograd.Function):
         d_weight, d_bias = grad.new_empty(channels, stack, KERNEL, KERNEL), grad.new_empty(channels)
         tensors = obs, obs.stride(0), grad, out, d_weight, d_bias
         call(native.required(), "conv_u8_back", *ctx.size, *tensors, torch.get_num_threads())
-        return None, d_weight.div_(255), d_bias, None
+        return None, d_weight.div_(255), d_bias

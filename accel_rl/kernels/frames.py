@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.call import call
+
+WORD = 8  # bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,11 +60,36 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
     stacks = FrameStacks(frames, t.long().contiguous(), b.long().contiguous(), age.to(torch.uint8).contiguous(), stack)
     module = native.compiled() if stacks.has_whole_frames else None
     if module is None:
-        return _forget(torch.stack([frames[t + lag, b] for lag in range(stack)], 1), age)
+        return _gather(stacks)
     out = frames.new_empty(stacks.shape)
     frame_bytes = frames[0, 0].nbytes
     call(module, "gather_stacks", len(t), stack, frame_bytes, *stacks.arguments(), out, torch.get_num_threads())
     return out
+
+
+def _gather(stacks: FrameStacks) -> Tensor:
+    """`gather_stacks` by operations of torch. Does not synchronise.
+
+    A GPU copies one element of an index at a time, so frames of whole words are copied by words.
+    """
+    frames, S, N = stacks.frames, stacks.stack, len(stacks.t)
+    lags = torch.arange(S, device=frames.device)  # lag S - 1 is the newest frame
+    before_episode = (S - 1 - lags) > stacks.age.long()[:, None]
+    words = _words(frames)
+    if words is None:
+        obs = frames[stacks.t[:, None] + lags, stacks.b[:, None]]
+        return obs.masked_fill_(before_episode.view(N, S, *[1] * (obs.dim() - 2)), 0)
+    row = (stacks.t[:, None] + lags) * frames.shape[1] + stacks.b[:, None]
+    chosen = words.index_select(0, row.view(-1)).view(N, S, -1)
+    return chosen.masked_fill_(before_episode[..., None], 0).view(frames.dtype).view(stacks.shape)
+
+
+def _words(frames: Tensor) -> Tensor | None:
+    """Return frames [R, B, *frame_shape] as words [R * B, words of a frame], in the same memory. None if impossible."""
+    size = frames[0, 0].nbytes
+    if not frames.is_contiguous() or size % WORD or frames.storage_offset() * frames.element_size() % WORD:
+        return None
+    return frames.view(frames.shape[0] * frames.shape[1], -1).view(torch.int64)
 
 
 def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: int) -> FrameStacks:
@@ -79,11 +106,3 @@ def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tu
     """(t, b) [T * n] each, of the first T steps."""
     rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)
     return rows.repeat_interleave(len(columns)), columns.repeat(T)
-
-
-def _forget(obs: Tensor, age: Tensor) -> Tensor:
-    """Zero, in place, the frames from before the episode. obs [N, stack, ...], age [N]. Does not synchronise."""
-    stack = obs.shape[1]
-    lags = torch.arange(stack, device=obs.device)  # lag stack - 1 is the newest frame
-    before_episode = (stack - 1 - lags) > age.long()[:, None]
-    return obs.masked_fill_(before_episode.view(*before_episode.shape, *[1] * (obs.dim() - 2)), 0)

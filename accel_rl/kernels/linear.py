@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.activation_cache import OutputBuffer, output_buffer
 from accel_rl.kernels.linear_small_batch import linear_small_batch
 
 FEW = range(16, 48)
@@ -25,11 +24,10 @@ def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     is_autocast = torch.is_autocast_enabled(x.device.type) or x.dtype != weight.dtype
     if is_autocast or x.dim() != 2 or native.is_left_out():
         return F.linear(x, weight, bias)
-    buffer = output_buffer(weight, len(x), len(weight), dtype=x.dtype) if x.device.type == "cpu" else None
     if not hasattr(weight, "flat_grad") or not (torch.is_grad_enabled() and weight.requires_grad):
-        return _linear(x, weight, bias, None if buffer is None or buffer.filled else buffer.out)
+        return _linear(x, weight, bias)
     weight.pending_uses = getattr(weight, "pending_uses", 0) + 1  # type: ignore[attr-defined]
-    out: Tensor = _GradInPlace.apply(x, weight, bias, (weight,), buffer)
+    out: Tensor = _GradInPlace.apply(x, weight, bias, (weight,))
     return out
 
 
@@ -42,25 +40,23 @@ def head_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.linear(x, weight, bias) if out is None else out
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None) -> Tensor:
-    result = linear_small_batch(x, weight, bias, out)
+def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    result = linear_small_batch(x, weight, bias)
     if result is not None:
         return result
     if x.device.type == "cpu" and len(x) in FEW:
-        return torch.add(torch.mm(weight, x.t()).t(), bias, out=out)
-    return torch.addmm(bias, x, weight.t(), out=out)
+        return torch.add(torch.mm(weight, x.t()).t(), bias)
+    return torch.addmm(bias, x, weight.t())
 
 
 class _GradInPlace(torch.autograd.Function):
     """parameter: the weight again, in a tuple, so that autograd leaves it as it is."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor], buffer: OutputBuffer | None
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor]) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.parameter = parameter
-        return _linear(x, weight, bias) if buffer is None else buffer.out.detach()
+        return _linear(x, weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -71,4 +67,4 @@ class _GradInPlace(torch.autograd.Function):
         # autograd keeps a view without other references instead of copying it
         d_weight = parameter.flat_grad.view_as(weight) if is_only_use else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=d_weight)
-        return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None, None
+        return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None

@@ -4,14 +4,14 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels import native
-from accel_rl.kernels.call_graph import call
+from accel_rl.kernels.call import call
 
 MAX_ROWS = 64  # src/nn/linear_small_batch.h
 MIN_COLUMNS = 256  # narrower layers take a library no time either
 
 
-def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | None = None) -> Tensor | None:
-    """x [N, F] weight [G, F]' + bias [G] -> [N, G], in `out` if given.
+def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
+    """x [N, F] weight [G, F]' + bias [G] -> [N, G].
 
     Each output row is bitwise identical for any batch size and number of threads. Returns None, and computes nothing,
     unless N is at most 64, F a large multiple of 16, everything contiguous float32 on a CPU with AVX-512, and no
@@ -19,13 +19,13 @@ def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor | No
     """
     if len(x) > MAX_ROWS or x.shape[1] < MIN_COLUMNS or x.shape[1] % 16:
         return None
-    given = (x, weight, bias) if out is None else (x, weight, bias, out)
+    given = x, weight, bias
     if not all(map(_is_plain, given)) or (torch.is_grad_enabled() and any(g.requires_grad for g in given)):
         return None
     module = native.compiled()
     if module is None or not module.has_avx512():
         return None
-    out = torch.empty(len(x), len(weight)) if out is None else out
+    out = torch.empty(len(x), len(weight))
     call(module, "linear_small_batch", *x.shape, len(weight), x, weight, bias, out, torch.get_num_threads())
     return out
 

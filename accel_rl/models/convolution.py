@@ -5,8 +5,8 @@ from typing import ClassVar, cast
 
 from torch import Tensor, nn
 
-from accel_rl.kernels.elementwise import relu_
 from accel_rl.kernels.frames import FrameStacks
+from accel_rl.kernels.relu import relu_
 from accel_rl.kernels.relu_conv2d import relu_conv2d
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Linear

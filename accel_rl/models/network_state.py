@@ -13,7 +13,6 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
-_BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase, nn.RReLU)
 # Classes of torch whose passes are the same in both modes, as are those of all modules of this project.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
@@ -92,11 +91,6 @@ def statistics(model: nn.Module) -> list[Tensor]:
     """Return the persistent buffers of a network, such as running means. They change in updates without a gradient."""
     names = model.state_dict(keep_vars=True)
     return [x for x in names.values() if not isinstance(x, nn.Parameter)]
-
-
-def differs_by_mode(model: nn.Module) -> bool:
-    """Whether a pass in an update may differ from one while acting: it has statistics, or modules such as Dropout."""
-    return bool(statistics(model)) or any(isinstance(m, _BY_MODE) for m in model.modules())
 
 
 def has_modes(model: nn.Module) -> bool:

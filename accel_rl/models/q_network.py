@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.kernels.elementwise import relu_
+from accel_rl.kernels.relu import relu_
 from accel_rl.models.convolution import NETWORKS
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Head, Linear

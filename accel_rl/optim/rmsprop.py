@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.kernels import rmsprop as kernel
 from accel_rl.optim.optimizer import ElementWise, Rate
 
 
@@ -33,9 +32,6 @@ class RMSProp(ElementWise):
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
-        if not self.epsilon_inside and self.mean is None and isinstance(learning_rate, float) and kernel.supports(data):
-            kernel.rmsprop(data, grad, square, self.alpha, learning_rate, self.epsilon)
-            return
         # with alpha 1, and a gradient of zeros, nothing changes
         alpha: Rate = self.alpha if finite is None else torch.where(finite, self.alpha, 1.0)
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, inexact_reset
@@ -18,6 +17,7 @@ from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.samplers.workers.pool_config import PoolConfig
+from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system import hardware
 
 # Workers that share their cores with the action server have a lower priority than it, since all of them wait for it. A
@@ -38,14 +38,13 @@ def build_sampler(
     seed: int,
     training: bool,
     first_index: int = 0,
-    keep: bool = True,
     log: Callable[[str], None] = stderr_log,
     note: Callable[[str], None] = lambda line: None,
 ) -> RolloutSampler:
     """Build a sampler as planned, for training or evaluation.
 
-    first_index: of its environments among those of all ranks. keep: store the activations of acting, if the algorithm's
-    update can use them. log: for workers that died. note: for whether inference is captured.
+    first_index: of its environments among those of all ranks. log: for workers that died. note: for whether inference
+    is captured.
     """
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
@@ -59,10 +58,8 @@ def build_sampler(
     inference: dict[str, Any] = {
         "act_threads": plan.act_threads,
         "precision": config.precision if training else "float32",
-        "cache_activations": keep and training and find_algorithm(config.algorithm).on_policy,
-        "capture": s.capture,
         "window": config.log.window,
-        "note": note,
+        "acceleration": CapturedActing(s.capture, note),
     }
     if plan.engine == "device":
         from accel_rl.samplers.device import DeviceSampler

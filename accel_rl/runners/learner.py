@@ -8,15 +8,13 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
-from accel_rl.algos.base import UPDATES_OF_A_PART, Algorithm
+from accel_rl.algos.algorithm import UPDATES_OF_A_PART, Algorithm
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.buffers import average_buffers
-from accel_rl.kernels.activation_cache import reading
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import (
-    differs_by_mode,
     has_modes,
     load_network,
     network_state,
@@ -26,9 +24,9 @@ from accel_rl.models.network_state import (
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.best_agent import agent_state
-from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.seeds import own_generator
+from accel_rl.speed.captured_updates import CapturedUpdates
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import ConfigError
 
@@ -50,7 +48,6 @@ class Learner:
         self.algo = build_algorithm(config, spec, device)
         self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
-        self._reads_cache = not differs_by_mode(self.algo.agent.model)
         self.flat = FlatParameters(self.algo.agent.model)
         self.algo.communicator = context.communicator
         self.gradient_sync = context.gradient_sync(self.flat, self.algo)
@@ -108,8 +105,7 @@ class Learner:
         """Make one update from a batch; returns its metrics, scalars []."""
         if not self.algo.on_policy:
             self.gradient_sync.pull()
-        obs = getattr(batch, "obs", None) if self._reads_cache else None
-        with autocast_for(self.precision, self.algo.device), reading(obs):
+        with autocast_for(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
         self.gradient_sync.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None

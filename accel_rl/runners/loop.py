@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.algos.base import Algorithm, Loss
+from accel_rl.algos.algorithm import Algorithm, Loss
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.gradient_sync import Local
@@ -93,6 +93,6 @@ def build_sampler(config: TrainConfig, groups: int) -> Sampler:
         reset=s.reset, decorrelation_steps=s.decorrelation_steps,
     )  # fmt: skip
     return Sampler(
-        engine, spec, seed, reset=s.reset, capture=False, window=config.log.window,
+        engine, spec, seed, reset=s.reset, window=config.log.window,
         partial_starts=s.decorrelation_steps > 0,
     )  # fmt: skip

@@ -6,7 +6,7 @@
 On a CPU the host build of the same kernels runs, for tests and for machines without a GPU.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -26,7 +26,7 @@ from accel_rl.envs.state import pack, unpack
 from accel_rl.models.precision import Precision
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.grouping import Grouping, env_seed
-from accel_rl.samplers.inference.captured_rollout import CapturedRollouts
+from accel_rl.samplers.inference.inference import PLAIN, Acceleration
 from accel_rl.samplers.inference.resident import resident_rollout
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.workers.stepper import BUFFERS
@@ -50,13 +50,11 @@ class DeviceSampler:
         buffers: int = BUFFERS,
         act_threads: int = 1,
         precision: Precision = "float32",
-        cache_activations: bool = False,
-        capture: bool = True,
+        acceleration: Acceleration = PLAIN,
         window: int = 100,
-        note: Callable[[str], None] = lambda line: None,
     ):
         """seed: of the numbers that select actions. env_seed: of the environments. first_index: of the first one among
-        those of all ranks. note: writes to events.log."""
+        those of all ranks. acceleration: selects the form of inference."""
         self.spec, self.T, self.B, self.grouping = spec, T, grouping.B, grouping
         self.device, self._kind = game.device, {"kind": "counter", "game": game.game}
         self._on_gpu = is_gpu(self.device)
@@ -64,15 +62,15 @@ class DeviceSampler:
         self.buffers = buffers
         self.rollout_buffers = [self._new_rollout() for _ in range(buffers)]
         self.server = ActionServer(
-            self.rollout_buffers, grouping, str(self.device), act_threads, (), precision, cache_activations, capture,
-            note, resident=True,
+            self.rollout_buffers, grouping, str(self.device), act_threads, (), precision, acceleration,
+            resident=True,
         )  # fmt: skip
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self._env_seed = env_seed
         self._envs = [DeviceEnvs(game, seeds) for seeds in self._seeds()]
         self._outs = [[[_cells(r, t, b) for b in self._groups] for t in range(T)] for r in self.rollout_buffers]
         self._streams = [runtime(self.device).Stream(self.device) for _ in self._groups] if self._on_gpu else []
-        self._captured = CapturedRollouts(self.device, capture, note) if self._on_gpu else None
+        self._player = acceleration.player(self.device) if self._on_gpu else None
         self._new_tracker = lambda: EpisodeTracker(self.B, window, decorrelation_steps > 0)
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # in the last rollout
@@ -155,12 +153,12 @@ class DeviceSampler:
 
     def _play(self, agent: Agent | None, buffer: int) -> None:
         """Play a rollout. agent: None if its actions are drawn."""
-        if self._captured is None:
+        if self._player is None:
             self._steps(agent, buffer)
             return
         state = self.server.state
         settings = self.idle is not None, None if state is None else state.data_ptr()
-        self._captured.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
+        self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     @torch.no_grad()
     def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:

@@ -14,6 +14,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import Precision
 from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
+from accel_rl.samplers.inference.inference import PLAIN, Acceleration
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.phase import Phase
@@ -38,17 +39,15 @@ class Sampler:
         act_threads: int = 1,
         act_cores: tuple[int, ...] = (),
         precision: Precision = "float32",
-        cache_activations: bool = False,
-        capture: bool = True,
+        acceleration: Acceleration = PLAIN,
         window: int = 100,
         partial_starts: bool = False,
         threads: InferenceThreads | None = None,
-        note: Callable[[str], None] = lambda line: None,
         log: Callable[[str], None] = lambda line: None,
     ):
         """threads: infer for the groups side by side, if each has dedicated workers.
 
-        note: writes to events.log. log: also shows the line.
+        acceleration: selects the form of inference. log: gets lines about workers that died.
         """
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
@@ -56,7 +55,7 @@ class Sampler:
             arrays.fill_sentinels()
         self.server = ActionServer(
             [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision,
-            cache_activations, capture, note,
+            acceleration,
         )  # fmt: skip
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()

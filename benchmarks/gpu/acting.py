@@ -61,9 +61,7 @@ def _sampler(
     plan = RankPlan.resolve(config)
     tune_torch(plan.placement.torch_threads)
     spec = make_spec(config.env, training=True)
-    sampler = build_sampler(
-        plan.sampler, config.env, spec, config, seed=0, training=True, keep=False, note=notes.append
-    )
+    sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True, note=notes.append)
     stack.callback(sampler.close)
     declare_parts(bench, sampler)
     return sampler, spec

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from accel_rl.algos.base import UPDATES_OF_A_PART
+from accel_rl.algos.algorithm import UPDATES_OF_A_PART
 from accel_rl.models.precision import Precision
 
 

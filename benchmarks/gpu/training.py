@@ -10,7 +10,6 @@ import torch
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
-from accel_rl.kernels.cuda_graph import WARM_UP
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.plan import RankPlan
@@ -18,6 +17,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.device import DeviceSampler
 from accel_rl.samplers.inference.resident import KNOWN
+from accel_rl.speed.cuda_graph import WARM_UP
 from accel_rl.system.placement import place_processes
 from benchmarks.gpu.bench import Bench
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent
-from accel_rl.algos.base import Loss
+from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.dqn import DQN
 from accel_rl.algos.ppo import PPO
 from accel_rl.data.spec import EnvSpec

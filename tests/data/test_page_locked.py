@@ -1,12 +1,16 @@
 """Page locking: the locked pages, failures, and release."""
 
+import warnings
+
 import pytest
 import torch
 
 from accel_rl.data.page_locked import PAGE, PageLocked, whole_pages
+from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
+from accel_rl.data.spec import EnvSpec
 from accel_rl.system import hardware
 from tests.samplers.conftest import make_sampler
-from tests.samplers.inference.test_captured import ENV
+from tests.speed.test_captured_inference import ENV
 
 
 def test_each_page_once():
@@ -25,34 +29,39 @@ def test_each_page_once():
     ]
 
 
-class Runtime:
+class Locks:
+    """A device's module and its page locks."""
+
     def __init__(self, error=0):
         self.error, self.locked = error, {}
 
-    def cudaHostRegister(self, address, size, flags):
+    def page_locks(self):
+        return self
+
+    def register(self, address, size):
         if not self.error:
             self.locked[address] = size
         return self.error
 
-    def cudaHostUnregister(self, address):
+    def unregister(self, address):
         del self.locked[address]  # an error if it is not
 
 
 def test_all_of_it_is_locked_and_let_go():
-    tensors, runtime = [torch.zeros(3, 100_000), torch.zeros(7)], Runtime()
-    locked = PageLocked(tensors, runtime)
+    tensors, locks = [torch.zeros(3, 100_000), torch.zeros(7)], Locks()
+    locked = PageLocked(tensors, locks)
     for x in tensors:
-        assert any(a <= x.data_ptr() and x.data_ptr() + x.nbytes <= a + n for a, n in runtime.locked.items())
+        assert any(a <= x.data_ptr() and x.data_ptr() + x.nbytes <= a + n for a, n in locks.locked.items())
     locked.close()
     locked.close()
-    assert not runtime.locked
+    assert not locks.locked
 
 
 def test_what_cannot_be_locked_is_said_once(monkeypatch):
     monkeypatch.setattr(hardware, "_said", set())
     with pytest.warns(UserWarning, match=r"could not be page-locked \(CUDA error 2; see ulimit -l\)") as said:
         for _ in range(2):
-            PageLocked([torch.zeros(10)], Runtime(error=2)).close()
+            PageLocked([torch.zeros(10)], Locks(error=2)).close()
     assert len(said) == 1
 
 
@@ -65,3 +74,13 @@ def test_a_samplers_memory_on_a_gpu(workers):
     sampler.server.close()
     assert not any(x.is_pinned() for x in arrays)
     sampler.close()
+
+
+def test_two_samplers_of_a_process_lock_each_page(simulated_gpu):
+    """Rollouts in private memory share no page: a second lock of a page fails."""
+    spec = EnvSpec("made up", (7, 5), "uint8", 6, 4)
+    arrays = [RolloutArrays.zeros(spec, 3, 2) for _ in range(6)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for a in arrays:
+            PageLocked([torch.from_numpy(getattr(a, name)) for name in TENSORS], torch.get_device_module("sim"))

@@ -7,7 +7,7 @@ import torch
 
 from accel_rl.data.page_locked import PAGE
 from accel_rl.data.staging import Staging
-from tests.data.test_page_locked import Runtime
+from tests.data.test_page_locked import Locks
 
 
 class Event:
@@ -33,9 +33,9 @@ class Module:
     Event = Event
 
     def __init__(self):
-        self.runtime = Runtime()
+        self.runtime = Locks()
 
-    def cudart(self):
+    def page_locks(self):
         return self.runtime
 
     def current_stream(self, device):

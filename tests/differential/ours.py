@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.gradient_sync import Local

@@ -8,11 +8,11 @@ import torch
 
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.process_group import backend, file_store, process_group
-from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.plan import RankPlan, resolve_device
 from accel_rl.runners.ranks.sync_context import SyncContext
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.speed.captured_updates import CapturedUpdates
 from tests import simulated_device
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import CAPTURE, GPU, SERVED, cycles, q, replace

@@ -9,8 +9,8 @@ from accel_rl.distributed.all_reduce import AllReduce
 from accel_rl.distributed.process_group import backend, file_store, process_group
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.ranks.sync_context import SyncContext
+from accel_rl.speed.captured_updates import CapturedUpdates
 from tests.distributed.test_captured_all_reduce import RUNS, played
 from tests.integration.runs import run
 

@@ -15,12 +15,12 @@ from torch import Tensor
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.collective import Collective
-from accel_rl.runners.captured_updates import CapturedUpdates
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
+from accel_rl.speed.captured_updates import CapturedUpdates
 from tests import simulated_device
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import RETURNS, declare_parts, on_device, q

@@ -22,7 +22,7 @@ from tests.golden.runs import POLE, SMALL, config
 GPU = "sim:0"
 SERVED = "accel_rl/samplers/inference/device_rollouts.py"  # waits for a group's actions
 
-CAPTURE = "accel_rl/kernels/cuda_graph.py"  # waits before a capture
+CAPTURE = "accel_rl/speed/cuda_graph.py"  # waits before a capture
 
 
 def q(algorithm: str, env: str = POLE, schedule: str = "lockstep", secondary: int = 0, **algo: Any) -> TrainConfig:

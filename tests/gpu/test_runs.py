@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from accel_rl.runners.captured_updates import CapturedUpdates
+from accel_rl.speed.captured_updates import CapturedUpdates
 from tests.gpu.runs import CAPTURE, GPU, RUNS, SERVED, marked, play
 
 CYCLES = 12

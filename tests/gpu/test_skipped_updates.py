@@ -48,7 +48,7 @@ def test_it_is_skipped_and_counted_without_waiting(trainer, simulated_gpu, captu
     learner.algo.factor.fill_(float("nan"))
     _, waits, _ = cycles(trainer, 2)
     assert {place.split(":")[0] for place in waits[-1]} <= {
-        "accel_rl/samplers/inference/device_rollouts.py", "accel_rl/kernels/cuda_graph.py",
+        "accel_rl/samplers/inference/device_rollouts.py", "accel_rl/speed/cuda_graph.py",
     }  # fmt: skip
     assert torch.equal(learner.flat.data.cpu(), before) and torch.equal(sync.optimizer.square.cpu(), square)
     assert (sync.skipped, sync.skipped_in_a_row) == (2, 2)

@@ -10,7 +10,6 @@
 #include "../../accel_rl/kernels/src/nn/conv_u8.h"
 #include "../../accel_rl/kernels/src/nn/frame_stacks.h"
 #include "../../accel_rl/kernels/src/nn/linear_small_batch.h"
-#include "../../accel_rl/kernels/src/rmsprop.h"
 
 using namespace accel;
 
@@ -113,9 +112,6 @@ void small_ones(i64 N, i64 A) {
         if (action.data[i] < 0 || action.data[i] >= A) std::exit(1);
     relu(N * A, x.at());
     copy(N * A * 4, logits.at(), x.at());
-    Floats data(N * 997), grad(N * 997), square(N * 997);
-    for (size_t i = 0; i < square.n; i++) square.data[i] = std::abs(square.data[i]);
-    rmsprop(i64(data.n), data.at(), grad.at(), square.at(), 0.99, 1e-3, 1e-5, 4);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ import numpy as np
 
 from accel_rl.kernels import _native as native
 
-EXPECTED = "853f817ac465c75bbcce5141e20d2b3f"  # x86-64 with and without AVX, aarch64
+EXPECTED = "d00041e083bdf8076ab1f509c0886ed0"  # x86-64 with and without AVX, aarch64
 rng, digest = np.random.default_rng(1), hashlib.sha256()
 
 
@@ -26,16 +26,6 @@ native.gather_stacks(N, S, size, at(frames), B * size, size, at(t), at(b), at(ag
 expected = np.stack([frames[t + k, b] * (S - 1 - k <= age)[:, None] for k in range(S)], 1)
 assert (out == expected).all()
 digest.update(out)
-
-# rmsprop: fused multiply-add in the square, no other
-n, alpha, rate, epsilon = 10_001, 0.99, 7e-4, 1e-5
-data, grad, square = (rng.standard_normal(n).astype(np.float32) for _ in range(3))
-square = np.abs(square)
-near = 0.99 * square.astype(np.float64) + 0.01 * grad.astype(np.float64) ** 2
-moved = data - rate * grad / (np.sqrt(near) + epsilon)
-native.rmsprop(n, at(data), at(grad), at(square), alpha, rate, epsilon, 1)
-assert np.allclose(square, near, rtol=1e-6) and np.allclose(data, moved, rtol=1e-5, atol=1e-7)
-digest.update(data), digest.update(square)
 
 # relu, copy
 x = rng.standard_normal(1001).astype(np.float32)

@@ -11,7 +11,6 @@ from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.kernels.activation_cache import reading
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.pulling_agent import PullingAgent
@@ -114,7 +113,7 @@ class Interrupted(PullingAgent):
 
 @pytest.fixture
 def ranks():
-    """(algorithm, its central parameters, those of another rank, sampler): A2C on Pong, its outputs kept."""
+    """(algorithm, its central parameters, those of another rank, sampler): A2C on Pong."""
     env, fd = EnvConfig(game="pong").resolved(), os.memfd_create("central")
     spec, found = make_spec(env, training=True), []
     for rank in range(2):
@@ -125,7 +124,7 @@ def ranks():
             Central(gradient_sync.parts, gradient_sync.states(), fd, create=not rank), publish=not rank
         )
         found.append((algo, gradient_sync))
-    sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1, cache_activations=True)
+    sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1)
     yield *found[0], found[1][1], sampler
     sampler.close()
     os.close(fd)
@@ -166,20 +165,3 @@ def test_the_gradient_is_that_of_a_plain_computation(ranks, at):
     gradient_sync.backward(algo.loss(batch).total)
     error = (gradient_sync.flat.grad - expected).norm() / expected.norm()
     assert expected.norm() > 0 and error < 1e-6
-
-
-def test_outputs_are_kept_where_no_push_came(ranks):
-    """A pull that finds nothing new leaves the fast way open."""
-    algo, gradient_sync, _, sampler = ranks
-    agent = PullingAgent(algo.agent, gradient_sync, 2)
-    for _ in range(2):
-        agent.begin()
-        rollout = sampler.collect(agent)
-    algo.ingest(rollout)
-    (batch,) = algo.phase()
-    for out in rollout.activation_cache._outputs.values():
-        out.fill_(float("nan"))
-    with reading(batch.obs):
-        loss = algo.loss(batch).total
-    gradient_sync.backward(loss)
-    assert not gradient_sync.flat.grad.isfinite().all()

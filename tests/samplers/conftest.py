@@ -15,6 +15,7 @@ from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import WorkerPool
 from accel_rl.samplers.workers.pool_config import PoolConfig
+from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system.hardware import allowed_cores
 
 ARRAYS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
@@ -73,7 +74,9 @@ def make_sampler(
         engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)
     cores_of = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
     threads = InferenceThreads(engine, cores_of, 1) if threaded_inference else None
-    return Sampler(engine, spec, seed, reset=reset, threads=threads, device=device, capture=capture, note=note)
+    return Sampler(
+        engine, spec, seed, reset=reset, threads=threads, device=device, acceleration=CapturedActing(capture, note)
+    )
 
 
 def digest(sampler, agent, rollouts):

@@ -75,7 +75,7 @@ class Memory:
 
 
 class PageLocks:
-    """The parts of the host's memory that are page-locked; the calls of CUDA's runtime that lock and unlock them."""
+    """The parts of the host's memory that are page-locked, with the errors of CUDA's driver."""
 
     SUCCESS, INVALID_VALUE, ALREADY_REGISTERED, NOT_REGISTERED = 0, 1, 712, 713
 
@@ -83,7 +83,7 @@ class PageLocks:
         self._lock = threading.Lock()
         self._parts: list[tuple[int, int]] = []  # (first address, address behind the last), sorted, disjoint
 
-    def cudaHostRegister(self, address: int, size: int, flags: int = 0) -> int:
+    def register(self, address: int, size: int) -> int:
         if size <= 0:
             return self.INVALID_VALUE
         with self._lock:
@@ -93,7 +93,7 @@ class PageLocks:
             self._parts.insert(at, (address, address + size))
         return self.SUCCESS
 
-    def cudaHostUnregister(self, address: int) -> int:
+    def unregister(self, address: int) -> int:
         with self._lock:
             found = [p for p in self._parts if p[0] == address]
             if not found:

@@ -129,7 +129,7 @@ def empty_cache() -> None:
     pass
 
 
-def cudart() -> memory.PageLocks:
+def page_locks() -> memory.PageLocks:
     return memory.page_locks
 
 

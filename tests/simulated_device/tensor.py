@@ -52,6 +52,15 @@ class DeviceTensor(Tensor):
         _data.__set__(self, value)
         self.raw, self.memory = value.raw, value.memory
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """A number is a tensor of the host for CUDA, whose copy breaks a capture."""
+        capture = streams.current(self.memory.device).capture
+        if capture is not None and isinstance(value, int | float):
+            capture.fail(
+                "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned"
+            )
+        super().__setitem__(index, value)
+
     def data_ptr(self) -> int:
         return self.raw.data_ptr()
 

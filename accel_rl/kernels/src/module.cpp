@@ -9,7 +9,6 @@
 #include "nn/actions.h"
 #include "nn/conv_u8.h"
 #include "nn/frame_stacks.h"
-#include "rmsprop.h"
 #include "threads.h"
 #include "nn/conv_bf16_batch.h"
 #include "nn/linear_small_batch.h"
@@ -20,7 +19,6 @@ using namespace accel;
 
 PYBIND11_MODULE(_native, m) {
     m.def("use_team", [](address parallel) { accel::team() = reinterpret_cast<accel::Team>(parallel); });
-    m.def("rmsprop", &accel::rmsprop, py::call_guard<py::gil_scoped_release>());
     define<&accel::sample_categorical>(m, "sample_categorical");
     define<&accel::epsilon_greedy>(m, "epsilon_greedy");
     define<&accel::copy>(m, "copy");

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent
-from accel_rl.algos.base import Loss
+from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.policy_gradient import PolicyGradient, PolicyGradientConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at

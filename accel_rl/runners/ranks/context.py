@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.distributed.gradient_sync import GradientSync, Local
 from accel_rl.optim.flat import FlatParameters

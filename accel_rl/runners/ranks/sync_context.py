@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.algos.base import Algorithm
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.all_reduce import AllReduce
 from accel_rl.distributed.collective import Collective

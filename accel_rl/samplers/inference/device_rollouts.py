@@ -8,6 +8,7 @@ Each new frame is copied once, when its group is ready: the copies of one group 
 The host waits once for each served group, for its actions.
 """
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,10 @@ class DeviceRollouts:
         self.rollouts = [_mirror(r, device) for r in host]
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]  # the numbers that actions are drawn by
         self._runtime = runtime(device)
-        self._locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime.cudart())
+        locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
+        # also where the constructor of a caller fails; at exit the process frees the memory
+        self._unlock = weakref.finalize(self, locked.close)
+        self._unlock.atexit = False
         self._staging = Staging(device)
         self._copying = self._runtime.Stream(device)
         self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # (buffer, t) that was copied last
@@ -114,7 +118,7 @@ class DeviceRollouts:
     def close(self) -> None:
         """Release page-locked memory; call it before the rollouts' memory is freed."""
         self._runtime.synchronize(self._device)
-        self._locked.close()
+        self._unlock()
 
 
 def _mirror(rollout: Rollout, device: torch.device) -> Rollout:

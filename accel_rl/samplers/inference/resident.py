@@ -1,13 +1,11 @@
 """Rollouts of environments that live on the device themselves: nothing is copied there, and no actions come back."""
 
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
 from accel_rl.data.page_locked import page_locked_zeros
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import TENSORS, rollout_layout
@@ -66,20 +64,3 @@ class ResidentRollouts:
 
     def close(self) -> None:
         runtime(self._device).synchronize(self._device)
-
-
-class EagerInference:
-    """Calls the agent at every step; the rollout as a whole may be captured (`CapturedRollouts`)."""
-
-    reads_frames = False
-
-    def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None: ...
-
-    def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None: ...
-
-    def replay(self, buffer: int, t: int, group: int) -> bool:
-        return False
-
-    @contextmanager
-    def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
-        yield

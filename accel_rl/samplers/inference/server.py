@@ -10,14 +10,11 @@ import torch
 from accel_rl.agents.base import Agent
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
-from accel_rl.kernels.activation_cache import ActivationCache
-from accel_rl.kernels.elementwise import copy_
 from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
-from accel_rl.samplers.inference.captured import CapturedInference
-from accel_rl.samplers.inference.cuda_graph import CudaGraphInference
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
-from accel_rl.samplers.inference.resident import EagerInference, ResidentRollouts
+from accel_rl.samplers.inference.inference import PLAIN, Acceleration, Inference
+from accel_rl.samplers.inference.resident import ResidentRollouts
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.hardware import pin
 
@@ -43,30 +40,24 @@ class ActionServer:
         threads: int = 1,
         cores: tuple[int, ...] = (),
         precision: Precision = "float32",
-        cache_activations: bool = False,
-        capture: bool = True,
-        note: Callable[[str], None] = lambda line: None,
+        acceleration: Acceleration = PLAIN,
         resident: bool = False,
     ):
-        """host: the buffers' rollouts. threads: of one torch operation. cache_activations: keep the outputs of layers
-        for the update. capture: replay captured inference where possible. note: gets a line where it is not.
+        """host: the buffers' rollouts. threads: of one torch operation. acceleration: selects the form of inference.
         resident: environments write the rollouts on the device itself."""
         self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
         self.host, self.device = host, torch.device(device)
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self._gpu: DeviceRollouts | ResidentRollouts | None = None
-        self._cache = ActivationCache() if cache_activations and not is_gpu(self.device) else None
-        self._inference: CapturedInference | CudaGraphInference | EagerInference
+        self._inference = Inference()
         if not is_gpu(self.device):
-            self._inference = CapturedInference(self._groups, self._cache, capture, note)
+            self._inference = acceleration.on_cpu(self._groups)
         elif resident:
-            self._gpu, self._inference = ResidentRollouts(host, self._groups, self.device), EagerInference()
+            self._gpu = ResidentRollouts(host, self._groups, self.device)
         else:
             self._gpu = DeviceRollouts(host, self._groups, self.device)
-            self._inference = CudaGraphInference(self._groups, self._gpu, self._act_on, capture, note)
+            self._inference = acceleration.on_gpu(self._groups, self._gpu, self._act_on)
         self.rollouts = host if self._gpu is None else self._gpu.rollouts
-        for rollout in self.rollouts:
-            rollout.activation_cache = self._cache
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's
         self._uniform: dict[int, torch.Tensor] = {}  # by buffer, [T, B]
         self._one_at_a_time = Lock()  # for agents that are not reentrant
@@ -75,8 +66,6 @@ class ActionServer:
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
         """Draw all actions of a rollout, by an open-loop agent. uniform [T, B]: the numbers they are drawn by."""
         rollout = self.rollouts[buffer]
-        if self._cache is not None:
-            self._cache.void()
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
         action, recorded = agent.act(unseen, uniform.flatten(), None)
@@ -104,8 +93,6 @@ class ActionServer:
         self._acting: Callable[[], AbstractContextManager[None]] = nullcontext
         if self._refresh is not None:
             self._acting = getattr(agent, "acting", nullcontext)
-        if self._cache is not None:
-            self._cache.begin(rollout.action)
         rollout.state = self._copied_state(rollout.state)
         # While workers step, an operation that waits for threads on every core waits for workers, too.
         self._learner_threads = torch.get_num_threads()
@@ -127,8 +114,8 @@ class ActionServer:
         if self._cores:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
-        if self._refresh is not None and self._refresh(b) is not False and self._cache is not None:
-            self._cache.invalidate()
+        if self._refresh is not None:
+            self._refresh(b)
         with self._acting():
             if not self._inference.replay(buffer, t, group):
                 self._act(agent, buffer, t, group)
@@ -143,18 +130,17 @@ class ActionServer:
             obs = rollout.frame_stacks(t, b=b)
         elif agent.needs_obs:
             obs = rollout.observations(t, b=b)
-        cached = nullcontext() if self._cache is None else self._cache.writing(t * rollout.B + b.start)
-        with self._inference.capturing(buffer, t, group), cached:
+        with self._inference.capturing(buffer, t, group):
             action, recorded = self._act_on(agent, obs, self._uniform[buffer][t, b], b, memory)
             if self._gpu is None:
-                copy_(self.host[buffer].action[t, b], action)
+                self._inference.store(self.host[buffer].action[t, b], action)
             else:
                 self._gpu.send_actions(buffer, t, group, action)
             for name, value in recorded.items():
                 if name not in rollout.recorded:
                     whole = torch.zeros(rollout.T, rollout.B, dtype=value.dtype, device=self.device)
                     rollout.recorded.setdefault(name, whole)  # atomic: another thread may come first
-                copy_(rollout.recorded[name][t, b], value)
+                self._inference.store(rollout.recorded[name][t, b], value)
 
     def _act_on(
         self, agent: Agent, obs: Any, uniform: torch.Tensor, b: slice, memory: RnnState | None = None
@@ -164,7 +150,7 @@ class ActionServer:
 
     def can_go_ahead(self, agent: Agent) -> bool:
         """Whether two rollouts may be served at the same time: only if no state belongs to a single rollout."""
-        return not agent.state_size and self._cache is None and self._gpu is None
+        return not agent.state_size and self._gpu is None
 
     def finish(self, buffer: int) -> Rollout:
         """Return the rollout on the device, after its last step."""

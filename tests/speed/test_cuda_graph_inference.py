@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from accel_rl.agents.categorical import RecurrentPolicyAgent
-from accel_rl.kernels.cuda_graph import CudaGraphs
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
+from accel_rl.speed.cuda_graph import CudaGraphs
 from accel_rl.system import hardware
 from tests.samplers.conftest import digest_of, make_agent, make_noisy_agent, make_sampler
-from tests.samplers.inference.test_captured import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
+from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
 
 def play(make, captured, n=6, between=lambda agent, i: None, groups=2, device="sim:0", workers=0):

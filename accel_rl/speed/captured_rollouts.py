@@ -5,12 +5,10 @@ from collections.abc import Callable, Hashable
 import torch
 
 from accel_rl.agents.base import Agent
-from accel_rl.kernels.cuda_graph import WARM_UP, CudaGraphs, Replay
-from accel_rl.samplers.inference import capturable
+from accel_rl.samplers.inference.inference import Play
+from accel_rl.speed import capturable
+from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.system.hardware import say_once
-
-Play = Callable[[bool], None]
-"""(whether groups of environments may play side by side) -> None: does the GPU work of one rollout."""
 
 
 class CapturedRollouts:

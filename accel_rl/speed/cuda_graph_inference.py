@@ -9,14 +9,11 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.data.rnn_state import RnnState
-from accel_rl.data.rollout import Rollout
-from accel_rl.kernels.cuda_graph import WARM_UP, CudaGraphs, Replay
-from accel_rl.samplers.inference import capturable
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
+from accel_rl.samplers.inference.inference import Act, Inference
+from accel_rl.speed import capturable
+from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.system.hardware import say_once
-
-Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
-"""(agent, obs, uniform, environments, recurrent state) -> (action, what to record)."""
 
 
 class _Capture(NamedTuple):
@@ -27,15 +24,13 @@ class _Capture(NamedTuple):
     replay: Replay
 
 
-class CudaGraphInference:
+class CudaGraphInference(Inference):
     """For each buffer and group of environments, the GPU work of one step, from the group's frames to its actions.
 
     A group's first steps run on the capture's stream; the next one is captured as a CUDA graph, and later steps replay
     it. The step's number is a tensor of one element on the GPU. What is not captured is noted once, with the reason
     (see `CapturedInference`).
     """
-
-    reads_frames = False
 
     def __init__(
         self,
@@ -52,9 +47,6 @@ class CudaGraphInference:
         self._agent: Agent | None = None
         self._state: Tensor | None = None
         self._served: dict[tuple[int, int], int] = {}  # by (buffer, group): steps since the key changed
-
-    def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
-        """Start that rollout; its uniform numbers are in memory that stays."""
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
         """Serve that agent from now on. settings: what else its actions depend on. state [B, Z]: recurrent states."""

@@ -3,9 +3,11 @@
 import pytest
 import torch
 
-from accel_rl.kernels.call_graph import CallRecord, CallRecorder, call
-from accel_rl.kernels.elementwise import relu_
+from accel_rl.kernels.call import call
 from accel_rl.kernels.native import compiled
+from accel_rl.kernels.relu import relu_
+from accel_rl.speed.call_graph import CallRecord, CallRecorder
+from accel_rl.speed.captured_inference import copy_
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="no compiler built the extension")
 
@@ -69,3 +71,10 @@ def test_wrong_numbers_are_refused():
     calls.settle([(0, 8)])
     with pytest.raises(ValueError, match="regions"):
         calls.move([])
+
+
+def test_copies_between_any_two_tensors():
+    x = torch.randn(1000)
+    for out in (torch.zeros(1000), torch.zeros(1000, dtype=torch.float64), torch.zeros(2000)[::2]):
+        copy_(out, x)
+        assert torch.equal(out.float(), x)

@@ -1,6 +1,5 @@
 """Calls of compiled kernels, recorded once and replayed in one call without Python between them."""
 
-import threading
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -8,19 +7,9 @@ from typing import Any
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from accel_rl.kernels.call import observed
+
 _ALLOCATIONS = ("empty", "new_empty", "empty_strided", "empty_like")
-
-
-class _Active(threading.local):
-    recorder: "CallRecorder | None" = None
-
-
-_active = _Active()
-
-
-def recorder() -> "CallRecorder | None":
-    """The recorder of this thread's calls, if there is one."""
-    return _active.recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +18,6 @@ class CallRecord:
 
     kernel: str
     arguments: tuple[int, ...]
-
-
-def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
-    """Call a compiled kernel with numbers, tuples of numbers, and tensors, which it gets as addresses (None: 0)."""
-    numbers = [_number(a) for a in arguments]
-    getattr(module, kernel)(*numbers)
-    if _active.recorder is not None:
-        _active.recorder.record(kernel, numbers, arguments)
-
-
-def _number(argument: Any) -> Any:
-    if isinstance(argument, Tensor):
-        return argument.data_ptr()
-    return 0 if argument is None else argument
 
 
 class CallRecorder(TorchDispatchMode):
@@ -56,8 +31,8 @@ class CallRecorder(TorchDispatchMode):
         super().__init__()
         self.records: list[CallRecord] = []
         self.unsupported: set[str] = set()
-        self.cached_layers: list[tuple[Tensor, int]] = []  # (a layer's weight, rows of its output), ActivationCache's
         self._alive: list[Tensor] = []
+        self._observing = observed(self.record)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -65,13 +40,13 @@ class CallRecorder(TorchDispatchMode):
         return False
 
     def __enter__(self) -> "CallRecorder":
-        _active.recorder = self
+        self._observing.__enter__()
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        _active.recorder = None
+        self._observing.__exit__(*error)
 
     def record(self, kernel: str, numbers: list[Any], arguments: tuple[Any, ...]) -> None:
         flat = (x for n in numbers for x in (n if isinstance(n, tuple) else (n,)))

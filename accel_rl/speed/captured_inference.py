@@ -10,9 +10,10 @@ from torch import Tensor
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
-from accel_rl.kernels.activation_cache import ActivationCache
-from accel_rl.kernels.call_graph import CallRecorder
-from accel_rl.samplers.inference import capturable
+from accel_rl.kernels.call import call
+from accel_rl.samplers.inference.inference import Inference
+from accel_rl.speed import capturable
+from accel_rl.speed.call_graph import CallRecorder
 
 
 class _StepMemory(NamedTuple):
@@ -38,7 +39,7 @@ class _Capture(NamedTuple):
     recorded: dict[str, torch.dtype]  # what the agent records, by name
 
 
-class CapturedInference:
+class CapturedInference(Inference):
     """For each group of environments, the kernel calls of one step, from the group's frames to its actions.
 
     The second step that a group is served is captured; later steps replay it with the memory of their step. The results
@@ -49,11 +50,10 @@ class CapturedInference:
     def __init__(
         self,
         groups: Sequence[slice],
-        cache: ActivationCache | None,
         enabled: bool = True,
         note: Callable[[str], None] = lambda line: None,
     ):
-        self._groups, self._cache = groups, cache
+        self._groups = groups
         never = "" if enabled else "--sampler.no-capture"
         if native.compiled() is None:
             never = "the compiled kernels are not built"
@@ -77,8 +77,7 @@ class CapturedInference:
                 of_agent.clear()
 
     @property
-    def reads_frames(self) -> bool:
-        """Whether observations may be given as `FrameStacks`, not gathered."""
+    def reads_frames(self) -> bool:  # type: ignore[override]
         return self._eligibility.key is not None
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
@@ -91,8 +90,6 @@ class CapturedInference:
             self._placed[group] = number
             capture.graph.move([(m.begin, m.step) for m in self._step_memory(group, rollout, uniform, capture)])
         capture.graph.run(t)
-        if self._cache is not None:
-            self._cache.note_written(capture.recorder.cached_layers)
         return True
 
     @contextmanager
@@ -117,6 +114,9 @@ class CapturedInference:
         self._placed.pop(group, None)
         self._captures[group] = capture
 
+    def store(self, out: Tensor, value: Tensor) -> None:
+        copy_(out, value)
+
     def _step_memory(self, group: int, r: Rollout, uniform: Tensor, capture: _Capture) -> list[_StepMemory]:
         b = self._groups[group]
         for name, dtype in capture.recorded.items():
@@ -126,7 +126,18 @@ class CapturedInference:
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]
-        if self._cache is not None:
-            cached = (self._cache.outputs(weight) for weight, _ in capture.recorder.cached_layers)
-            memory += [_StepMemory.of(x.unflatten(0, (r.T, r.B)), b) for x in cached]
         return memory
+
+
+def copy_(out: Tensor, source: Tensor) -> None:
+    """Copy source [n] to out [n]."""
+    module = native.compiled() if _are_alike(out, source) else None
+    if module is None:
+        out.copy_(source)
+    else:
+        call(module, "copy", source.nbytes, source, out)
+
+
+def _are_alike(out: Tensor, source: Tensor) -> bool:
+    same = (out.device.type, out.dtype, out.shape) == ("cpu", source.dtype, source.shape)
+    return same and source.device.type == "cpu" and out.is_contiguous() and source.is_contiguous()

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.algos.base import Algorithm
-from accel_rl.kernels.cuda_graph import WARM_UP, CudaGraphs, Replay
+from accel_rl.algos.algorithm import Algorithm
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.samplers.inference.capturable import module_refusal
+from accel_rl.speed.capturable import module_refusal
+from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
 from accel_rl.system.errors import RunError
 from accel_rl.system.hardware import say_once
 

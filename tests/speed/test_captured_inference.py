@@ -7,12 +7,11 @@ from torch import nn
 from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.kernels.activation_cache import ActivationCache
 from accel_rl.kernels.native import compiled
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
-from accel_rl.samplers.inference.capturable import register_module
-from accel_rl.samplers.inference.captured import CapturedInference
+from accel_rl.speed.capturable import register_module
+from accel_rl.speed.captured_inference import CapturedInference
 from tests.samplers.conftest import digest_of, make_agent, make_sampler
 
 pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
@@ -195,14 +194,3 @@ def test_one_line_says_why_inference_is_not_captured(make, options, why):
     lines = []
     _, acts = play(make(), note=lines.append, **options)
     assert len(lines) == 1 and why in lines[0] and "is not captured" in lines[0] and not acts._captures
-
-
-def test_what_is_kept_counts_once_a_cell():
-    agent, kept = make_agent(ENV), ActivationCache()
-    sampler = make_sampler(ENV, 8, 2, 0)
-    sampler.server._cache = sampler.server._inference._cache = kept
-    for _ in range(4):
-        sampler.collect(agent)
-        assert set(kept._written.values()) == {5 * 8} and len(kept._written) == 3
-    assert len(sampler.server._inference._captures) == 2
-    sampler.close()

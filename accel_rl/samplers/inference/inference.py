@@ -1,0 +1,77 @@
+"""How the action server acts for a group of environments: the interface, and its plain form.
+
+`accel_rl.speed` has forms that replay the work of an earlier act, with the same results. A sampler is given one
+`Acceleration`, and does not know which.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from accel_rl.agents.base import Agent
+from accel_rl.data.rnn_state import RnnState
+from accel_rl.data.rollout import Rollout
+from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
+
+Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
+"""(agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
+Play = Callable[[bool], None]
+"""(whether groups of environments may play side by side) -> None: does the GPU work of one rollout."""
+
+
+class Inference:
+    """Calls the agent at every step."""
+
+    reads_frames = False
+    """Whether observations may be given as `FrameStacks`, not gathered."""
+
+    def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
+        """Start that rollout. uniform [T, B]: the numbers that its actions are drawn by."""
+
+    def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
+        """Serve that agent from now on. settings: what else its actions depend on. state [B, Z]: recurrent states."""
+
+    def replay(self, buffer: int, t: int, group: int) -> bool:
+        """Act for the group at step t of the buffer's rollout without the agent; returns whether that was possible."""
+        return False
+
+    @contextmanager
+    def capturing(self, buffer: int, t: int, group: int) -> Iterator[None]:
+        """Context in which the agent acts for the group at step t."""
+        yield
+
+    def store(self, out: Tensor, value: Tensor) -> None:
+        """Copy an act's result [n] to the rollout, inside `capturing`."""
+        out.copy_(value)
+
+
+class RolloutPlayer(Protocol):
+    """Plays whole rollouts of environments that live on a GPU."""
+
+    def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
+        """Play a rollout of the buffer. agent: None if its actions are drawn before.
+
+        settings: what else the rollout depends on.
+        """
+
+
+class Acceleration:
+    """Selects the form of inference of a sampler. This one calls the agent at every step, everywhere."""
+
+    def on_cpu(self, groups: Sequence[slice]) -> Inference:
+        """Return the inference for rollouts in host memory. groups: the environments of each group."""
+        return Inference()
+
+    def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, act: Act) -> Inference:
+        """Return the inference for rollouts that are copied to a GPU."""
+        return Inference()
+
+    def player(self, device: torch.device) -> RolloutPlayer | None:
+        """Return the player of rollouts whose environments live on a GPU; None: Python plays every step."""
+        return None
+
+
+PLAIN = Acceleration()

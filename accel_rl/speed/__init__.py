@@ -1,0 +1,1 @@
+"""Speed as a layer: captured acting and captured updates, which compute what the plain run computes."""
