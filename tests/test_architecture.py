@@ -45,7 +45,8 @@ CONFINED = {
         "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/runners/cluster/",
     ),
     "threading": (
-        "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/", "launch/", "benchmarks/",
+        "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/",
+        "launch/", "benchmarks/",
     ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",

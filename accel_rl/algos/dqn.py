@@ -95,6 +95,11 @@ class DQNConfig(ReplayAlgorithmConfig):
     def optimizer_name(self) -> str:
         return self.optimizer
 
+    def usual_loss(self) -> float:
+        """An error of twice the largest clipped reward, as of a point that is won where losing is expected."""
+        error = torch.tensor(2 * (self.reward_clip or 0.0))
+        return float(huber(error, self.huber)) / self.batch_size
+
     def check(self) -> None:
         positive, share, zero = "above 0", "between 0 and 1", "0 or more"
         require(
@@ -124,11 +129,14 @@ class DQN(ReplayAlgorithm):
     """Q-learning from a replay, with a target network."""
 
     Config = DQNConfig
-    capturable = True
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
-        return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=self.config.epsilon_evaluation)
+        c = self.config
+        powers = None
+        if c.epsilon_spread and not c.noisy:  # Horgan et al. 2018
+            powers = 1 + c.epsilon_spread * torch.arange(self.B, device=self.device) / max(self.B - 1, 1)
+        return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=c.epsilon_evaluation, powers=powers)
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config
@@ -148,33 +156,25 @@ class DQN(ReplayAlgorithm):
             self.agent.model.resample()
             self.target.resample()
 
-    @property
-    def learning_rate(self) -> float:
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         c = self.config
-        return c.learning_rate * (1 - self.progress if c.learning_rate_schedule == "linear" else 1.0)
+        decay = 1 - progress if c.learning_rate_schedule == "linear" else 1.0
+        return {"learning_rate": c.learning_rate * decay, "epsilon": self._epsilon(env_steps)}
 
-    @property
-    def max_grad_norm(self) -> float | None:  # type: ignore[override]
-        return self.config.clip_grad_norm or None
-
-    def epsilon(self, ahead: int = 0) -> float | Tensor:
-        """Return epsilon `ahead` env steps from now: one number, or [B] with --algo.epsilon-spread."""
+    def _epsilon(self, env_steps: int) -> float:
+        """Return epsilon: 1 during the initial random play, then decaying linearly."""
         c = self.config
         if c.epsilon_unit == "updates":
             done, begun = self.run_updates, self.run_updates > 0
         else:
-            done = self.env_steps + ahead - c.replay.start
+            done = env_steps - c.replay.start
             begun = done >= 0
         if not begun:
             return 1.0
         if c.noisy:
             return 0.0
         share = min(done / c.epsilon_steps, 1.0) if c.epsilon_steps else 1.0
-        epsilon = c.epsilon + (c.epsilon_final - c.epsilon) * share
-        if not c.epsilon_spread:
-            return epsilon
-        power = 1 + c.epsilon_spread * torch.arange(self.B, device=self.device) / max(self.B - 1, 1)
-        return torch.full((self.B,), epsilon, device=self.device) ** power
+        return c.epsilon + (c.epsilon_final - c.epsilon) * share
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w huber(r + gamma q'(s', a*) - q(s, a))], Mnih et al. 2015, algorithm 1."""
@@ -185,11 +185,6 @@ class DQN(ReplayAlgorithm):
             target = double_q_target(batch.r_t, batch.discount_t, q_t, selector)
         error = target - batched_index(q, batch.a_tm1)
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
-
-    def usual_loss(self) -> float:
-        """An error of twice the largest clipped reward, as of a point that is won where losing is expected."""
-        error = torch.tensor(2 * self.config.reward_clip)
-        return float(huber(error, self.config.huber)) / self.config.batch_size
 
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
         """Return the weighted mean of losses [N] as a Loss.

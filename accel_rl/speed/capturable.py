@@ -76,12 +76,18 @@ def refusal(agent: Agent) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Why a network's passes are not captured; None if they may be."""
-    if torch.nn.modules.module._has_any_global_hook():
-        return "a global module hook is registered"
+    """Why a network's passes are not captured while acting; None if they may be."""
     for name, m in model.named_modules():
         if type(m) not in _MODULES:
             return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
+    return hook_of(model)
+
+
+def hook_of(model: nn.Module) -> str | None:
+    """Return which module has a hook, which a replay would not call; None if there is none."""
+    if torch.nn.modules.module._has_any_global_hook():
+        return "a global module hook is registered"
+    for name, m in model.named_modules():
         if "forward" in vars(m) or m._forward_hooks or m._forward_pre_hooks:
             return f"{name or 'the network'} has a hook, or its forward was replaced"
     return None
