@@ -11,7 +11,6 @@ DATA = (
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
     "accel_rl/report/papers.json",
-    "experiments/hours.json",
     # compiled on a GPU, at run time
     "accel_rl/emulator/core/types.h",
     "accel_rl/emulator/core/fast/tia.h",
@@ -36,11 +35,14 @@ def wrong(path: Path) -> list[str]:
     wanted = [re.escape(name) for name in DATA]
     wanted += [*COMPILED, r".*/LICENSE"] if wheel else [*map(re.escape, SOURCES), "LICENSE", "setup\\.py"]
     problems = [f"lacks {name}" for name in wanted if not any(re.fullmatch(name, f) for f in found)]
-    problems += [f"has {name}" for name in found if name.startswith(("tests/", "docs/", ".ci/", ".github/"))]
-    if not wheel:
-        problems += [f"has {name}" for name in found if name.endswith((".so", ".pyd"))]
-    elif "-linux_" in path.name:
-        problems.append("has no manylinux tag: run auditwheel repair")
+    if wheel:
+        added = {name.partition("/")[0] for name in found if ".dist-info/" not in name}
+        problems += [f"adds {name}" for name in sorted(added - {"accel_rl"})]
+        if "-linux_" in path.name:
+            problems.append("has no manylinux tag: run auditwheel repair")
+    else:
+        foreign = ("tests/", "docs/", ".ci/", ".github/")
+        problems += [f"has {name}" for name in found if name.startswith(foreign) or name.endswith((".so", ".pyd"))]
     return problems
 
 

@@ -11,7 +11,7 @@
     device       games on the learner's device       workers      games on all CPU cores, by this project's emulator
 
 All settings of a game and a number of environments take turns. Rates are emulated frames (4 an env step) a second,
-medians of the rounds. Time to score, in Table 3, is `experiments.cule:table_3`'s.
+medians of the rounds. Time to score, in Table 3, is `experiments.dalton:table_3`'s.
 
 Ours are the networks: the paper's text gives 4 million parameters and no layers. Inference is by the two convolutions
 of Mnih et al. 2016 (0.66 million at 84x84), training by each algorithm's default, with horizons of 5 for PPO and DQN.

@@ -127,6 +127,7 @@ def peak_memory(device: str) -> int | None:
     """The most bytes of a GPU that tensors took since the last call; None on another device."""
     if not device.startswith("cuda"):
         return None
+    torch.cuda.init()  # without which there are no statistics to reset
     peak = int(torch.cuda.max_memory_allocated(device))
     runtime(device).reset_peak_memory_stats(device)
     return peak

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
+from accel_rl.sweeps import machine
 from accel_rl.system.hardware import say_once, usable_cores
 from benchmarks.bare import Bare
 from benchmarks.interleave import Bar, interleave
-from launch import machine
 
 
 def measure(

@@ -6,12 +6,12 @@
              updates unanswered
 
 One push, pull or update moves all parameters, whatever the number of shards. Transports: in-process (the shards are
-objects of this process), sockets and ray (each shard is an actor on this machine, called through sockets or as Ray
-does; both need the extra `cluster`). Medians of interleaved measurements.
+objects of this process) and sockets (each shard is an actor on this machine; needs the extra `cluster`). Medians of
+interleaved measurements.
 
     together updates of several learners, each an actor of its own, that wait for each answer; all learners together
 
-    python -m benchmarks.parameter_server --json OUT [--shards 1 2 4] [--transports in-process sockets ray]
+    python -m benchmarks.parameter_server --json OUT [--shards 1 2 4] [--transports in-process sockets]
         [--learners 1 2 4] [--parameters 1700000]
 """
 
@@ -30,14 +30,14 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.distributed.parameter_server.messages import Push  # noqa: E402
-from accel_rl.distributed.parameter_server.settings import MAX_IN_FLIGHT, ParameterServerConfig  # noqa: E402
-from accel_rl.distributed.parameter_server.sharded_sync import ShardedSync  # noqa: E402
-from accel_rl.distributed.parameter_server.transport import InProcess, Transport  # noqa: E402
+from accel_rl.config.parameter_server import MAX_IN_FLIGHT, ParameterServerConfig  # noqa: E402
+from accel_rl.gorila.ray_session import load_ray, local_ray  # noqa: E402
+from accel_rl.gorila.shard import Push  # noqa: E402
+from accel_rl.gorila.shard_actors import RayShards, transport_to  # noqa: E402
+from accel_rl.gorila.sharded_sync import ShardedSync  # noqa: E402
+from accel_rl.gorila.transport import InProcess, Transport  # noqa: E402
 from accel_rl.optim.adagrad import AdaGrad  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
-from accel_rl.runners.cluster.ray_shards import Bulk, RayShards, transport_to  # noqa: E402
-from accel_rl.runners.cluster.session import load_ray, local_ray  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians  # noqa: E402
@@ -54,7 +54,7 @@ class Options:
     """Number of parameters, of 4 bytes each (the network of Mnih et al. 2015 for 6 actions: 1.7 M)."""
     shards: tuple[Count, ...] = (1, 2, 4)
     """Numbers of shards."""
-    transports: tuple[Literal["in-process", "sockets", "ray"], ...] = ("in-process", "sockets", "ray")
+    transports: tuple[Literal["in-process", "sockets"], ...] = ("in-process", "sockets")
     """Transports."""
     learners: tuple[Count, ...] = ()
     """Numbers of learners that update together, each in a process of its own. Default: not measured."""
@@ -102,7 +102,7 @@ class Server:
         self._transport: Transport = InProcess(built)
         if transport != "in-process":
             self._actors = RayShards(ray, built, f"{transport}-{o.parameters}-{shards}", o.threads)
-            self._transport = self._actors.transport(bulk_of(transport))
+            self._transport = self._actors.transport()
         for sync in self._syncs:
             sync.connect(self._transport, publish=False)
         self._versions = [self._transport.call(i, "pull", None).result(WAIT_S).version for i in range(shards)]
@@ -139,14 +139,10 @@ class Server:
             self._actors.close()
 
 
-def bulk_of(transport: str) -> Bulk:
-    return "ray" if transport == "ray" else "sockets"
-
-
 class LearnerActor:
     """A learner in an actor's process."""
 
-    def __init__(self, o: Options, shards: int, transport: str, names: list[str], learner: str):
+    def __init__(self, o: Options, shards: int, names: list[str], learner: str):
         ray = load_ray()
         before_torch()
         tune_torch(o.threads)
@@ -154,7 +150,7 @@ class LearnerActor:
         self._flat.grad.normal_(generator=torch.Generator().manual_seed(0))
         config = ParameterServerConfig(shards, ANY_DELAY, 0, outlier_deviations=0.0)
         self._sync = ShardedSync(self._flat, AdaGrad, None, config, learner)
-        self._sync.connect(transport_to(ray, names, bulk_of(transport)), publish=False)
+        self._sync.connect(transport_to(ray, names), publish=False)
 
     def updates_per_s(self, seconds: float) -> float:
         return per_second(lambda: self._sync.step(RATE, torch.zeros(())), seconds)
@@ -171,7 +167,7 @@ class Learners:
         self._shards = RayShards(ray, built, f"{transport}-{shards}-{learners}", o.threads)
         actor = ray.remote(num_cpus=0)(LearnerActor)
         names = self._shards.names
-        self._learners = [actor.remote(o, shards, transport, names, f"learner-{i}") for i in range(learners)]
+        self._learners = [actor.remote(o, shards, names, f"learner-{i}") for i in range(learners)]
 
     def updates_per_s(self) -> float:
         return sum(self._ray.get([actor.updates_per_s.remote(self._seconds) for actor in self._learners]))

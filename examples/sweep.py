@@ -6,7 +6,7 @@ accel-rl report runs/sizes --out report
 """
 
 from accel_rl.config.train import default_config
-from launch.grid import Grid, grid
+from accel_rl.sweeps.grid import Grid, grid
 
 
 def sizes() -> Grid:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
-from launch.grid import Grid, grid
+from accel_rl.sweeps.grid import Grid, grid
 
 
 def pong_a2c(seed: int = 1) -> TrainConfig:

@@ -18,15 +18,15 @@ from accel_rl.config.arguments import parse, stdout
 from accel_rl.report import cule, families
 from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import daley_differences, daley_hours
+from accel_rl.sweeps.grid import Member, find_grid
 from accel_rl.system.errors import ConfigError
-from launch.grid import Member, find_grid
 
 EXPERIMENTS = (
     *(f"stooke:figure_{n}" for n in range(3, 13)),
     *(f"stooke:table_{n}" for n in range(1, 4)),
     "daley:table_1",
     "daley:table_4",
-    "cule:table_3",
+    "dalton:table_3",
     "gorila:tables",
     *(f"stooke:{name}" for name in ("step_size_rules", "step_size_warmup", "dqn_simulators")),
 )

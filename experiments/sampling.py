@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals
+from accel_rl.papers.stooke.sampling_only import LEARNERS, SIMULATORS
 from accel_rl.runners.trained_policy import check_policy
 from accel_rl.system import child, hardware
 from accel_rl.system.command import ended
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, RunError, nearest
-from experiments.sampling_only import LEARNERS, SIMULATORS
 
 CORES = (1, 2, 4, 8, 16)  # of figure 2's curves
 PER_CORE = (2, 4, 8, 16, 32, 64)  # simulators; two groups need two

@@ -1,1 +1,1 @@
-"""Sweeps: grids of runs on slots of cores and GPUs."""
+"""Programs for a checkout: `python -m launch.sweep`, the same as `accel-rl sweep`, and its companions."""

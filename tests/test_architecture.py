@@ -3,6 +3,8 @@
 import ast
 import functools
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +26,8 @@ FLOORS = [
     {"config"},
     {"checkpoints", "report"},
     {"runners"},
+    {"gorila", "sweeps"},
+    {"papers"},
     {"api"},
     {"gym", "launch"},
     {"benchmarks"},
@@ -38,27 +42,29 @@ CONFINED = {
     "multiprocessing": ("benchmarks/emulator_trace.py",),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "accel_rl/runners/cluster/watcher.py", "accel_rl/system/child.py", "launch/", "benchmarks/",
+        "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/sweeps/", "benchmarks/",
         "experiments/sampling.py",
     ),
     "socket": (
-        "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/runners/cluster/",
+        "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/gorila/",
     ),
     "threading": (
-        "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/",
-        "launch/", "benchmarks/",
+        "accel_rl/gorila/", "accel_rl/kernels/", "accel_rl/samplers/", "accel_rl/speed/", "accel_rl/runners/",
+        "accel_rl/sweeps/", "benchmarks/",
     ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
-        "launch/child.py", "accel_rl/emulator/device/",
+        "accel_rl/sweeps/child.py", "accel_rl/emulator/device/", "accel_rl/data/page_locked.py",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),
-    "ray": ("accel_rl/runners/cluster/",),
+    "ray": ("accel_rl/gorila/",),
     "accel_rl.kernels._native": ("accel_rl/kernels/native.py",),
     "triton": ("accel_rl/kernels/",),
     "accel_rl.emulator._core": ("accel_rl/emulator/atari.py",),
 }  # fmt: skip
+# The parameter server without the cluster that it runs on.
+SHARD_SIDE = ("shard", "sharded_sync", "transport", "uplink")
 # What a worker process loads before its environments. Importing torch would cost each of them a second and 200 MB.
 WORKER_SIDE = (
     "accel_rl/envs/",
@@ -128,6 +134,19 @@ def test_imports_flow_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_package_imports_no_program_of_a_checkout() -> None:
+    """Only accel_rl is installed."""
+    outside = ("experiments", "launch", "benchmarks", "tests")
+    wrong = [
+        f"{name_of(path)} imports {module}"
+        for path in FILES
+        if PACKAGE in path.parents
+        for module in sorted(imports(path))
+        if module.partition(".")[0] in outside
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_no_two_rooms_import_each_other_on_any_path() -> None:
     arrows: dict[str, set[str]] = {}
     for path in FILES:
@@ -153,13 +172,13 @@ def test_samplers_and_algorithms_do_not_know_each_other() -> None:
 
 def test_shards_know_no_engine() -> None:
     """Shards and learners meet through `Transport` alone: no processes, collectives, algorithms or runs."""
-    for path in sorted((PACKAGE / "distributed" / "parameter_server").rglob("*.py")):
+    for path in (PACKAGE / "gorila" / f"{name}.py" for name in SHARD_SIDE):
         found = imports(path)
-        assert {room_of(n) for n in found} <= {"distributed", "optim", "system", ""}, name_of(path)
-        engines = {"ray", "torch.distributed", "socket", "subprocess", "threading"}
-        assert not {n for n in found if n.startswith("accel_rl.distributed.collective")} | (engines & found), name_of(
-            path
-        )
+        assert {room_of(n) for n in found} <= {"config", "distributed", "gorila", "optim", "system", ""}, name_of(path)
+        allowed = [f"accel_rl.gorila.{name}" for name in SHARD_SIDE]
+        assert all(n.startswith(tuple(allowed)) for n in found if room_of(n) == "gorila"), name_of(path)
+        engines = {"ray", "torch.distributed", "socket", "subprocess", "threading", "accel_rl.distributed.collective"}
+        assert not engines & found, name_of(path)
 
 
 def test_every_room_has_a_floor() -> None:
@@ -191,6 +210,21 @@ def test_workers_start_without_torch() -> None:
         if any(n.split(".")[0] == "torch" for n in imports(path, top_level_only=True))
     ]
     assert of_workers and not wrong
+
+
+def test_the_command_line_loads_no_mode() -> None:
+    """Modules of accel_rl that `accel-rl train` loads before its settings are known, and those that a run adds."""
+    code = "import sys; import {}; print(*(m for m in sys.modules if m.partition('.')[0] == 'accel_rl'))"
+
+    def loaded(module: str) -> list[str]:
+        done = subprocess.run([sys.executable, "-c", code.format(module)], capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    modes = tuple(f"accel_rl.{room}" for room in ("gorila", "sweeps", "papers", "emulator.device", "report"))
+    for module, most in (("accel_rl.cli.train", 140), ("accel_rl.api.launch", 210)):
+        found = loaded(module)
+        assert len(found) <= most and not [m for m in found if m.startswith(modes)], sorted(found)
 
 
 def test_the_emulator_includes_the_c_plus_plus_library_alone() -> None:

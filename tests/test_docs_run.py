@@ -23,11 +23,11 @@ from accel_rl.cli.train import parse_train
 from accel_rl.config.arguments import parse
 from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.train import default_config
+from accel_rl.sweeps import status, sweep
+from accel_rl.sweeps.search_options import SearchOptions
+from accel_rl.sweeps.trials import check as check_search
 from accel_rl.system import hardware
 from accel_rl.system.machine import Machine
-from launch import status, sweep
-from launch.search_options import SearchOptions
-from launch.trials import check as check_search
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
@@ -44,17 +44,17 @@ TINY = {
 # Commands that are parsed and planned, by how they begin or what they hold, with the reason.
 PLANNED = {
     "--gpus": "needs GPUs",
-    "--cluster": "needs Ray and minutes; tests/runners/cluster trains such runs",
+    "--cluster": "needs Ray and minutes; tests/gorila trains such runs",
     "--address": "needs a running cluster",
     "address=": "needs a running cluster",
-    "experiments.gorila:pong_small": "hours; tests/experiments trains it, smaller",
+    "experiments.gorila:pong_small": "hours; tests/papers trains it, smaller",
     "torchrun": "tests/runners/ranks starts torchrun",
     "accel-rl resume runs/": "a run on a cluster",
     "accel-rl sweep": "hours: planned by --dry-run",
-    "accel-rl search": "hours: a first trial is planned; tests/launch/test_search.py runs searches",
+    "accel-rl search": "hours: a first trial is planned; tests/sweeps/test_search.py runs searches",
     "python -m launch.sweep": "hours: planned by --dry-run; see test_a_sweep_is_run_and_resumed",
     "python -m benchmarks": "minutes to hours; tests/benchmarks runs each at a small size",
-    "accel-rl bench": "the same",
+    "accel-rl bench": "tests/cli/test_programs.py runs it",
 }
 # Commands that are not touched here.
 FOREIGN = {

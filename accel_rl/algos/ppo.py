@@ -29,7 +29,7 @@ class PPOConfig(PolicyGradientConfig):
     | normalize_advantage | none | minibatch |
     | clip_schedule | linear, as the learning rate | constant |
 
-    `experiments.stooke:ppo_scaling` has the paper's settings. The paper raises the number of simulators at a fixed
+    `stooke:ppo_scaling` has the paper's settings. The paper raises the number of simulators at a fixed
     batch size of 2,048: --envs 8 --horizon 256 ... --envs 512 --horizon 4.
     """
 

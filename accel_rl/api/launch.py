@@ -1,6 +1,8 @@
 """Checks a run, and runs it to its end."""
 
 import dataclasses
+import importlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,22 +13,26 @@ from accel_rl.config.inactive import inactive
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.warning import warning
 from accel_rl.data.spec import EnvSpec
-from accel_rl.emulator.device import cuda
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.tensorboard import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners import launches
-from accel_rl.runners.cluster import gorila, ray_ranks
-from accel_rl.runners.cluster.session import check_ray
 from accel_rl.runners.learner import build_algorithm
 from accel_rl.runners.plan import RankPlan, RunPlan
-from accel_rl.runners.ranks import sync_launcher
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
+
+CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_ranks"}
+"""The modules of --cluster, whose `check` and `launch` are called. Nothing else imports accel_rl.gorila."""
+
+
+def cluster_of(config: TrainConfig) -> Any:
+    """Import the module of the run's cluster."""
+    return importlib.import_module(CLUSTERS[config.cluster])
 
 
 def check(config: TrainConfig) -> None:
@@ -35,17 +41,16 @@ def check(config: TrainConfig) -> None:
     if config.log.tensorboard:
         check_tensorboard()
     check_wandb(config.wandb)
-    if config.cluster == "gorila":
-        gorila.check(config)
-    elif config.cluster == "ray":
-        ray_ranks.check(config)
-        check_ray()
+    if config.cluster != "none":
+        cluster_of(config).check(config)
 
 
 def check_device(config: TrainConfig, plan: RankPlan) -> None:
     """Raise ConfigError if the network does not fit the observations, if the learner's memory does not fit on its
     device, or if games cannot be emulated there."""
     if plan.sampler.engine == "device" and plan.device.startswith("cuda"):
+        from accel_rl.emulator.device import cuda
+
         cuda.check(plan.device)
     spec = make_spec(config.env, training=True)
     _check_network(config, spec)
@@ -64,6 +69,26 @@ def _check_network(config: TrainConfig, spec: EnvSpec) -> None:
         raise
     except Exception:  # the network itself will say what is wrong
         return
+
+
+def begin(
+    config: TrainConfig, path: Path | None, say: Callable[[str], None]
+) -> tuple[TrainConfig, RunFolder, Result | None]:
+    """Start a run, or under torchrun this process's rank of one; returns no result if another rank does.
+
+    ConfigError, RunError.
+    """
+    if "RANK" in os.environ:
+        from accel_rl.runners.ranks import torchrun
+
+        if (info := torchrun.rank_info()) is not None:
+            config = info.fit(config)
+            check(config)
+            plan = info.plan(config)
+            check_device(config, plan)
+            return torchrun.train(info, config, plan, path)
+    run, result = run_new(config, path, say)
+    return config, run, result
 
 
 def run_new(config: TrainConfig, path: Path | None, say: Callable[[str], None] = print) -> tuple[RunFolder, Result]:
@@ -98,13 +123,14 @@ def run_to_end(
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
         shards = counted(g.shards, "shard")
         say(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
-        return gorila.train(config, run, state)
+        return cluster_of(config).launch(config, run, state)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
         say(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
         if config.cluster == "ray":
-            with gorila.ray_of(config) as ray:
-                return ray_ranks.train(config, ray, run)
+            return cluster_of(config).launch(config, run, state)
+        from accel_rl.runners.ranks import sync_launcher
+
         return sync_launcher.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)

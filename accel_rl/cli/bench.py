@@ -1,35 +1,86 @@
-"""accel-rl bench NAME [options]: `python -m benchmarks.NAME`."""
+"""accel-rl bench [options]: env steps/s of a sampler on this machine, without learning."""
 
-import importlib
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any
 
-from accel_rl.system.errors import ConfigError, nearest
+import numpy as np
 
-PROGRAMS = {
-    "sampler": "sampler-only throughput, against its own parts",
-    "train": "whole training, against Stable-Baselines3",
-    "emulator": "the emulator against ale-py and EnvPool",
-    "replay": "replays against other libraries'",
-    "scaling": "ranks and cores",
-    "concurrent": "the concurrent schedule against lockstep",
-    "kernels": "what each compiled kernel brings to training",
-    "gradient_sync": "gradient synchronization",
-    "parameter_server": "pushes and pulls of the parameter server",
-    "bundles": "updates/s of a cluster on this machine by its number of bundles",
-    "gorila_scaling": "a cluster of many bundles, simulated from measured calls",
-    "cuda_emulator": "emulation, inference and training by number of environments",
-    "gpu": "everything that a GPU is measured by",
-}
+from accel_rl.api.sampler import RolloutSource, make_sampler
+from accel_rl.config.arguments import parse, stdout
+from accel_rl.runners.plan import default_workers
+from accel_rl.system.counts import Count, counted
+from accel_rl.system.errors import ConfigError
+
+RANDOM = "none"
+PEERS = "the benchmarks against peers and ceilings are programs of a checkout: python -m benchmarks.{name}"
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    game: str = "pong"
+    """Game to play."""
+    envs_per_worker: Count = 16
+    """Number of environments of each worker process."""
+    workers: Count = 0
+    """Number of worker processes. 0: one for each usable core."""
+    horizon: Count = 20
+    """Steps of a rollout."""
+    agents: tuple[str, ...] = (RANDOM, "a2c")
+    """Agents that act, measured in turns: none (random actions), or algorithms, whose untrained networks act."""
+    device: str = "auto"
+    """Device of the networks: auto, cpu, cuda or cuda:N."""
+    seconds: float = 4.0
+    """Seconds of one measurement."""
+    repeats: Count = 3
+    """Number of measurements of each agent; their median is reported."""
+
+
+def rate(sampler: RolloutSource, seconds: float) -> float:
+    """Return env steps/s over a time; steps that a reset mode skips do not count."""
+    steps = 0
+    began = time.perf_counter()
+    for rollout in sampler:
+        steps += int(np.count_nonzero(rollout.valid.cpu().numpy()))
+        if (took := time.perf_counter() - began) >= seconds:
+            break
+    return steps / took
+
+
+def measured(agent: str, o: BenchOptions, workers: int) -> float:
+    """Start a sampler, measure its env steps/s, and end it. ConfigError for impossible options."""
+    values: dict[str, Any] = {
+        "game": o.game,
+        "workers": workers,
+        "envs": workers * o.envs_per_worker,
+        "horizon": o.horizon,
+    }
+    what, policy = ("a2c", "random") if agent == RANDOM else (agent, None)
+    with make_sampler(what, policy=policy, device=o.device, **values) as sampler:
+        sampler.collect()  # starts the workers and touches the buffers
+        return rate(sampler, o.seconds)
 
 
 def main(argv: list[str]) -> int:
-    """accel-rl bench NAME [options]"""
-    if not argv or argv[0] in ("-h", "--help"):
-        lines = [f"  {name:<17} {what}" for name, what in PROGRAMS.items()]
-        print(
-            "\n".join(["usage: accel-rl bench NAME ...", "", *lines, "", "accel-rl bench NAME --help lists options."])
-        )
-        return 0
-    if argv[0] not in PROGRAMS:
-        raise ConfigError(f"unknown benchmark {argv[0]!r}; allowed: {', '.join(PROGRAMS)}{nearest(argv[0], PROGRAMS)}")
-    module = "gpu.__main__" if argv[0] == "gpu" else argv[0]
-    return int(importlib.import_module(f"benchmarks.{module}").main(argv[1:]))
+    """accel-rl bench [options]"""
+    if argv and not argv[0].startswith("-"):
+        raise ConfigError(f"accel-rl bench has no {argv[0]!r}; {PEERS.format(name=argv[0])}")
+    o = parse(BenchOptions, argv, "accel-rl bench", "Measure env steps/s of a sampler, without learning.")
+    if not o.seconds > 0:
+        raise ConfigError(f"--seconds {o.seconds:g}: must be above 0")
+    if not o.repeats:
+        raise ConfigError("--repeats 0: must be at least 1")
+    workers = o.workers or default_workers(o.device)
+    rates: dict[str, list[float]] = {agent: [] for agent in o.agents}
+    for _ in range(o.repeats):
+        for agent in o.agents:
+            rates[agent].append(measured(agent, o, workers))
+    stdout(
+        f"{o.game}, {counted(workers, 'worker')} of {counted(o.envs_per_worker, 'environment')}: median of {o.repeats} "
+        f"x {o.seconds:g} s, in turns"
+    )
+    for agent, found in rates.items():
+        label = "random actions" if agent == RANDOM else f"{agent}'s network"
+        stdout(f"{label:<20} {statistics.median(found):>10,.0f} env steps/s ({min(found):,.0f} to {max(found):,.0f})")
+    return 0

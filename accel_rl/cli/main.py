@@ -12,8 +12,8 @@ COMMANDS = {
     "evaluate": "score a run's agent on fresh episodes: accel-rl evaluate RUN",
     "watch": "make a video of a run's agent: accel-rl watch RUN",
     "plot": "draw learning curves: accel-rl plot RUN [RUN ...]",
-    "sweep": "train a grid of runs: accel-rl sweep experiments.cpu:pong_a2c",
-    "search": "search for good settings: accel-rl search experiments.spaces:cartpole_dqn",
+    "sweep": "train a grid of runs: accel-rl sweep stooke:figure_3",
+    "search": "search for good settings: accel-rl search experiments.spaces:pong_ppo",
     "status": "show what the runs of a sweep are doing: accel-rl status FOLDER",
     "report": "compare runs with published results: accel-rl report RUNS",
     "export": "write a run's network as a model that others can load: accel-rl export RUN",
@@ -21,7 +21,7 @@ COMMANDS = {
     "pull": "download a model from a model hub: accel-rl pull NAME/MODEL",
     "starts": "record start points for evaluations: accel-rl starts pong",
     "doctor": "report this machine's hardware, the placement of a run, and problems",
-    "bench": "measure throughput against peers and ceilings: accel-rl bench sampler",
+    "bench": "measure how fast a sampler plays on this machine",
     "games": "list the games with their published random and human scores",
 }
 

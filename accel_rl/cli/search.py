@@ -1,6 +1,6 @@
 """accel-rl search SPACE [options]: `python -m launch.search`."""
 
-from launch import search
+from accel_rl.sweeps import search
 
 
 def main(argv: list[str]) -> int:

@@ -1,6 +1,6 @@
 """accel-rl status FOLDER: `python -m launch.status`."""
 
-from launch import status
+from accel_rl.sweeps import status
 
 
 def main(argv: list[str]) -> int:

@@ -1,6 +1,6 @@
 """accel-rl sweep EXPERIMENT [options]: `python -m launch.sweep`."""
 
-from launch import sweep
+from accel_rl.sweeps import sweep
 
 
 def main(argv: list[str]) -> int:

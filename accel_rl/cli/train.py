@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-from accel_rl.api.launch import check, check_device, run_new
-from accel_rl.cli.ending import reported
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.runners.ranks import torchrun
 from accel_rl.system.errors import ConfigError
 
 
@@ -41,11 +38,8 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:
     """Start a run in a new folder and run it to its end; returns the exit code. ConfigError, RunError."""
-    if (info := torchrun.rank_info()) is not None:
-        config = info.fit(config)
-        check(config)
-        mine = info.plan(config)
-        check_device(config, mine)
-        return reported(*torchrun.train(info, config, mine, path))
-    run, result = run_new(config, path, stdout)
-    return reported(config, run, result)
+    # imported once the settings are known: help and mistakes do not wait for all that trains
+    from accel_rl.api.launch import begin
+    from accel_rl.cli.ending import reported
+
+    return reported(*begin(config, path, stdout))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from accel_rl.distributed.parameter_server.settings import ParameterServerConfig
+from accel_rl.config.parameter_server import ParameterServerConfig
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
 

@@ -1,6 +1,8 @@
-"""Algorithms by name."""
+"""Algorithms and experiments by name."""
 
 import importlib
+import pkgutil
+from types import ModuleType
 from typing import Any
 
 from accel_rl.algos.algorithm import Algorithm
@@ -15,6 +17,10 @@ ALGORITHMS = {
     "c51": "accel_rl.algos.c51:C51",
     "rainbow": "accel_rl.algos.rainbow:Rainbow",
 }
+PAPERS = "accel_rl.papers"
+"""Package of the papers' experiments: `stooke:figure_3` is that of accel_rl.papers.stooke."""
+PAPER_PREFIXES = ("", "experiments.", f"{PAPERS}.")
+"""What precedes a paper's name in the names of its experiments: nothing, or a package that has them."""
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
@@ -26,19 +32,47 @@ def find_algorithm(name: str) -> type[Algorithm]:
 
 
 def find(name: str) -> Any:
-    """Import what `a2c` or `module:attribute` names; the current folder is searched too. ConfigError."""
+    """Import what `a2c` or `module:attribute` names. ConfigError.
+
+    The module is a user's, searched in the current folder too, or the file of one (`my_grids.py:sizes`), or a paper of
+    accel_rl.papers.
+    """
     path = ALGORITHMS.get(name, name)
     module_name, colon, attribute = path.partition(":")
     if not colon:
         known = [*ALGORITHMS, "module:Class", "module:function"]
         raise ConfigError(f"unknown algorithm {name!r}; allowed: {', '.join(known)}{nearest(name, ALGORITHMS)}")
     try:
-        module = importlib.import_module(module_name) if name in ALGORITHMS else import_user_module(module_name)
+        module = importlib.import_module(module_name) if name in ALGORITHMS else _user_module_or_paper(module_name)
     except ModuleNotFoundError as e:
         if e.name is not None and (module_name == e.name or module_name.startswith(e.name + ".")):
-            raise ConfigError(f"algorithm {name!r}: there is no module {e.name!r} on the path") from e
+            raise ConfigError(
+                f"algorithm {name!r}: there is no module {e.name!r} on the path{nearest(e.name, papers())}"
+            ) from e
         raise ConfigError(f"algorithm {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
     found = getattr(module, attribute, None)
     if found is None:
         raise ConfigError(f"algorithm {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")
     return found
+
+
+def papers() -> list[str]:
+    """Return the names of the papers whose experiments the package has."""
+    return sorted(m.name for m in pkgutil.iter_modules(importlib.import_module(PAPERS).__path__) if m.ispkg)
+
+
+def _user_module_or_paper(name: str) -> ModuleType:
+    """Import a user's module, or the paper of this name if there is no such module. ImportError."""
+    try:
+        return import_user_module(name)
+    except ModuleNotFoundError as e:
+        paper = f"{PAPERS}.{name}"
+        if e.name != name or name not in papers():
+            raise
+    return importlib.import_module(paper)
+
+
+def experiment_of(paper: str, name: str) -> str:
+    """Return the function of a paper's experiment: figure_3 of stooke:figure_3; "" for others, or without a name."""
+    module, _, function = name.partition(":")
+    return function if module in [prefix + paper for prefix in PAPER_PREFIXES] else ""

@@ -6,6 +6,9 @@ from torch import Tensor
 
 from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8
 from accel_rl.kernels.frames import FrameStacks
+from accel_rl.system.devices import is_gpu
+
+BLOCK = 4
 
 
 def relu_conv2d(
@@ -19,6 +22,8 @@ def relu_conv2d(
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias)
     x = x.gather() if isinstance(x, FrameStacks) else x
+    if is_gpu(weight.device):
+        return torch.relu_(conv2d_on_gpu(x, weight / 255 if of_bytes else weight, bias, stride, padding))
     if conv_bf16_amx.supports(x, weight, stride, padding):
         return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding)
     if conv_f32_winograd.supports(x, weight, stride, padding):
@@ -26,6 +31,38 @@ def relu_conv2d(
     if x.dtype == torch.uint8:  # convolutions train 1.4 times as fast on channels-last memory
         x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
     return torch.relu_(F.conv2d(x, weight / 255 if of_bytes else weight, bias, stride, padding))
+
+
+def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
+    """conv2d in the memory layout in which cuDNN on an H100 is fastest (benchmarks/results/gpu_h100.md).
+
+    uint8 frames: [N, C, H, W] where float32 numbers are multiplied as they are; else blocks of 4x4 pixels as channels,
+    which makes an 8x8 convolution with stride 4 one of 2x2 with stride 1 on 16 C channels.
+    """
+    if x.dtype != torch.uint8:
+        return F.conv2d(x, weight, bias, stride, padding)
+    dtype = _input_dtype(weight)
+    if dtype == torch.float32 and not torch.backends.cudnn.allow_tf32:
+        return F.conv2d(x.to(dtype), weight, bias, stride, padding)
+    if stride == BLOCK and not padding and not any(n % BLOCK for n in (*x.shape[2:], *weight.shape[2:])):
+        return F.conv2d(pixel_blocks(x).to(dtype), weight_blocks(weight), bias)
+    return F.conv2d(x.to(dtype, memory_format=torch.channels_last), weight, bias, stride, padding)
+
+
+def pixel_blocks(x: Tensor) -> Tensor:
+    """x [N, C, H, W] uint8 -> [N, 16 C, H / 4, W / 4], channels-last in memory. Channel 16 c + 4 i + j is pixel (i, j)
+    of the blocks of channel c. Four pixels of a row move as one word."""
+    N, C, H, W = x.shape
+    words = x.contiguous().view(torch.int32).view(N, C, H // BLOCK, BLOCK, W // BLOCK)
+    blocks = words.permute(0, 2, 4, 1, 3).contiguous().view(torch.uint8)
+    return blocks.view(N, H // BLOCK, W // BLOCK, C * BLOCK**2).permute(0, 3, 1, 2)
+
+
+def weight_blocks(weight: Tensor) -> Tensor:
+    """weight [D, C, k, k] -> [D, 16 C, k / 4, k / 4], channels-last in memory, for `pixel_blocks`."""
+    D, C, k, _ = weight.shape
+    blocks = weight.view(D, C, k // BLOCK, BLOCK, k // BLOCK, BLOCK).permute(0, 2, 4, 1, 3, 5)
+    return blocks.reshape(D, k // BLOCK, k // BLOCK, C * BLOCK**2).permute(0, 3, 1, 2)
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 
+from accel_rl.config.registry import experiment_of
 from accel_rl.report.papers import papers
 from accel_rl.report.run import Run
 
-MODULE = "experiments.stooke"
-
 
 def stooke_figures(experiment: str) -> list[str]:
-    """Return the numbers of the figures that an experiment reproduces: ["3"] for experiments.stooke:figure_3."""
-    module, _, function = experiment.partition(":")
-    figures = papers()["stooke2018"]["figures"]
-    return [n for n, figure in figures.items() if function in figure["experiments"]] if module == MODULE else []
+    """Return the numbers of the figures that an experiment reproduces: ["3"] for stooke:figure_3."""
+    function = experiment_of("stooke", experiment)
+    return [n for n, figure in papers()["stooke2018"]["figures"].items() if function in figure["experiments"]]
 
 
 def shown_figures(runs: Sequence[Run]) -> list[str]:

@@ -1,8 +1,7 @@
 """Scores in the tables of Nair et al. 2015 (Gorila): the printed ones, and those of given runs.
 
 Which files of a run are read, and what they contain, is described in final_scores.py. A run counts if its sweep is one
-of experiments.gorila, if it runs on a Gorila cluster, if it has final evaluations, or if it is evaluated from saved
-starts.
+of the paper's, if it runs on a Gorila cluster, if it has final evaluations, or if it is evaluated from saved starts.
 """
 
 import json
@@ -13,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from accel_rl.config.registry import experiment_of
 from accel_rl.envs.games import ATARI_49
 from accel_rl.envs.games import scores as published_scores
 from accel_rl.report.families import Settings
@@ -22,7 +22,6 @@ from accel_rl.report.papers import percent_of
 from accel_rl.report.run import Run
 
 PAPER = "Nair et al. 2015"
-MODULE = "experiments.gorila"
 HUMAN_LEVEL = 75  # percent between random and human (section 6)
 KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
 """Our starts, and the paper's of that kind, as scores.json names them."""
@@ -42,7 +41,7 @@ def gorila_published() -> dict[str, Any]:
 def is_gorila(run: Run) -> bool:
     """Whether a run is shown in these tables."""
     settings = run.settings
-    of_paper = run.experiment.partition(":")[0] == MODULE or settings.get("cluster") == "gorila"
+    of_paper = bool(experiment_of("gorila", run.experiment)) or settings.get("cluster") == "gorila"
     from_saved = settings.get("evaluation.starts") == "saved"
     return run.game in ATARI_49 and (of_paper or from_saved or any(final(run, starts) is not None for starts in KINDS))
 

@@ -95,7 +95,7 @@ def _read(path: Path) -> Run:
 
 @cache
 def _experiment(folder: Path) -> str:
-    """Return the experiment of a sweep's folder, such as experiments.stooke:figure_3; "" for other folders."""
+    """Return the experiment of a sweep's folder, such as stooke:figure_3; "" for other folders."""
     try:
         return str(json.loads((folder / "sweep.json").read_text()).get("experiment", ""))
     except (OSError, ValueError, AttributeError):

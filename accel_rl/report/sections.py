@@ -78,7 +78,7 @@ def norms_of_layers(runs: Sequence[Run]) -> Shown:
 
 
 def searches(runs: Sequence[Run]) -> list[Section]:
-    """Build a section for each search (`launch.search`)."""
+    """Build a section for each search (`accel-rl search`)."""
     found = []
     for one in search.searches(runs):
         table = one.table()

@@ -11,8 +11,6 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, inexact_reset
 from accel_rl.runners.plan import SamplerPlan
 from accel_rl.samplers.base import RolloutSampler
-from accel_rl.samplers.device import DeviceSampler
-from accel_rl.samplers.device_game import make_device_game
 from accel_rl.samplers.engine import Engine
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.inference.threads import InferenceThreads
@@ -64,6 +62,9 @@ def build_sampler(
         "acceleration": CapturedActing(s.capture, note),
     }
     if plan.engine == "device":
+        from accel_rl.samplers.device import DeviceSampler
+        from accel_rl.samplers.device_game import make_device_game
+
         return DeviceSampler(
             make_device_game(env, training, reset == "cached", plan.device), spec, grouping, plan.T, action_seed, seed,
             decorrelation_steps=decorrelation, first_index=first_index, buffers=plan.buffers, **inference,

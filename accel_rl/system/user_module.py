@@ -9,6 +9,8 @@ from types import ModuleType
 def import_user_module(name: str) -> ModuleType:
     """Import a module; the current folder is searched first, as by `python -m`. ImportError.
 
+    name: of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
+
     Where no module of a user's is named, the path stays as it is: a file random.py in the current folder would
     otherwise be imported in place of Python's own.
     """
@@ -16,6 +18,9 @@ def import_user_module(name: str) -> ModuleType:
         folder = os.getcwd()
     except FileNotFoundError:  # it has been removed
         folder = ""
+    if name.endswith(".py"):
+        folder, name = os.path.split(os.path.abspath(name))
+        name = name.removesuffix(".py")
     if folder and folder not in sys.path:
         sys.path.insert(0, folder)
     return importlib.import_module(name)

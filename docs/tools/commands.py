@@ -126,7 +126,7 @@ def page() -> str:
         lines += ["", "```", example, "```", ""] if example else [""]
         if command == "train":
             lines += train()
-        elif command in ("doctor", "bench"):
+        elif command == "doctor":
             lines += ["```text", printed(f"accel_rl.cli.{command}", ["--help"]), "```", ""]
         elif command != "games":
             lines += [table(options(f"accel_rl.cli.{command}", ["--help"])), ""]

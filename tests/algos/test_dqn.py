@@ -13,9 +13,9 @@ from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.papers import stooke
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.system.errors import ConfigError
-from experiments import stooke
 from tests.algos import made_up
 
 SMALL = ReplayConfig(size=600, start=60)

@@ -8,11 +8,11 @@ import pytest
 
 from accel_rl.cli.main import main as accel_rl
 from accel_rl.envs.make import EnvConfig
+from accel_rl.sweeps import machine
 from accel_rl.system.hardware import allowed_cores
 from benchmarks import one_core, sampler
 from benchmarks.interleave import Bar
 from benchmarks.sampler_report import figure
-from launch import machine
 
 
 @pytest.mark.parametrize(

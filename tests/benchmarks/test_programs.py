@@ -191,15 +191,12 @@ def test_gradient_sync_runs(tmp_path: Path, capsys) -> None:
     "transport",
     [
         "in-process",
-        *(
-            pytest.param(
-                transport,
-                marks=[
-                    pytest.mark.slow,
-                    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)"),
-                ],
-            )
-            for transport in ("sockets", "ray")
+        pytest.param(
+            "sockets",
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (extra cluster)"),
+            ],
         ),
     ],
 )

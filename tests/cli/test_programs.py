@@ -1,11 +1,11 @@
-"""Commands that run programs of launch/ and benchmarks/."""
+"""Commands that sweep and measure."""
 
 import importlib
-from importlib.util import find_spec
+import re
+import sys
 
 import pytest
 
-from accel_rl.cli.bench import PROGRAMS
 from accel_rl.cli.main import COMMANDS, main
 
 
@@ -14,22 +14,49 @@ def test_every_command_has_its_file(command):
     assert callable(importlib.import_module(f"accel_rl.cli.{command}").main)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_benchmark_is_there(name):
-    assert find_spec(f"benchmarks.{name}")
+def test_bench_measures_a_sampler(capsys):
+    small = ["--workers", "1", "--envs-per-worker", "2", "--seconds", "0.05", "--repeats", "1"]
+    assert main(["bench", "--game", "pong", *small]) == 0
+    assert re.search(
+        r"random actions +[\d,]+ env steps/s.*\na2c's network +[\d,]+ env steps/s", capsys.readouterr().out
+    )
 
 
-def test_a_benchmark_gets_its_options(capsys):
-    assert main(["bench", "sampler", "--gam", "pong"]) == 2
-    assert "--gam" in capsys.readouterr().err
-    assert main(["bench"]) == 0 and "parameter_server" in capsys.readouterr().out
-    assert main(["bench", "smapler"]) == 2
-    assert "did you mean" in (err := capsys.readouterr().err) or "sampler" in err
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--gam", "pong", "--sec", "1"], "--gam"),
+        (["train"], "python -m benchmarks.train"),
+        (["--seconds", "0"], "must be above 0"),
+        (["--repeats", "0"], "at least 1"),
+        (["--game", "pon"], "nearest: pong"),
+        (["--agents", "ppoo"], "ppo"),
+    ],
+)
+def test_impossible_options_of_bench_are_one_line(words, part, capsys):
+    assert main(["bench", *words]) == 2
+    assert part in (err := capsys.readouterr().err) and err.count("\n") == 1
 
 
 def test_a_sweep_and_its_status(tmp_path, capsys):
     out = str(tmp_path / "sweep")
-    grid = ["experiments.cpu:cartpole_c51", "--dry-run", "--out", out]
+    grid = ["stooke:figure_8", "--dry-run", "--out", out]
     assert main(["sweep", *grid]) == 0 and "slot" in capsys.readouterr().out
     assert main(["status", out]) == 2
     assert out in capsys.readouterr().err
+
+
+def test_an_experiment_is_found_by_paper_module_or_file(tmp_path, capsys, monkeypatch):
+    (tmp_path / "grids").mkdir()
+    source = "from accel_rl.config.train import default_config\n\n\ndef one():\n    return default_config('a2c')\n"
+    (tmp_path / "grids" / "small_grids.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    planned = ["--dry-run", "--gpus", "none"]
+    for name in ("stooke:figure_8", "accel_rl.papers.stooke:figure_8", "grids/small_grids.py:one"):
+        assert main(["sweep", name, *planned, "--override", "game=pong"]) == 0, name
+    capsys.readouterr()
+    assert main(["sweep", "stoke:figure_8", *planned]) == 2
+    assert "stooke" in (err := capsys.readouterr().err) and err.count("\n") == 1
+    assert main(["sweep", "grids/missing.py:one", *planned]) == 2
+    assert "missing" in (err := capsys.readouterr().err) and err.count("\n") == 1

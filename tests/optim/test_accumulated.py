@@ -5,7 +5,7 @@ import torch
 
 from accel_rl.optim.accumulated import Point, add_, between
 from accel_rl.optim.adam import Adam
-from tests.distributed.parameter_server.made_up import OPTIMIZERS
+from tests.gorila.made_up import OPTIMIZERS
 
 SIZE, N = 200, 7
 

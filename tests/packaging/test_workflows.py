@@ -1,5 +1,6 @@
 """The workflows and `.ci`: they parse, call scripts that exist, and know the versions that setup.cfg allows."""
 
+import configparser
 import os
 import re
 import subprocess
@@ -11,11 +12,21 @@ from pathlib import Path
 import pytest
 
 yaml = pytest.importorskip("yaml")
+setuptools = pytest.importorskip("setuptools")
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SCRIPTS = sorted(path for path in (ROOT / ".ci").iterdir() if not path.suffix)
 VERSIONS = ["3.11", "3.12", "3.13", "3.14"]
+
+
+def test_one_package_is_installed() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    included = config["options.packages.find"]["include"].split()
+    packages = setuptools.find_packages(str(ROOT), include=included)
+    assert {name.partition(".")[0] for name in packages} == {"accel_rl"}
+    assert {"accel_rl.sweeps", "accel_rl.papers.stooke"} <= set(packages)
 
 
 def jobs(path: Path) -> dict[str, dict]:
@@ -55,7 +66,6 @@ WHOLE = [
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
     "accel_rl/report/papers.json",
-    "experiments/hours.json",
     "accel_rl/emulator/core/types.h",
     "accel_rl/emulator/core/fast/tia.h",
     "accel_rl/emulator/device/kernels/kernels.cu",
@@ -73,11 +83,12 @@ WHOLE = [
         (WHOLE, "linux_x86_64", "has no manylinux tag"),
         ([name for name in WHOLE if "/_core" not in name], "manylinux_2_28_x86_64", "lacks accel_rl/emulator/_core"),
         ([name for name in WHOLE if "/_native" not in name], "manylinux_2_28_x86_64", "lacks accel_rl/kernels/_native"),
-        ([*WHOLE, "tests/__init__.py"], "manylinux_2_28_x86_64", "has tests/__init__.py"),
+        ([*WHOLE, "tests/__init__.py"], "manylinux_2_28_x86_64", "adds tests"),
+        ([*WHOLE, "launch/__init__.py"], "manylinux_2_28_x86_64", "adds launch"),
     ],
-    ids=["whole", "not repaired", "without _core", "without _native", "with tests"],
+    ids=["whole", "not repaired", "without _core", "without _native", "with tests", "with a second package"],
 )
-def test_a_wheel_without_an_extension_or_with_tests_is_refused(
+def test_a_wheel_without_an_extension_or_with_more_than_one_package_is_refused(
     tmp_path: Path, files: list[str], tag: str, problem: str
 ) -> None:
     path = tmp_path / f"accel_rl-0.1.0-cp311-cp311-{tag}.whl"

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from accel_rl.papers.dalton import COLUMNS, table_3
 from accel_rl.report import cule
 from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import papers
 from accel_rl.report.run import Run
-from experiments.cule import COLUMNS, table_3
 
 
 def run_of(column: str, game: str = "pong", scores=(-21.0, 17.0, 18.5), minutes=(1.0, 2.0, 3.0)) -> Run:

@@ -4,12 +4,12 @@ import statistics
 
 import pytest
 
+from accel_rl.papers import daley
 from accel_rl.report.daley import best, speed_tables, suite_tables
 from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import daley_hours, papers
 from accel_rl.report.run import by_setting
 from accel_rl.report.runs import read_runs
-from experiments import daley
 from tests.report.dummies import dummy, write_run
 from tests.report.test_stooke import cells
 

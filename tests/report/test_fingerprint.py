@@ -6,6 +6,7 @@ import pytest
 
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import default_config
+from accel_rl.papers import daley, dalton, gorila
 from accel_rl.report.cule import cule_differences
 from accel_rl.report.daley import speed_tables, suite_tables
 from accel_rl.report.fingerprint import complete, differences, flat, published_settings
@@ -23,8 +24,7 @@ from accel_rl.report.run import by_setting
 from accel_rl.report.runs import read_runs
 from accel_rl.report.stooke import tables
 from accel_rl.report.throughput import throughput_table
-from experiments import cule, daley, gorila
-from launch.grid import find_grid
+from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import write_run
 from tests.report.test_stooke import cells
 
@@ -51,8 +51,8 @@ def test_the_experiments_of_the_other_papers_have_the_papers_settings():
     for member in find_grid("experiments.daley:table_1").members:
         assert daley_differences(of(member.config)) == [], member.name
     assert daley_score_differences(of(daley.suite("alien"))) == []
-    for column in cule.COLUMNS:
-        assert cule_differences(of(cule.table_3(column=column))) == []
+    for column in dalton.COLUMNS:
+        assert cule_differences(of(dalton.table_3(column=column))) == []
     for kind in ("null_op", "human"):
         assert gorila_differences(of(gorila.gorila()), kind) == []
 
@@ -156,7 +156,7 @@ def test_a_run_in_the_tables_of_nair_is_told_apart(changed, text):
 
 
 def test_a_run_in_the_table_of_cule_is_told_apart():
-    config = cule.table_3(column="cpu-120-20")
+    config = dalton.table_3(column="cpu-120-20")
     config = replace(config, sampler=replace(config.sampler, horizon=5), env=replace(config.env, frame=None))
     assert cule_differences(of(config)) == ["frame=104x80 (paper: 84x84)", "horizon=5 (paper: 1)"]
 

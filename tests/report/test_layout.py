@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.cli.main import main
+from accel_rl.papers import stooke
 from accel_rl.report import learning, norms, secondary
 from accel_rl.report.claims import claims, stooke_figures
 from accel_rl.report.curves import score_bands
 from accel_rl.report.run import by_setting
 from accel_rl.report.runs import read_runs
-from experiments import stooke
-from launch.grid import find_grid
+from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import dummy, write_run, write_sweep
 
 pytest.importorskip("rliable")

@@ -8,7 +8,7 @@ from accel_rl.config.train import default_config
 from accel_rl.envs.games import ATARI_49, scores
 from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import daley_hours, papers, percent, published, stooke_hours, table_of_49, tables_of_times
-from launch.grid import find_grid
+from accel_rl.sweeps.grid import find_grid
 
 DALEY = papers()["daley2021"]["table_4"]["games"]
 

@@ -11,7 +11,7 @@ from accel_rl.report.fingerprint import flat
 from accel_rl.report.papers import STOOKE_GPUS, papers, stooke_hours
 from accel_rl.report.runs import read_runs
 from accel_rl.report.stooke import sampling_table, tables
-from launch.grid import find_grid
+from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import dummy, write_run
 
 

@@ -5,8 +5,8 @@ The percentages of the tables of scores: test_papers.py (Daley & Amato) and test
 
 import pytest
 
+from accel_rl.papers.dalton import BATCHES, COLUMNS
 from accel_rl.report.papers import papers
-from experiments.cule import BATCHES, COLUMNS
 
 CULE = papers()["cule2020"]["table_3"]
 STOOKE = papers()["stooke2018"]

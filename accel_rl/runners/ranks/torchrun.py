@@ -1,5 +1,5 @@
 """Ranks started by torchrun, or by another launcher that sets its environment variables, on one machine or several.
-The launcher of `accel_rl.runners.cluster.ray_ranks` is one.
+The launcher of `accel_rl.gorila.ray_ranks` is one.
 
 `torchrun --nproc-per-node 2 -m accel_rl train a2c --game pong --run-dir runs/pong`
 

@@ -1,0 +1,210 @@
+"""The board of a cluster run: its members report their work, and the driver reads it and ends the run.
+
+member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from accel_rl.gorila.ray_session import NAMESPACE, start_named
+from accel_rl.runners.ranks.shared_counters import share
+from accel_rl.system.errors import RunError
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one process of a member has done since it began."""
+
+    env_steps: int = 0
+    episodes: int = 0
+    updates: int = 0
+    """Updates that the learner computed; the shards may have discarded some of them."""
+    skipped: int = 0
+    """Updates that were not finite."""
+    outliers: int = 0
+    """Gradients that the learner discarded for the loss of their batch."""
+    lost: int = 0
+    """Pushes without an answer."""
+    moved: int = 0
+    """Bytes of gradients pushed and parameters pulled."""
+    ranks_replaced: int = 0
+    """Killed ranks of a bundle that were replaced."""
+    outliers_won: int = 0
+    """Discarded gradients whose batch has a reward above 0."""
+    batches_won: int = 0
+    """Batches with a reward above 0, where learners discard outliers."""
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
+    def __sub__(self, other: "Work") -> "Work":
+        return Work(*(getattr(self, name) - getattr(other, name) for name in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The board's answer to a report."""
+
+    env_steps: int
+    """Env steps of the run, by all members."""
+    stop: bool
+    """Whether the run ends."""
+    silent_s: float
+    """Seconds since the driver was last heard of."""
+
+
+@dataclass(slots=True)
+class MemberCount:
+    """What a member has done in all its processes."""
+
+    life: int = -1  # number of its last process that has reported
+    before: Work = field(default_factory=Work)  # by earlier processes
+    now: Work = field(default_factory=Work)  # by this one
+    recent: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def work(self) -> Work:
+        return self.before + self.now
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"life": self.life, "work": asdict(self.work), "recent": [[s, n] for s, n in self.recent]}
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "MemberCount":
+        return cls(d["life"], Work(**d["work"]), Work(), [(float(s), int(n)) for s, n in d["recent"]])
+
+
+class Board:
+    """Adds up the reports of all members. Members report, the driver reads.
+
+    A report holds everything that a process has done, so that one that is lost or repeated changes nothing.
+    """
+
+    def __init__(self, members: Sequence[MemberCount], window: int, stop: bool = False):
+        """members: what each has done so far. window: number of recent episodes in the online score. stop: whether the
+        run ends."""
+        self._members = list(members)
+        self._each = share(window, max(1, len(self._members)))
+        self._stop, self._heard = stop, time.monotonic()
+
+    def report(self, member: int, life: int, work: Work, recent: list[tuple[float, int]]) -> Answer:
+        """Note the work of a member's process number `life`. recent: (score, length) of its last episodes."""
+        m = self._members[member]
+        if life > m.life:
+            m.before, m.now, m.life = m.work, Work(), life
+        if life == m.life:
+            m.now = work
+            m.recent = recent[-self._each :] or m.recent
+        env_steps = sum(m.work.env_steps for m in self._members)
+        return Answer(env_steps, self._stop, time.monotonic() - self._heard)
+
+    def read(self, stop: bool) -> list[MemberCount]:
+        """Return what each member has done. It is the driver's heartbeat, too. stop: whether members are to end."""
+        self._heard, self._stop = time.monotonic(), stop or self._stop
+        return self._members
+
+
+class BoardKeeper:
+    """The board as a Ray actor, and what was read from it last."""
+
+    def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int, event: Callable[[str], None]):
+        """members: what each has done before. event: notes an unusual event."""
+        self._ray, self._name, self._window, self._event = ray, name, window, event
+        self.members = members
+        self.replaced = 0  # number of times
+        self._stop = False
+        self._actor = self._start()
+
+    def _start(self) -> Any:
+        return start_named(self._ray, Board, self._name, self.members, self._window, self._stop)
+
+    def read(self, stop: bool, timeout_s: float) -> None:
+        """Read the board, and tell it whether the run ends. A board that is lost, or silent for timeout_s, is replaced;
+        members then report again."""
+        self._stop = stop
+        errors = self._ray.exceptions
+        try:
+            self.members = self._ray.get(self._actor.read.remote(stop), timeout=timeout_s)
+        except (errors.RayActorError, errors.GetTimeoutError):
+            self._ray.kill(self._actor)
+            self._actor = self._start()
+            self.replaced += 1
+            self._event("the board of the run was lost: replaced")
+
+    @property
+    def total(self) -> Work:
+        """What all members have done."""
+        return sum((m.work for m in self.members), Work())
+
+    @property
+    def recent(self) -> list[tuple[float, int]]:
+        """(score, length) of the recent episodes of all members."""
+        return [e for m in self.members for e in m.recent]
+
+    def close(self) -> None:
+        """End the process."""
+        self._ray.kill(self._actor)
+
+
+INTERVAL_S = 0.2  # between two reports
+LOST_S = 30.0  # a driver that has been silent for so long is gone
+LOOK_S = 0.1
+
+
+class BoardLine:
+    """Reports the work of one process of a member. A board that is gone for a while is looked for again."""
+
+    def __init__(self, ray: Any, name: str, member: int, life: int):
+        self._ray, self._name, self._member, self._life = ray, name, member, life
+        self._board: Any = None
+        self._asked: Any = None  # the report that is not answered yet
+        self._sent_at, self._heard_at = 0.0, time.monotonic()
+        self.answer = Answer(0, False, 0.0)  # the last one
+        self.answered = Work()  # the work that it includes
+        self._reported = Work()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the driver has not been heard of for LOST_S."""
+        return time.monotonic() - self._heard_at > LOST_S
+
+    def tell(self, work: Work, recent: list[tuple[float, int]]) -> None:
+        """Take the answer to the last report, if it is there, and report again, if it is time."""
+        now = time.monotonic()
+        if self._asked is not None:
+            ready, _ = self._ray.wait([self._asked], timeout=0)
+            if ready:
+                self._take()
+        if self._asked is None and now - self._sent_at >= INTERVAL_S:
+            self._send(work, recent)
+
+    def ask(self, work: Work, recent: list[tuple[float, int]]) -> Answer:
+        """Report and wait for the answer. RunError if the driver is gone."""
+        self._asked = None  # this report has all that an earlier one has
+        while True:
+            self._send(work, recent)
+            if self._asked is not None and self._take():
+                return self.answer
+            if self.lost:
+                raise RunError(f"the driver has not been heard of for {LOST_S:g} s")
+            time.sleep(LOOK_S)
+
+    def _send(self, work: Work, recent: list[tuple[float, int]]) -> None:
+        self._sent_at = time.monotonic()
+        try:
+            self._board = self._board or self._ray.get_actor(self._name, namespace=NAMESPACE)
+        except ValueError:
+            return
+        self._asked, self._reported = self._board.report.remote(self._member, self._life, work, recent), work
+
+    def _take(self) -> bool:
+        asked, self._asked = self._asked, None
+        try:
+            self.answer = self._ray.get(asked, timeout=LOST_S)
+        except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
+            self._board = None
+            return False
+        self.answered = self._reported
+        self._heard_at = time.monotonic() - self.answer.silent_s
+        return True

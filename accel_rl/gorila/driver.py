@@ -1,0 +1,363 @@
+"""The driver of a cluster run: starts its processes, replaces those that die, and owns the run folder."""
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
+from accel_rl.gorila.board import BoardKeeper, MemberCount, Work
+from accel_rl.gorila.global_replay import ReplayKeeper
+from accel_rl.gorila.members import Evaluated, Members, Nodes, RemoteEvaluator, share_of
+from accel_rl.gorila.ray_session import check_address, check_ray, connected
+from accel_rl.gorila.setup import Reader, Role, Setup
+from accel_rl.gorila.shard import ShardCounts, Snapshot
+from accel_rl.gorila.shard_actors import RayShards
+from accel_rl.metrics.recorder import episode_metrics
+from accel_rl.metrics.sinks import Row
+from accel_rl.models.network_state import network_state
+from accel_rl.runners.best_agent import BestAgent, agent_state
+from accel_rl.runners.counters import Counters
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.learner import Learner, build_algorithm
+from accel_rl.runners.ranks.context import SINGLE_RANK
+from accel_rl.runners.reporter import Reporter
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.seeds import Stream, derived_seed, own_generator
+from accel_rl.runners.signals import StopRequest
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError, RunError
+
+LOOK_S = 0.1  # between two looks at all processes
+ANSWER_S = 10.0  # the driver waits no longer for one process: members end if it is silent for 30 s
+END_S = 120.0  # time for members to end a cycle and write a checkpoint
+
+
+class Driver:
+    """Starts the shards, the board, the members and the evaluator, and looks after them until the run ends."""
+
+    def __init__(self, ray: Any, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None):
+        """state: of the checkpoint to continue from."""
+        self.config, self.run_folder, g = config, run, config.gorila
+        self.at, self.reporter = Counters(), Reporter(config, run, SINGLE_RANK)
+        self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
+        reader = Reader("driver", g, saves_shards=True)
+        spec = make_spec(config.env, training=True)
+        run.write_json("protocol.json", spec.protocol)
+        self.learner = Learner(config, spec, "cpu", derived_seed(config.seed, Stream.MODEL), reader)
+        self.sync = reader.sync
+        numbers: dict[Role, int] = {"bundle": g.bundles, "actor": g.actors, "learner": g.learners}
+        self.roles: list[Role] = [role for role, n in numbers.items() for _ in range(n)]
+        counts = [MemberCount() for _ in self.roles]
+        rows = 0
+        if state is not None:
+            counts, rows = self._restore(state), state["rows"]
+        self.shards = RayShards(ray, self.sync.build_shards(), self.setup.name)
+        self.reporter.open(self.at.env_steps, rows, self.updates if g.updates else None)
+        self.board = BoardKeeper(ray, self.setup.board, counts, config.log.window, self.reporter.event)
+        self.replay = None
+        if g.replay == "global":
+            self.replay = ReplayKeeper(ray, self.setup, g.bundles + g.actors, self.reporter.event)
+        self.nodes = Nodes(ray, self.reporter.event)
+        self.members = Members(ray, self.setup, self.roles, counts, self.nodes.share(config), self.reporter.event)
+        self.evaluator = RemoteEvaluator(ray, self.setup, config.seed, self.reporter.event)
+        self.pushes = PushReport()
+        self.evaluation: Evaluation | None = None  # the last one
+        self.best = BestAgent(run.path)
+        self._shards_replaced, self._snapshot_at = 0, self.updates
+        self._short_since: float | None = None  # since when fewer than min_bundles run
+
+    def _restore(self, state: dict[str, Any]) -> list[MemberCount]:
+        at = self.at
+        at.env_steps = at.saved_at = state["env_steps"]
+        at.evaluated_at, at.logged_at = state["evaluated_at"], state["logged_at"]
+        self.learner.algo.agent.load_state_dict(state["learner"]["algo"]["agent"])
+        self.learner.load_trained(state["learner"])
+        counts = [MemberCount.from_dict(d) for d in state["members"]]
+        if len(counts) != len(self.roles):
+            raise RunError(f"the checkpoint is of {len(counts)} members, the run has {len(self.roles)}")
+        return counts
+
+    @property
+    def updates(self) -> int:
+        """Number of updates of the parameters, in the first shard."""
+        return self.shards.status[0][0].updates
+
+    def train(self) -> Result:
+        """Train to the end, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
+        try:
+            with StopRequest() as stop:
+                self.reporter.begin(self.at.env_steps)
+                while not (stop or self._done() or self.members.ended):
+                    self._turn(ending=False)
+                    self._housekeeping()
+                self._end_members()
+                self.shards.refresh(ANSWER_S)
+                self.board.read(True, ANSWER_S)
+                if not stop and self.config.evaluation.interval:
+                    self._finish_evaluation()
+                self._row(None)
+                self.save()
+                score = episode_metrics(self.board.recent)["score"]
+                return Result(self.at.env_steps, score, self.evaluation, stop.exit_code, self.reporter.wall_s)
+        finally:
+            self.close()
+
+    def _done(self) -> bool:
+        limit = self.config.gorila.updates
+        return self.updates >= limit if limit else self.at.env_steps >= self.config.env_steps
+
+    def _turn(self, ending: bool) -> None:
+        """Look at all processes once. RunError."""
+        g = self.config.gorila
+        time.sleep(LOOK_S)
+        self.board.read(ending, ANSWER_S)
+        self.at.env_steps = max(self.at.env_steps, self.board.total.env_steps)
+        for i in self.shards.look(g.timeout_s):
+            self._shards_replaced += 1
+            self.reporter.event(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
+        if self.replay is not None:
+            self.replay.look()
+        self.members.look(self.board.members, ending)
+        self.nodes.look()
+        if not ending:
+            self._require_members()
+        self.reporter.progress(self.updates if g.updates else self.at.env_steps, self.board.recent)
+
+    def _require_members(self) -> None:
+        """RunError if too few members have been running for too long."""
+        g, now = self.config.gorila, time.monotonic()
+        if self.members.running + sum(seat.ended for seat in self.members.seats) >= g.min_bundles:
+            self._short_since = None
+            return
+        self._short_since = self._short_since or now
+        if now - self._short_since > g.timeout_s:
+            self.save()
+            raise RunError(
+                f"{self.members.running} bundles have been running for {g.timeout_s:g} s, and --gorila.min-bundles "
+                f"{g.min_bundles} are needed; saved at {self.at.env_steps:,} env steps"
+            )
+
+    def _housekeeping(self) -> None:
+        """Snapshot, evaluate, report and save, as far as each is due."""
+        at, config = self.at, self.config
+        if self.updates // config.gorila.snapshot_updates > self._snapshot_at // config.gorila.snapshot_updates:
+            self._snapshot()
+        evaluated = self.evaluator.look()
+        due = bool(config.evaluation.interval) and at.due(at.evaluated_at, config.evaluation.interval, done=False)
+        if due and not self.evaluator.busy and evaluated is None:
+            self._begin_evaluation()
+        if evaluated is not None or at.due(at.logged_at, config.log_interval(), done=False):
+            self._row(evaluated)
+        if at.due(at.saved_at, config.checkpoint_interval(), done=False):
+            self.save()
+
+    def _begin_evaluation(self) -> None:
+        at = self.at
+        length = at.env_steps if self.config.gorila.updates else self.config.env_steps
+        self.evaluator.begin(at.env_steps, self.config.evaluation.size(length))
+        at.evaluated_at = at.env_steps
+
+    def _finish_evaluation(self) -> None:
+        """Wait for an evaluation that is not over, then evaluate the last parameters, unless that was it."""
+        self.reporter.pause("evaluating")
+        self._await_evaluation()
+        if self.at.env_steps != self.at.evaluated_at:
+            self._begin_evaluation()
+            self._await_evaluation()
+
+    def _await_evaluation(self) -> None:
+        while self.evaluator.busy:
+            if (evaluated := self.evaluator.look(wait_s=LOOK_S)) is not None:
+                self._row(evaluated)
+            self._turn(ending=True)
+
+    def _row(self, evaluated: Evaluated | None) -> None:
+        """Write what happened since the last row."""
+        if evaluated is None and self.at.logged_at == self.at.env_steps:
+            return
+        evaluations = []
+        if evaluated is not None:
+            self.evaluation = evaluated.evaluation
+            evaluations.append(evaluated.evaluation)
+            self.reporter.evaluated(evaluated.env_steps, evaluations)
+            network = self.learner.network(evaluated.parameters)
+            state = agent_state(self.learner.algo.agent.state_dict(), network)
+            self.best.note(evaluated.env_steps, evaluated.evaluation, state)
+        work, members = self.board.total, self.members
+        values: Row = {
+            "updates": self.updates,
+            "episodes": work.episodes,
+            **episode_metrics(self.board.recent),
+            **self.pushes.since_last([counts for _, counts in self.shards.status], work),
+            "skipped_updates": work.skipped,
+            "bundles_running": members.running,
+            "bundles_replaced": members.replaced,
+            **({"ranks_replaced": work.ranks_replaced} if self.config.distributed.several else {}),
+            "shards_replaced": self._shards_replaced,
+            "evaluators_replaced": self.evaluator.replaced,
+            **({"replays_replaced": self.replay.replaced} if self.replay is not None else {}),
+            "nodes": len(self.nodes),
+        }
+        if line := self.pushes.stale(self.config.gorila.delay_limit):
+            self.reporter.event(line)
+        self.reporter.write(self.at, values, evaluations, {})
+        self.at.logged_at = self.at.env_steps
+
+    def _end_members(self) -> None:
+        """Ask the members to end, and wait until they have."""
+        deadline = time.monotonic() + END_S
+        while not self.members.ended:
+            self._turn(ending=True)
+            if time.monotonic() > deadline:
+                late = ", ".join(seat.name for seat in self.members.seats if not seat.ended)
+                self.reporter.event(f"{late} did not end within {END_S:g} s")
+                return
+
+    def save(self) -> None:
+        """Write a checkpoint of the shards and of all counts."""
+        at = self.at
+        at.saved_at = at.env_steps
+        checkpoints = Checkpoints(self.run_folder.path / "checkpoints", self.config.checkpoint.keep)
+        checkpoints.save(at.env_steps, self.state_dict(self._snapshot()))
+
+    def _snapshot(self) -> list[Snapshot]:
+        """Take snapshots of the shards; one that does not answer keeps its last one."""
+        self._snapshot_at = self.updates
+        return self.shards.save(ANSWER_S)
+
+    def state_dict(self, snapshots: list[Snapshot]) -> dict[str, Any]:
+        return {
+            "config": {"algorithm": self.config.algorithm, "env": self.config.env.to_dict()},
+            "env_steps": self.at.env_steps,
+            "evaluated_at": self.at.evaluated_at,
+            "logged_at": self.at.logged_at,
+            "rows": self.reporter.rows,
+            "learner": {
+                "algo": {"agent": self.learner.algo.agent.state_dict()},
+                **self.learner.trained_state(self.sync.state_of(snapshots)),
+                "updates": self.updates,
+            },
+            "members": [m.to_dict() for m in self.board.members],
+        }
+
+    def close(self) -> None:
+        self.members.close()
+        self.evaluator.close()
+        if self.replay is not None:
+            self.replay.close()
+        self.shards.close()
+        self.board.close()
+        self.learner.close()
+        self.reporter.close()
+
+
+STALE_SHARE = 0.05
+"""Share of discarded pushes above which a run says so."""
+FEWEST_PUSHES = 1_000
+
+
+class PushReport:
+    """Turns the counts of shards and members into a row, with what is new since the last one."""
+
+    def __init__(self) -> None:
+        self._at, self._last, self._moved = time.monotonic(), ShardCounts(), 0
+        self._said = False
+
+    def since_last(self, shards: Sequence[ShardCounts], work: Work) -> Row:
+        """Return numbers since the beginning of the run, and rates and the mean delay since the last row.
+
+        A push is counted once for each shard. push_delay: mean number of other pushes that a shard took between the
+        parameters of an accepted push and its arrival. outlier_share_won: share of the batches with a reward above 0
+        that learners discarded as outliers; compare it with gradients_outlier of all.
+        """
+        now = ShardCounts(*(sum(getattr(s, name) for s in shards) for name in ShardCounts.__slots__))
+        at, last = time.monotonic(), self._last
+        seconds = max(at - self._at, 1e-9)
+        accepted = max(0, now.accepted - last.accepted)
+        row: Row = {
+            "pushes_accepted": now.accepted,
+            "pushes_stale": now.stale,
+            "pushes_duplicate": now.duplicates,
+            "pushes_refused": now.refused,
+            "pushes_lost": work.lost,
+            "gradients_outlier": work.outliers,
+            "gradients_outlier_won": work.outliers_won,
+            "outlier_share_won": work.outliers_won / work.batches_won if work.batches_won else float("nan"),
+            "push_delay": (now.delay - last.delay) / accepted if accepted else float("nan"),
+            "pushes_per_s": round(accepted / seconds, 1),
+            "bytes_per_s": round(max(0, work.moved - self._moved) / seconds),
+        }
+        self._at, self._last, self._moved = at, now, work.moved
+        return row
+
+    def stale(self, limit: int) -> str:
+        """Return a line, once, when more than STALE_SHARE of the pushes so far were too old; else "".
+
+        limit: their maximum age.
+        """
+        pushes = self._last.accepted + self._last.stale
+        if self._said or pushes < FEWEST_PUSHES or self._last.stale <= STALE_SHARE * pushes:
+            return ""
+        self._said = True
+        return (
+            f"{self._last.stale / pushes:.0%} of the pushes were discarded, as they were more than {limit:,} others "
+            f"old; use a larger --gorila.max-delay, or --gorila.in-flight 0"
+        )
+
+
+def check(config: TrainConfig) -> None:
+    """Raise ConfigError, one line, for what is impossible on this machine, before any process starts.
+
+    On the machines of a running cluster each member checks its own memory.
+    """
+    _check_fit(config)
+    _check_network(config)
+    check_ray()
+
+
+def _check_fit(config: TrainConfig) -> None:
+    g = config.gorila
+    if config.address:
+        check_address(config.address)
+        return
+    share_of([len(hardware.usable_cores(config.sampler.cores))], g.members, g.bundle_cpus, "bundle-cpus", "cores")
+    if isinstance(config.algo, ReplayAlgorithmConfig):
+        replay, replays = config.algo.replay, g.bundles if g.replay == "local" else 1
+        need = replays * replay.size * replay.bytes_each(make_spec(config.env, training=True))
+        free = 0.95 * hardware.free_memory("cpu")
+        if need > free and replay.where("cpu") == "cpu":
+            raise ConfigError(
+                f"--replay.size {replay.size}: the replays of {replays} bundles need {need / 2**30:.2f} GiB, where "
+                f"{free / 2**30:.2f} GiB are free; at most {int(replay.size * free / need)}"
+            )
+
+
+def _check_network(config: TrainConfig) -> None:
+    """Raise ConfigError for a network with buffers, of which each member would have others than are evaluated.
+
+    Members build frozen parameters from the run's seed, but bundles of several ranks each have a seed of their own.
+    """
+    with own_generator("cpu", seed=0):
+        model = build_algorithm(config, make_spec(config.env, training=True), "cpu").agent.model
+    parameters = dict(model.named_parameters())
+    if buffers := [name for name in network_state(model) if name not in parameters]:
+        raise ConfigError(
+            f"--cluster gorila: the shards hold parameters alone, and {config.algorithm}'s network has buffers "
+            f"({buffers[0]}); a constant one can be registered with persistent=False"
+        )
+    if config.distributed.several and (frozen := [name for name, p in parameters.items() if not p.requires_grad]):
+        raise ConfigError(
+            f"--cluster gorila with --update async: frozen parameters would differ between bundles ({frozen[0]}); "
+            "leave out --update"
+        )
+
+
+def launch(config: TrainConfig, run: RunFolder, state: dict[str, Any] | None) -> Result:
+    """Train from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
+    with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
+        return Driver(ray, config, run, state).train()

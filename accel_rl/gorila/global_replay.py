@@ -1,0 +1,255 @@
+"""The global replay (Nair et al. 2015, section 4): steps of all actors in one process, for all learners.
+
+member --RemoteReplay--> GlobalReplay (a Ray actor) <--ReplayKeeper-- driver, which replaces it"""
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
+from accel_rl.config.registry import find_algorithm
+from accel_rl.data.replay_batch import ReplayBatch
+from accel_rl.data.rollout import Rollout
+from accel_rl.distributed.communicator import Communicator
+from accel_rl.envs.make import make_spec
+from accel_rl.gorila.ray_session import NAMESPACE, start_named
+from accel_rl.gorila.setup import Deaths, Setup
+from accel_rl.replays.replay import Replay
+from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.process import tune_torch
+
+
+class GlobalReplay:
+    """What runs in the process of the global replay. Every member that samples has an equal part of its memory.
+
+    Batches are drawn uniformly from the transitions of all members.
+    """
+
+    def __init__(self, setup: Setup, sources: int, life: int):
+        """sources: number of members that sample. life: number of this process among those of the replay."""
+        self.config = setup.enter()
+        tune_torch(1)
+        assert isinstance(self.config.algo, ReplayAlgorithmConfig)
+        self._replay_config = self.config.algo.of_rank(sources).replay
+        self._seed = derived_seed(self.config.seed, Stream.RANK, 1_000_000 + life)
+        self._generator = torch.Generator().manual_seed(self._seed)
+        cls = find_algorithm(self.config.algorithm)
+        spec = make_spec(self.config.env, training=True)
+        algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
+        assert isinstance(algo, ReplayAlgorithm)
+        self._spec, self._returns = spec, algo.build_returns()
+        self._parts: dict[int, tuple[int, Replay]] = {}  # of each member: (number of its process, its steps)
+
+    def append(self, member: int, life: int, rollout: dict[str, Any]) -> int:
+        """Append a rollout of a member's process number `life`; returns the number of transitions.
+
+        The steps of a new process do not follow those of the one before, which are dropped.
+        """
+        if member not in self._parts or self._parts[member][0] != life:
+            seed = self._seed + 1 + len(self._parts)
+            B = self.config.sampler.envs
+            self._parts[member] = life, self._replay_config.build(self._spec, B, self._returns, "cpu", seed)
+        self._parts[member][1].append(from_message(rollout))
+        return self.size()
+
+    def size(self) -> int:
+        """Return the number of transitions."""
+        return sum(len(replay) for _, replay in self._parts.values())
+
+    def sample(self, N: int) -> tuple[int, dict[str, Any]]:
+        """Return the number of transitions, and a batch of N of them; an empty one while there are none."""
+        replays = [replay for _, replay in self._parts.values() if len(replay)]
+        if not replays:
+            return 0, {}
+        weights = torch.tensor([float(len(replay)) for replay in replays])
+        drawn = torch.multinomial(weights, N, replacement=True, generator=self._generator)
+        numbers = torch.bincount(drawn, minlength=len(replays)).tolist()
+        batches = [replay.sample(n) for replay, n in zip(replays, numbers, strict=True) if n]
+        names = ReplayBatch.__slots__
+        return self.size(), {name: torch.cat([getattr(b, name) for b in batches]).numpy() for name in names}
+
+
+def tensor_over(array: Any) -> Tensor:
+    """Return a tensor over an array of Ray's, which is read-only. Shards and learners only read it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+_FIELDS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
+
+
+def to_message(rollout: Rollout) -> dict[str, Any]:
+    """Return what a replay stores of a rollout. Of the final frames, only those of episodes that ended are sent."""
+    host = rollout.on_host
+    message = {name: getattr(host, name).numpy() for name in _FIELDS}
+    return {**message, "final": host.final_frames[host.ended].numpy(), "stack": host.stack}
+
+
+def from_message(message: dict[str, Any]) -> Rollout:
+    """The inverse of `to_message`; where no episode ended, the final frames are zeros."""
+    arrays: dict[str, Any] = {name: tensor_over(message[name]) for name in _FIELDS}
+    final = tensor_over(message["final"])
+    T, B = arrays["action"].shape
+    final_frames = torch.zeros((T, B, *final.shape[1:]), dtype=final.dtype)
+    final_frames[arrays["ended"]] = final
+    return Rollout(**arrays, final_frames=final_frames, stack=message["stack"])
+
+
+IN_FLIGHT = 2  # rollouts that are not stored yet, and batches that are drawn ahead
+LOOK_S = 0.05
+SIZE_S = 0.5  # between two looks at the size of a replay that is too small
+
+
+class RemoteReplay(Replay):
+    """Sends rollouts, and fetches batches ahead of their use. A replay that is gone for a while is looked for again.
+
+    Its steps are not part of checkpoints.
+    """
+
+    def __init__(self, ray: Any, name: str, member: int, life: int, start: int, device: torch.device, timeout_s: float):
+        """start: number of transitions before which nothing is drawn. device: of the batches."""
+        self._ray, self._name, self._member, self._life = ray, name, member, life
+        self._start, self.device, self._timeout_s = start, device, timeout_s
+        self._actor: Any = None
+        self._sent: deque[Any] = deque()
+        self._drawn: deque[tuple[int, Any]] = deque()  # (N, call)
+        self._size, self._looked_at = 0, 0.0
+
+    def _replay(self) -> Any:
+        """Return the actor. RunError if it has been gone for too long."""
+        deadline = time.monotonic() + self._timeout_s
+        while self._actor is None:
+            try:
+                self._actor = self._ray.get_actor(self._name, namespace=NAMESPACE)
+            except ValueError as e:
+                if time.monotonic() > deadline:
+                    raise RunError(f"the global replay has been gone for {self._timeout_s:g} s") from e
+                time.sleep(LOOK_S)
+        return self._actor
+
+    def _answer(self, call: Any) -> Any:
+        """Wait for an answer; None if the replay is gone. RunError if it does not answer."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(call, timeout=self._timeout_s)
+        except errors.GetTimeoutError as e:
+            raise RunError(f"the global replay has not answered within {self._timeout_s:g} s") from e
+        except errors.RayTaskError as e:
+            raise RunError(f"the global replay: {e.cause}") from e
+        except errors.RayActorError:
+            self._actor, self._size = None, 0
+            self._sent.clear()
+            self._drawn.clear()
+            return None
+
+    def append(self, rollout: Rollout) -> None:
+        """Send a rollout. Waits while IN_FLIGHT earlier ones are not stored yet."""
+        while len(self._sent) >= IN_FLIGHT:
+            self._size = self._answer(self._sent.popleft()) or 0
+        message = to_message(rollout)
+        self._sent.append(self._replay().append.remote(self._member, self._life, message))
+
+    def sample(self, N: int) -> ReplayBatch:
+        """Return a batch of N transitions."""
+        while True:
+            while len(self._drawn) <= IN_FLIGHT:
+                self._drawn.append((N, self._replay().sample.remote(N)))
+            n, call = self._drawn.popleft()
+            if n != N or (answer := self._answer(call)) is None:
+                continue
+            self._size, batch = answer
+            if batch:
+                return ReplayBatch(**{name: tensor_over(x).to(self.device) for name, x in batch.items()})
+            time.sleep(LOOK_S)
+
+    def __len__(self) -> int:
+        """Number of transitions; 0 while there are fewer than `start`."""
+        if self._size < self._start and time.monotonic() - self._looked_at > SIZE_S:
+            self._looked_at = time.monotonic()
+            self._size = self._answer(self._replay().size.remote()) or 0
+        return self._size if self._size >= self._start else 0
+
+    @property
+    def is_capturable(self) -> bool:
+        return False
+
+    @property
+    def key(self) -> Hashable:
+        return None
+
+    @property
+    def generator(self) -> torch.Generator:
+        raise AssertionError("batches are drawn in another process")
+
+    def join(self, communicator: Communicator) -> None:
+        """The replay belongs to all members."""
+
+    def update(self, batch: ReplayBatch, error: Tensor) -> None:
+        """Batches are drawn uniformly: there are no priorities."""
+
+    def anneal(self, progress: float) -> None:
+        """There are no schedules."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The replay keeps its steps itself."""
+
+
+class ReplayKeeper:
+    """The global replay as a Ray actor. A new process begins empty; the learners wait until it has filled."""
+
+    def __init__(self, ray: Any, setup: Setup, sources: int, event: Callable[[str], None]):
+        """sources: number of members that sample. event: notes an unusual event."""
+        self._ray, self._setup, self._sources, self._event = ray, setup, sources, event
+        self.replaced = 0
+        self._deaths = Deaths()
+        self._starts_at: float | None = None  # time.monotonic() of the next start; None: there is a process
+        self._start()
+
+    def _start(self) -> None:
+        self._starts_at = None
+        self._actor = start_named(
+            self._ray, GlobalReplay, self._setup.replay, self._setup, self._sources, self.replaced
+        )
+        self._asked = self._actor.size.remote()
+
+    def look(self) -> None:
+        """Replace the process if it has died. ConfigError or RunError if it cannot begin."""
+        if self._starts_at is not None:
+            if time.monotonic() >= self._starts_at:
+                self._start()
+            return
+        if not self._ray.wait([self._asked], timeout=0)[0]:
+            return
+        errors = self._ray.exceptions
+        try:
+            if self._ray.get(self._asked):
+                self._deaths.worked()
+            self._asked = self._actor.size.remote()
+        except errors.RayTaskError as e:
+            cause = getattr(e, "cause", None)
+            kind = ConfigError if isinstance(cause, ConfigError) else RunError
+            raise kind(f"global replay: {cause or e}") from e
+        except errors.RayActorError as e:
+            self.replaced += 1
+            pause = self._deaths.died()
+            if pause is None:
+                line = str(e).splitlines()[0]
+                raise RunError(
+                    f"the global replay died {self._deaths.in_a_row} times before it held anything: {line}"
+                ) from e
+            self._event("the global replay was lost: another process takes its place, and fills again")
+            self._starts_at = time.monotonic() + pause
+
+    def close(self) -> None:
+        """End the process."""
+        self._ray.kill(self._actor)

@@ -1,0 +1,289 @@
+"""A member of a cluster run: a process that samples, learns, or both, of one rank or several."""
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from accel_rl.algos.algorithm import Algorithm
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.gorila import GorilaConfig
+from accel_rl.config.train import TrainConfig
+from accel_rl.distributed.central import Central
+from accel_rl.distributed.communicator import SingleProcess
+from accel_rl.distributed.gradient_sync import GradientSync
+from accel_rl.distributed.locked_chunk import LockedChunks
+from accel_rl.envs.make import make_spec
+from accel_rl.gorila.board import BoardLine, Work
+from accel_rl.gorila.global_replay import RemoteReplay
+from accel_rl.gorila.ray_session import load_ray
+from accel_rl.gorila.setup import Place, Role, Setup, member_config
+from accel_rl.gorila.shard_actors import transport_to
+from accel_rl.gorila.sharded_sync import ShardedSync
+from accel_rl.gorila.transport import Transport
+from accel_rl.gorila.uplink import Uplink
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.plan import RankPlan, RunPlan
+from accel_rl.runners.ranks.async_launcher import AsyncLauncher
+from accel_rl.runners.ranks.context import SingleRank
+from accel_rl.runners.ranks.sync_launcher import folder_of
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.runners.trainer import Trainer
+from accel_rl.samplers.episodes import EpisodeTracker
+from accel_rl.system.errors import ConfigError, RunError
+
+
+class Member:
+    """What runs in the process of a member: a `Trainer` with another rank context, or `BundleRanks`."""
+
+    def __init__(self, setup: Setup, index: int, life: int, role: Role):
+        """life: number of this process among those of the member, from 0."""
+        self._setup, self._index, self._life, self._role = setup, index, life, role
+
+    def place(self) -> Place:
+        """Return where this process runs."""
+        return Place.here(load_ray())
+
+    def run(self, slot: int, slots: int) -> int:
+        """Run to the end; returns the env steps of the run. slot, slots: see `member_config`."""
+        warnings.simplefilter("ignore")  # the driver shows them
+        ray, setup = load_ray(), self._setup
+        config = member_config(setup.enter(), slot, slots)
+        folder = self._folder()
+        line = BoardLine(ray, setup.board, self._index, self._life)
+        transport = transport_to(ray, setup.shards)
+        if config.distributed.several:
+            return BundleRanks(config, folder, transport, line, self._index).run()
+        state = self._state(folder, line.ask(Work(), []).env_steps)
+        replay = self._global_replay if config.gorila.replay == "global" else None
+        context = MemberContext(self._index, config.gorila, transport, line, state, self._role, replay)
+        return Trainer(config, RankPlan.resolve(config), folder, state, context).run().env_steps
+
+    def _global_replay(self, algo: Algorithm) -> RemoteReplay:
+        setup, config = self._setup, algo.config
+        return RemoteReplay(
+            load_ray(), setup.replay, self._index, self._life, config.replay.start, algo.device,
+            setup.config["gorila"]["timeout_s"],
+        )  # fmt: skip
+
+    def _folder(self) -> RunFolder:
+        """Return this member's folder. It has no config.json: it is a part of a run, and not one by itself."""
+        path = self._setup.member_folder(self._index)
+        path.mkdir(parents=True, exist_ok=True)
+        return RunFolder(path)
+
+    def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
+        """Load the newest checkpoint of this member. A damaged one is left out: its replay fills again.
+
+        env_steps: of the run. The checkpoint is of this moment then, also where the run continues from an earlier one.
+        """
+        checkpoints = Checkpoints(folder.path / "checkpoints")
+        bring_back(checkpoints, env_steps)
+        try:
+            latest = checkpoints.load_latest()
+        except (ConfigError, RunError) as e:
+            folder.event(f"starts without its checkpoint: {e}")
+            return None
+        if latest is None:
+            return None
+        state = latest[1]
+        return {**state, "env_steps": env_steps, "logged_at": min(state["logged_at"], env_steps)}
+
+
+def bring_back(checkpoints: Checkpoints, env_steps: int) -> None:
+    """Make the newest checkpoint one of this moment, if it is later, and remove other later ones.
+
+    env_steps: of the run, which may continue from an earlier checkpoint of the driver's.
+    """
+    later = [steps for steps in checkpoints.steps() if steps > env_steps]
+    for i, steps in enumerate(reversed(later)):
+        if i == 0 and not checkpoints.path(env_steps).exists():
+            os.rename(checkpoints.path(steps), checkpoints.path(env_steps))
+        else:
+            shutil.rmtree(checkpoints.path(steps))
+
+
+class ServerUpdates(SingleProcess):
+    """The communicator of a member: batches are its own, schedules of updates follow those of the shards."""
+
+    sync: ShardedSync | None = None
+
+    def updates(self, own: int) -> int:
+        return self.sync.server_updates if self.sync is not None else 0
+
+
+class MemberContext:
+    """The `RankContext` of a member. It neither evaluates nor shows progress: the driver does."""
+
+    captures_updates = False
+    size = 1
+
+    def __init__(
+        self,
+        rank: int,
+        config: GorilaConfig,
+        transport: Transport,
+        line: BoardLine,
+        state: dict[str, Any] | None = None,
+        role: Role = "bundle",
+        replay: Callable[[Algorithm], RemoteReplay] | None = None,
+    ):
+        """rank: of the member; its seeds follow from it. transport: to the shards. state: of the checkpoint that this
+        process continues from. replay: builds the client of the global replay; None: the replay is local."""
+        self.rank, self._config, self._transport, self._line = rank, config, transport, line
+        self.samples, self.learns, self._replay = role != "learner", role != "actor", replay
+        self.communicator = ServerUpdates()
+        self._sync: ShardedSync | None = None
+        self._env_steps = 0  # by this process
+        # what earlier processes of this member have done, which is part of its counts
+        self._earlier = Work()
+        if state is not None:
+            sync = state["learner"]["gradient_sync"]
+            self._earlier = Work(
+                0, state["sampler"]["episodes"]["count"], state["learner"]["updates"], sync["skipped"],
+                sync["counts"]["outliers"], sync["counts"]["lost"],
+                outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
+            )  # fmt: skip
+        self._refreshed = -1
+        self._last: tuple[Work, list[tuple[float, int]]] = Work(), []
+
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
+        self._sync = ShardedSync(
+            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, f"member-{self.rank}",
+            saves_shards=False,
+            usual_loss=algo.config.usual_loss(),
+            rewards=lambda: algo.rewards if isinstance(algo, ReplayAlgorithm) else None,
+        )  # fmt: skip
+        self.communicator.sync = self._sync
+        return self._sync
+
+    def begin(self, algo: Algorithm) -> None:
+        if self._replay is None:
+            algo.begin()
+        else:
+            assert isinstance(algo, ReplayAlgorithm)
+            algo.replay = self._replay(algo)
+
+    def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
+        assert self._sync is gradient_sync and self._sync is not None
+        self._sync.connect(self._transport, publish=False)
+
+    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
+        """Pull before a rollout, unless an update has just done so (Nair et al. 2015, algorithm 1)."""
+        assert self._sync is not None
+        if self._sync.refreshed == self._refreshed:
+            self._sync.pull_now()
+        self._refreshed = self._sync.refreshed
+        return agent
+
+    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+        self._env_steps += taken
+        self._last = self._work(episodes.count, updates), list(episodes.recent)
+        self._line.tell(*self._last)
+        since = self._env_steps - self._line.answered.env_steps
+        return max(env_steps, self._line.answer.env_steps + since)
+
+    def _work(self, episodes: int, updates: int) -> Work:
+        sync = self._sync
+        assert sync is not None
+        counts = sync.counts
+        all_of_it = Work(
+            self._env_steps, episodes, updates, sync.skipped, counts.outliers, counts.lost, sync.bytes_moved,
+            outliers_won=counts.outliers_won, batches_won=counts.batches_won,
+        )  # fmt: skip
+        return all_of_it - self._earlier
+
+    def progress(self, share: float) -> float:
+        assert self._sync is not None
+        limit = self._config.updates
+        return min(1.0, self._sync.server_updates / limit) if limit else share
+
+    def stops(self, asked: bool) -> bool:
+        assert self._sync is not None
+        limit = self._config.updates
+        done = limit is not None and self._sync.server_updates >= limit
+        return asked or done or self._line.answer.stop or self._line.lost
+
+    def agreed(self, done: bool) -> bool:
+        return True  # the driver evaluates
+
+    def beat(self) -> None:
+        pass
+
+    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
+        return list(episodes.recent), episodes.count, updates
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """Members save independently: parameters are the shards', all other state is the member's own. The board then
+        has all that the checkpoint has, also at the end."""
+        if not self._line.lost:
+            self._line.ask(*self._last)
+        yield
+
+
+class _Central(SingleRank):
+    """The rank context of the process that owns a machine's central parameters and does not learn itself."""
+
+    sync: LockedChunks
+
+    def __init__(self, chunks: int):
+        self._chunks = chunks
+
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
+        self.sync = LockedChunks(flat, algo.build_optimizer, None, self._chunks)
+        return self.sync
+
+
+class BundleRanks:
+    """Starts the ranks of a bundle, and stands between them and the cluster: it pushes their updates to the shards
+    (`Uplink`), reports their work to the board, and tells them of the other machines'."""
+
+    def __init__(self, config: TrainConfig, run: RunFolder, transport: Transport, line: BoardLine, index: int):
+        """config, run: of this bundle. transport: to the shards. index: of this bundle; its seeds follow from it."""
+        torch.set_num_threads(1)
+        config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
+        self._config, self._line, self._start = config, line, line.ask(Work(), []).env_steps
+        for rank in range(config.distributed.size):
+            bring_back(Checkpoints(folder_of(run, rank).path / "checkpoints"), self._start)
+        self._launcher = AsyncLauncher(config, RunPlan.resolve(config), run, None)
+        context = _Central(config.distributed.chunks)
+        Learner(config, make_spec(config.env, training=True), "cpu", config.seed, context)
+        sync = context.sync
+        central = Central(sync.parts, sync.states(), self._launcher.central, create=True)
+        self._uplink = Uplink(central, sync.optimizers[0], config.gorila, f"member-{index}")
+        self._uplink.connect(transport)
+        self._launcher.counters.begin(self._start)
+        self._look()
+
+    def run(self) -> int:
+        """Run all ranks to their end; returns the env steps of the run. RunError, ConfigError: of a rank."""
+        with self._launcher as launcher:
+            env_steps = launcher.train(self._look).env_steps
+            self._uplink.flush()
+            if not self._line.lost:
+                self._line.ask(self._work(), launcher.counters.recent())
+            return env_steps
+
+    def _look(self) -> None:
+        line, counters = self._line, self._launcher.counters
+        self._uplink.look()
+        line.tell(self._work(), counters.recent())
+        limit, updates = self._config.gorila.updates, self._uplink.updates
+        stop = line.answer.stop or line.lost or (limit is not None and updates >= limit)
+        counters.note_others(line.answer.env_steps - line.answered.env_steps - self._start, updates, stop)
+
+    def _work(self) -> Work:
+        new, uplink = self._launcher.counters.new(), self._uplink
+        return Work(
+            new.env_steps, new.episodes, new.updates, lost=uplink.counts.lost, moved=uplink.bytes_moved,
+            ranks_replaced=self._launcher.replaced,
+        )  # fmt: skip

@@ -1,0 +1,341 @@
+"""The processes that the driver starts and replaces: members on shares of their machines, and the evaluator."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import make_spec
+from accel_rl.gorila.board import MemberCount
+from accel_rl.gorila.member import Member
+from accel_rl.gorila.ray_session import load_ray, start_named
+from accel_rl.gorila.setup import MOST, Deaths, Place, Reader, Role, Setup, pause_after
+from accel_rl.gorila.shard_actors import transport_to
+from accel_rl.models.precision import multiply_in
+from accel_rl.runners.evaluation import Evaluation
+from accel_rl.runners.evaluator import Evaluator
+from accel_rl.runners.learner import Learner
+from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.system.errors import ConfigError, RunError
+from accel_rl.system.process import tune_torch
+
+IDLE_S = 60.0  # without any work of a member, beside MOST failed starts of each
+PLACING_S = 30.0  # members that have a place begin, at the latest
+
+
+@dataclass(slots=True)
+class Seat:
+    """One member, and its present process."""
+
+    index: int
+    role: Role
+    life: int
+    actor: Any = None
+    placing: Any = None  # the question where the process runs; None once it is answered
+    place: Place | None = None
+    slot: int = 0
+    running: Any = None  # the call that runs the member
+    done_at_start: int = 0  # env steps and updates of this member when its process was started
+    failed_starts: int = 0  # processes in a row that did nothing
+    starts_at: float | None = None  # time.monotonic() of its next start; None: it has a process
+    ended: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.index}"
+
+
+def _done(count: MemberCount) -> int:
+    return count.work.env_steps + count.work.updates
+
+
+class Members:
+    """Starts all members, gives each a share of its machine's cores, and replaces those whose process dies."""
+
+    def __init__(
+        self,
+        ray: Any,
+        setup: Setup,
+        roles: Sequence[Role],
+        counts: Sequence[MemberCount],
+        resources: dict[str, float],
+        event: Callable[[str], None],
+    ):
+        """counts: what each member has done before. resources: of Ray, for each member. event: notes an event."""
+        self._ray, self._setup, self._resources, self._event = ray, setup, resources, event
+        self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
+        self.replaced = 0
+        self._failed_starts, self._done = 0, 0  # of all members, since this much was done
+        self._done_at = time.monotonic()  # when it had grown last
+        self._slots: dict[str, int] = {}  # number of shares that a machine's cores are divided into
+        for seat in self.seats:
+            self._start(seat)
+        self._placing_until = time.monotonic() + PLACING_S
+
+    def _start(self, seat: Seat) -> None:
+        seat.actor = start_named(
+            self._ray, Member, f"{self._setup.name}/{seat.role}-{seat.index}-{seat.life}",
+            self._setup, seat.index, seat.life, seat.role, scheduling_strategy="SPREAD", **self._resources,
+        )  # fmt: skip
+        seat.placing, seat.place, seat.running, seat.starts_at = seat.actor.place.remote(), None, None, None
+
+    @property
+    def running(self) -> int:
+        """Number of members whose process runs."""
+        return sum(seat.running is not None and not seat.ended for seat in self.seats)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all members have ended by themselves."""
+        return all(seat.ended for seat in self.seats)
+
+    def look(self, counts: Sequence[MemberCount], ending: bool) -> None:
+        """Let those begin that have a place, and replace those that have died. RunError, or the error of a member.
+
+        counts: what each member has done. ending: the run ends, and no member is replaced.
+        """
+        for seat in self.seats:
+            if ending and seat.running is None:
+                seat.ended, seat.starts_at = True, None
+                self._ray.kill(seat.actor)
+            if seat.starts_at is not None and time.monotonic() >= seat.starts_at:
+                self._start(seat)
+            if not seat.ended and seat.starts_at is None:
+                self._look_at(seat, counts, ending)
+        waiting = [seat for seat in self.seats if seat.running is None and not seat.ended]
+        placed = [seat for seat in waiting if seat.place is not None]
+        if placed and (len(placed) == len(waiting) or time.monotonic() > self._placing_until):
+            self._begin(placed)
+
+    def _look_at(self, seat: Seat, counts: Sequence[MemberCount], ending: bool) -> None:
+        call = seat.placing if seat.placing is not None else seat.running
+        if call is None or not self._ray.wait([call], timeout=0)[0]:
+            return
+        errors = self._ray.exceptions
+        try:
+            answer = self._ray.get(call)
+        except errors.RayTaskError as e:
+            cause = getattr(e, "cause", None)
+            if isinstance(cause, ConfigError | RunError):
+                raise type(cause)(f"{seat.name}: {cause}") from e
+            raise RunError(f"{seat.name}: {' '.join(str(e).split())[-500:]}") from e
+        except errors.RayActorError as e:
+            self._lost(seat, counts, ending, e)
+            return
+        if seat.placing is not None:
+            seat.placing, seat.place = None, answer
+        else:
+            seat.ended = True
+
+    def _begin(self, placed: list[Seat]) -> None:
+        for machine in {seat.place.machine for seat in placed if seat.place}:
+            here = [seat for seat in self.seats if seat.place and seat.place.machine == machine and not seat.ended]
+            self._slots[machine] = max(self._slots.get(machine, 0), len(here))
+            taken = {seat.slot for seat in here if seat.running is not None}
+            free = (s for s in range(self._slots[machine] + len(here)) if s not in taken)
+            for seat in here:
+                if seat.running is None:
+                    seat.slot = next(free)
+                    seat.running = seat.actor.run.remote(seat.slot, max(self._slots[machine], seat.slot + 1))
+
+    def _lost(self, seat: Seat, counts: Sequence[MemberCount], ending: bool, error: Exception) -> None:
+        why = "its node is gone" if self._node_is_gone(seat) else "its process died"
+        if ending:
+            seat.ended = True
+            self._event(f"{seat.name}: {why} while the run ended")
+            return
+        done = sum(_done(count) for count in counts)
+        self._failed_starts += 1
+        if done > self._done:
+            self._failed_starts, self._done, self._done_at = 1, done, time.monotonic()
+        idle = time.monotonic() - self._done_at > IDLE_S
+        if idle and self._failed_starts > MOST * len(self.seats):
+            raise RunError(
+                f"{seat.name}: {why}; {self._failed_starts} processes in a row died before any of them did anything: "
+                f"{str(error).splitlines()[0]}"
+            )
+        its = _done(counts[seat.index])
+        seat.failed_starts = 0 if its > seat.done_at_start else seat.failed_starts + 1
+        seat.life, seat.done_at_start, seat.running, seat.place = seat.life + 1, its, None, None
+        seat.starts_at = time.monotonic() + pause_after(seat.failed_starts)
+        self.replaced += 1
+        self._event(f"{seat.name}: {why}; the others go on, another process takes its place")
+
+    def _node_is_gone(self, seat: Seat) -> bool:
+        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        return seat.place is not None and seat.place.node not in alive
+
+    def close(self) -> None:
+        """End the processes."""
+        for seat in self.seats:
+            self._ray.kill(seat.actor)
+
+
+class Nodes:
+    """Notes which nodes come and go."""
+
+    def __init__(self, ray: Any, event: Callable[[str], None]):
+        """event: notes an event of the run."""
+        self._ray, self._event = ray, event
+        self._alive = self._now()
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    def _now(self) -> dict[str, dict[str, float]]:
+        return {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
+
+    def look(self) -> None:
+        """See which nodes are there now."""
+        now = self._now()
+        for node in self._alive.keys() - now:
+            self._event(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
+        for node in now.keys() - self._alive:
+            self._event(f"node {node[:8]} has joined the cluster")
+        self._alive = now
+
+    def share(self, config: TrainConfig) -> dict[str, float]:
+        """Return what Ray sets aside for each member. ConfigError if the members do not fit."""
+        g, n = config.gorila, config.gorila.members
+        cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
+        wants_gpu = config.device != "cpu" and sum(gpus) > 0
+        return {
+            "num_cpus": share_of(cpus, n, g.bundle_cpus, "bundle-cpus", "cores"),
+            "num_gpus": share_of(gpus, n, g.bundle_gpus, "bundle-gpus", "GPUs") if wants_gpu else 0.0,
+        }
+
+
+def fitting_share(nodes: Sequence[float], members: int) -> float:
+    """Return the largest share of a node that `members` members can each have: a whole number, or 1/k.
+
+    nodes: cores (or GPUs) of each node. 0 if the cluster has none.
+    """
+    if not sum(nodes):
+        return 0.0
+    for share in range(int(max(nodes)), 0, -1):
+        if sum(int(n // share) for n in nodes) >= members:
+            return float(share)
+    k = 2
+    while sum(int(n) * k for n in nodes) < members:
+        k += 1
+    return 1 / k
+
+
+def share_of(nodes: Sequence[float], members: int, wanted: float, flag: str, what: str) -> float:
+    """Return the share that each member gets: `wanted`, or with 0 the largest that fits. ConfigError if it does not
+    fit."""
+    if not wanted:
+        return fitting_share(nodes, members)
+    fit = sum(int(n // wanted) if wanted >= 1 else int(int(n) / wanted) for n in nodes)
+    if fit < members:
+        there = ", ".join(f"{n:g}" for n in nodes) or "none"
+        raise ConfigError(
+            f"--gorila.{flag} {wanted:g}: {members} members of {wanted:g} {what} do not fit the cluster's nodes, which "
+            f"have {there}; at most {fitting_share(nodes, members):g}"
+        )
+    return wanted
+
+
+class EvaluatorActor:
+    """What runs in the evaluator's process."""
+
+    def __init__(self, setup: Setup):
+        ray, self.config = load_ray(), replace(setup.enter(), device="cpu")
+        plan = RankPlan.resolve(self.config)
+        tune_torch(plan.placement.torch_threads)
+        multiply_in("float32", plan.device)
+        reader = Reader("evaluator", self.config.gorila)
+        seed = derived_seed(self.config.seed, Stream.MODEL)  # frozen parameters are those of all processes
+        self._learner = Learner(self.config, make_spec(self.config.env, training=True), plan.device, seed, reader)
+        self._sync = reader.sync
+        self._sync.connect(transport_to(ray, setup.shards), publish=False)
+        self._evaluator = Evaluator(self.config, plan)
+
+    def evaluate(self, steps: int, seed: int) -> tuple[dict[str, Any], Any]:
+        """Pull the parameters and play an evaluation; returns it, as `Evaluation.to_dict`, and the parameters [P]."""
+        self._sync.pull_now()
+        agent = self._learner.algo.agent.evaluating(self.config.evaluation.greedy)
+        evaluation = self._evaluator.evaluate(agent, steps=steps, seed=seed)
+        assert evaluation is not None
+        return evaluation.to_dict(), self._learner.flat.data.numpy().copy()
+
+
+class Evaluated(NamedTuple):
+    """An evaluation, the env steps at which it was asked for, and the parameters [P] that were evaluated."""
+
+    env_steps: int
+    evaluation: Evaluation
+    parameters: Tensor
+
+
+class RemoteEvaluator:
+    """The driver's side: one evaluation at a time. One whose process dies is played again, by another process."""
+
+    def __init__(self, ray: Any, setup: Setup, seed: int, event: Callable[[str], None]):
+        """seed: of the run. event: notes an unusual event."""
+        self._ray, self._setup, self._seed, self._event = ray, setup, seed, event
+        self._actor: Any = None
+        self._asked: tuple[int, int] | None = None  # (env_steps, steps)
+        self._call: Any = None  # that plays it; None: it begins at _starts_at
+        self._starts_at = 0.0  # time.monotonic()
+        self._deaths = Deaths()
+        self.replaced = 0
+
+    @property
+    def busy(self) -> bool:
+        return self._asked is not None
+
+    def begin(self, env_steps: int, steps: int) -> None:
+        """Ask for an evaluation of `steps` env steps. env_steps: of the run."""
+        assert not self.busy
+        self._asked = env_steps, steps
+        self._deaths.worked()
+        self._start()
+
+    def _start(self) -> None:
+        assert self._asked is not None
+        env_steps, steps = self._asked
+        if self._actor is None:
+            name = f"{self._setup.name}/evaluator-{self.replaced}"
+            self._actor = start_named(self._ray, EvaluatorActor, name, self._setup)
+        self._call = self._actor.evaluate.remote(steps, derived_seed(self._seed, Stream.EVALUATION, env_steps))
+
+    def look(self, wait_s: float = 0.0) -> Evaluated | None:
+        """Return the evaluation that was asked for, once it is there. RunError if its process dies again and again."""
+        if self._asked is None:
+            return None
+        if self._call is None:
+            if time.monotonic() < self._starts_at:
+                time.sleep(wait_s)
+                return None
+            self._start()
+        if not self._ray.wait([self._call], timeout=wait_s)[0]:
+            return None
+        try:
+            found, parameters = self._ray.get(self._call)
+        except self._ray.exceptions.RayTaskError as e:
+            raise RunError(f"evaluation: {getattr(e, 'cause', None) or e}") from e
+        except self._ray.exceptions.RayActorError as e:
+            self._lost(e)
+            return None
+        (env_steps, _), self._asked, self._call = self._asked, None, None
+        evaluation = Evaluation(tuple(found["scores"]), tuple(found["lengths"]), found["protocol"])
+        return Evaluated(env_steps, evaluation, torch.from_numpy(parameters.copy()))
+
+    def _lost(self, error: Exception) -> None:
+        self._actor, self._call, self.replaced = None, None, self.replaced + 1
+        pause = self._deaths.died()
+        if pause is None:
+            line = str(error).splitlines()[0]
+            raise RunError(f"the evaluator died {self._deaths.in_a_row} times in one evaluation: {line}") from error
+        self._starts_at = time.monotonic() + pause
+        self._event("the evaluator died: the evaluation is played again")
+
+    def close(self) -> None:
+        if self._actor is not None:
+            self._ray.kill(self._actor)

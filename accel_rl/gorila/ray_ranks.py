@@ -1,0 +1,254 @@
+"""Ranks of a synchronous run on a Ray cluster (`--cluster ray`): their actors, and the driver that starts them."""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.gorila.ray_session import check_ray, connected
+from accel_rl.runners.ranks.rank_process import Rank, RankHandle, finish, raise_for
+from accel_rl.runners.ranks.rank_process import launch as launch_rank
+from accel_rl.runners.ranks.sync_launcher import train_with_restarts
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.signals import StopRequest
+from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError, RunError
+
+Strategy = Literal["PACK", "SPREAD"]
+PLACE_S = 60.0  # time in which the cluster must have room
+START_S = 120.0  # time in which the actors must have started
+
+
+def train(config: TrainConfig, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
+    """Train from the run's newest checkpoint, or from the beginning. ConfigError, RunError naming the rank at fault.
+
+    ray: Ray's module, connected to a cluster. run: exists, and is the same folder on all nodes. strategy: fill one node
+    after the other, or distribute the ranks over all nodes. Each rank has a GPU of its own if the cluster has so many.
+    If a rank is lost, all end; up to --distributed.max-restarts times all start again from the checkpoint.
+    """
+    check(config)
+    return train_with_restarts(config, run, None, lambda _: RayLauncher(config, ray, run, strategy))
+
+
+def launch(config: TrainConfig, run: RunFolder, state: dict[str, Any] | None) -> Result:
+    """Train on the cluster of --address, or on Ray of this machine. The ranks read the checkpoint themselves."""
+    with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
+        return train(config, ray, run)
+
+
+def check(config: TrainConfig) -> None:
+    """Raise ConfigError for settings that ranks on Ray cannot have, or without Ray."""
+    if config.distributed.update != "all-reduce":
+        raise ConfigError(f"--update {config.distributed.update}: must be all-reduce for ranks on a Ray cluster")
+    if config.distributed.gpus:
+        raise ConfigError(f"--gpus {config.distributed.gpus}: Ray assigns GPUs to ranks; leave it out")
+    check_ray()
+
+
+class RayLauncher:
+    """The ranks of a run. If one is lost, all end."""
+
+    def __init__(self, config: TrainConfig, ray: Any, run: RunFolder, strategy: Strategy):
+        self._config, self._ray, self._strategy = config, ray, strategy
+        self._setup = {"run": str(run.path.absolute()), "config": config.to_dict()}
+        self._size = config.distributed.size
+        self._group: Any = None
+        self._actors: list[Any] = []
+        self._ranks: list[RayRank] = []
+
+    def __enter__(self) -> "RayLauncher":
+        try:
+            self._start()
+        except self._ray.exceptions.RayError as e:
+            self.__exit__()
+            raise RunError(f"the ranks cannot start on the Ray cluster: {' '.join(str(e).split())[:300]}") from e
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)
+        if self._group is not None:
+            self._ray.util.remove_placement_group(self._group)
+
+    def train(self) -> Result:
+        """Run all ranks to their end. RankLost, RunError, ConfigError."""
+        with StopRequest() as stop:
+            return finish(self._ranks, stop, self._fail)
+
+    def _fail(self, rank: RankHandle) -> None:
+        """Raise the error of a lost rank if there is one, else of `rank`, which may only have noticed the loss."""
+        for r in self._ranks:
+            r.settle()
+        raise_for(next((r for r in self._ranks if (r.code() or 0) < 0), rank))
+
+    # -- placement ---------------------------------------------------------------
+
+    def _start(self) -> None:
+        gpus = self._gpus()
+        places = self._placed(gpus)
+        nodes = [node for node, _ in places]
+        host, port = self._ray.get(self._actors[0].listen.remote(), timeout=START_S)
+        pids = []
+        for rank, actor in enumerate(self._actors):
+            of_node = [r for r, node in enumerate(nodes) if node == nodes[rank]]
+            environment = {
+                "RANK": rank,
+                "WORLD_SIZE": self._size,
+                "LOCAL_RANK": of_node.index(rank),
+                "LOCAL_WORLD_SIZE": len(of_node),
+                "MASTER_ADDR": host,
+                "MASTER_PORT": port,
+                "ACCEL_RL_LAUNCHER": "Ray",
+                **({"ACCEL_RL_OWN_GPU": 1} if gpus else {}),
+            }
+            setup = {**self._setup, "rank": rank}
+            pids.append(actor.start.remote(setup, {name: str(value) for name, value in environment.items()}))
+        self._ray.get(pids, timeout=START_S)
+        self._ranks = [RayRank(self._ray, i, a, places[i][1]) for i, a in enumerate(self._actors)]
+
+    def _gpus(self) -> int:
+        """Return the number of GPUs of each rank, 0 or 1. ConfigError if the cluster is too small."""
+        has = self._ray.cluster_resources()
+        if has.get("CPU", 0) < self._size:
+            raise ConfigError(f"--ranks {self._size}: the Ray cluster has {has.get('CPU', 0):g} CPUs, a rank needs one")
+        if self._config.device.startswith("cuda") and has.get("GPU", 0) < self._size:
+            allowed = f"the Ray cluster has {has.get('GPU', 0):g} GPUs for {self._size} ranks; use cpu"
+            raise ConfigError(f"--device {self._config.device}: {allowed}")
+        return int(self._config.device != "cpu" and has.get("GPU", 0) >= self._size)
+
+    def _placed(self, gpus: int) -> list[tuple[str, str]]:
+        """Start an actor for each rank; returns the (id, address) of their nodes. Ranks of a node are neighbours."""
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        bundle = {"CPU": 1.0, **({"GPU": 1.0} if gpus else {})}
+        self._group = self._ray.util.placement_group([bundle] * self._size, strategy=self._strategy)
+        if not self._group.wait(PLACE_S):
+            raise RunError(f"the Ray cluster has no room for {self._size} ranks within {PLACE_S:g} s")
+        of_bundle = self._ray.util.placement_group_table(self._group)["bundles_to_node_id"]
+        addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in self._ray.nodes()}
+        order = list(of_bundle.values())
+        bundles = sorted(of_bundle, key=lambda i: order.index(of_bundle[i]))
+        remote = self._ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0, max_task_retries=0)(RankActor)
+        for i in bundles:
+            place = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=i)
+            self._actors.append(remote.options(scheduling_strategy=place).remote(addresses[of_bundle[i]]))
+        return [(of_bundle[i], addresses[of_bundle[i]]) for i in bundles]
+
+
+POLL_S = 0.1  # between two looks at a rank
+SETTLE_S = 40.0  # Ray finds a lost node by its heartbeats
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """What a rank's process has done since the last look at it."""
+
+    code: int | None  # its exit code, negative for a signal; None while it runs
+    output: bytes
+    ending: str  # one line, once it has ended
+    reply: dict[str, Any] = field(default_factory=dict)
+
+
+class RankActor:
+    """What runs in an actor's process: it starts a process for one rank, which ends with the actor.
+
+    The rank is not the actor's own process, because it needs a main thread for signals, and may hang in a collective.
+    """
+
+    def __init__(self, address: str):
+        """address: of the actor's node."""
+        self._address = address
+        self._socket: socket.socket | None = None
+
+    def listen(self) -> tuple[str, int]:
+        """Open the port of the ranks' store; returns (address, port). Nothing listens on other addresses."""
+        self._socket = socket.create_server((self._address, 0))
+        return self._address, self._socket.getsockname()[1]
+
+    def start(self, setup: dict[str, Any], environment: dict[str, str]) -> int:
+        """Start the rank; returns its process."""
+        self._output, write = os.pipe()
+        os.set_blocking(self._output, False)
+        listening = None if self._socket is None else self._socket.fileno()
+        # Ray counts on one thread for each CPU of an actor; a rank decides that itself
+        own = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        fds = () if listening is None else (listening,)
+        try:
+            self._rank: Rank = launch_rank({**setup, "listening": listening}, fds, {**own, **environment}, write)
+        finally:
+            os.close(write)
+        return self._rank.process.pid
+
+    def poll(self) -> RankState:
+        """Look at the rank; does not wait."""
+        code, output = self._rank.code(), b""
+        self._rank.listen()
+        with contextlib.suppress(BlockingIOError):
+            while block := os.read(self._output, 65536):
+                output += block
+        if code is None:
+            return RankState(None, output, "")
+        return RankState(code, output, self._rank.ending(), self._rank.reply())
+
+    def stop(self) -> None:
+        """Ask the rank to save and end."""
+        if self._rank.code() is None:
+            self._rank.stop()
+
+
+class RayRank:
+    """The driver's handle of a rank. The driver prints what the rank prints, its progress, on stderr."""
+
+    def __init__(self, ray: Any, index: int, actor: Any, address: str):
+        """actor: a `RankActor` whose rank has started. address: of its node."""
+        self.index, self._ray, self._actor, self._address = index, ray, actor, address
+        self._poll = actor.poll.remote()
+        self._state = RankState(None, b"", "")
+        self._looked = time.monotonic()
+
+    def code(self) -> int | None:
+        return self._state.code
+
+    def reply(self) -> dict[str, Any]:
+        return self._state.reply
+
+    def ending(self) -> str:
+        return f"{self._state.ending} on {self._address}" if (self.code() or 0) < 0 else self._state.ending
+
+    def stop(self) -> None:
+        self._actor.stop.remote()
+
+    def listen(self) -> None:
+        """Take the answer to the last look if it is there, and look again; does not wait."""
+        if self.code() is None and time.monotonic() > self._looked + POLL_S:
+            self._take(0.0)
+
+    def settle(self) -> None:
+        """Find out whether the rank has ended, now that another one has failed."""
+        for _ in range(2):  # the first answer may be older than the failure
+            if self.code() is None:
+                self._take(SETTLE_S)
+
+    def _take(self, timeout_s: float) -> None:
+        ready, _ = self._ray.wait([self._poll], timeout=timeout_s)
+        if not ready:
+            return
+        self._looked = time.monotonic()
+        try:
+            self._state = self._ray.get(self._poll)
+        except self._ray.exceptions.RayActorError:
+            self._state = RankState(-signal.SIGKILL, b"", f"rank {self.index} is gone: its actor or node was lost")
+            return
+        sys.stderr.write(self._state.output.decode(errors="replace"))
+        sys.stderr.flush()
+        if self.code() is None:
+            self._poll = self._actor.poll.remote()

@@ -1,0 +1,416 @@
+"""A Ray session: one on this machine alone, or that of a running cluster, and named actors in it.
+
+A session of this machine is watched by a process that outlives the driver, and ends what is left of the session: Ray's
+own processes do not all end with a driver that is killed (agents stay for a minute and files for ever)."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import secrets
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+import psutil
+
+from accel_rl.system import child
+from accel_rl.system.errors import ConfigError, RunError
+
+INSTALL = "pip install 'accel_rl[cluster]'"
+LOOPBACK = "127.0.0.1"
+NAMESPACE = "accel_rl"
+# Without "clusters", Ray takes loopback for the machine's address.
+_CONFINED = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_AUTH_MODE": "token"}
+
+
+def check_ray() -> None:
+    """Raise ConfigError, one line, where Ray is not installed. Does not import it."""
+    if importlib.util.find_spec("ray") is None:
+        raise ConfigError(f"Ray is not installed: {INSTALL}")
+
+
+def load_ray() -> Any:
+    """Import Ray. ConfigError, one line, where it is not installed."""
+    try:
+        import ray
+    except ImportError as e:
+        raise ConfigError(f"Ray is not installed: {INSTALL}") from e
+    return ray
+
+
+def _load_confined() -> Any:
+    """Import Ray with loopback for the machine's address, and with a token. It reads both when it is imported."""
+    if not _CONFINED.items() <= os.environ.items():
+        if sys.modules.get("ray") is not None:
+            raise RunError("Ray was imported before its session was confined to this machine; start a new process")
+        os.environ.update(_CONFINED)
+    os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # Ray keeps the first one for the process's life
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's default of 15 lets all other programs go first
+    return load_ray()
+
+
+def connected(address: str, cores: Sequence[int]) -> AbstractContextManager[Any]:
+    """Connect to the Ray cluster at an address, or with "" start Ray on these cores of this machine. ConfigError,
+    RunError."""
+    return cluster_ray(address) if address else local_ray(cpus=len(cores))
+
+
+@contextmanager
+def local_ray(cpus: int = 2, object_store_bytes: int = 512 << 20) -> Iterator[Any]:
+    """Start Ray and yield its module; end it and remove its files afterwards. ConfigError, RunError.
+
+    All of Ray's ports listen on loopback, and every call needs a random token, which this process and Ray's own
+    processes have in their environment. cpus: number of cores that Ray may plan with. object_store_bytes: size of the
+    memory through which processes exchange large arrays; it holds those in flight and those not freed yet, and calls
+    stall for a second or more while it is full.
+
+    If this process is killed, a watcher process kills what is left of Ray within seconds, and removes its files.
+    """
+    with session(cpus, object_store_bytes) as (ray, _):
+        yield ray
+
+
+@contextmanager
+def session(cpus: int, object_store_bytes: int) -> Iterator[tuple[Any, str]]:
+    """Like `local_ray`; also yields the session's folder."""
+    ray = _load_confined()
+    if ray.is_initialized():
+        raise RunError("Ray runs in this process already")
+    folder = tempfile.mkdtemp(prefix="accel_rl_ray_")
+    with watched(folder):
+        try:
+            with marked(folder):
+                ray.init(
+                    num_cpus=cpus,
+                    object_store_memory=object_store_bytes,
+                    include_dashboard=False,
+                    namespace=NAMESPACE,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    _node_ip_address=LOOPBACK,
+                    _temp_dir=folder,
+                )
+            yield ray, folder
+        finally:
+            ray.shutdown()
+
+
+AUTO = "auto"
+ALLOWED = f"{AUTO} (RAY_ADDRESS, or the cluster of this machine) or HOST:PORT"
+CONNECT_S = 10.0  # time in which a host must accept a connection
+
+
+def check_address(address: str) -> None:
+    """Raise ConfigError for what is no address."""
+    if address != AUTO and re.fullmatch(r"[^\s/]+:\d{1,5}", address) is None:
+        raise ConfigError(f"--address {address}: must be {ALLOWED}")
+
+
+@contextmanager
+def cluster_ray(address: str) -> Iterator[Any]:
+    """Connect to a running Ray cluster and yield Ray's module; disconnect afterwards. ConfigError, RunError.
+
+    address: "auto", or "HOST:PORT" of the head node. The cluster goes on afterwards, without this process's actors.
+    Whether calls need a token is the cluster's choice. Ray reads the token from RAY_AUTH_MODE and RAY_AUTH_TOKEN.
+    """
+    check_address(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = load_ray()
+    if ray.is_initialized():
+        raise RunError("Ray runs in this process already")
+    found = _find(ray, address)
+    _check_host(address, found)
+    _check_token(ray, address, found)
+    try:
+        ray.init(found, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+    except (RuntimeError, OSError) as e:  # also another version of Ray or Python
+        ray.shutdown()
+        raise _no(address, str(e)) from e
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _no(address: str, reason: str) -> ConfigError:
+    return ConfigError(f"--address {address}: {' '.join(reason.split())[:300]}")
+
+
+def _find(ray: Any, address: str) -> str:
+    """Return HOST:PORT of the cluster. ConfigError."""
+    if address != AUTO:
+        return address
+    try:
+        return str(ray._private.services.canonicalize_bootstrap_address_or_die(address))
+    except ConnectionError as e:
+        raise _no(address, "no Ray cluster runs on this machine; `ray start --head` starts one") from e
+
+
+def _check_host(address: str, found: str) -> None:
+    """Raise ConfigError if nothing listens. Ray itself would try for minutes."""
+    host, _, port = found.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except (OSError, OverflowError) as e:
+        raise _no(address, f"no Ray cluster answers at {found}: {e}") from e
+
+
+def _check_token(ray: Any, address: str, found: str) -> None:
+    """Raise ConfigError if the cluster refuses this process's token, or does not answer."""
+    try:
+        with _without_stderr():  # the C++ library writes its own lines
+            ray._raylet.GcsClient(address=found)
+    except ray.exceptions.AuthenticationError as e:
+        given = "RAY_AUTH_TOKEN is not the cluster's" if os.environ.get("RAY_AUTH_MODE") == "token" else "none is given"
+        wanted = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to the cluster's"
+        raise _no(address, f"the cluster at {found} needs a token, and {given}; {wanted}") from e
+    except ray.exceptions.RaySystemError as e:
+        raise _no(address, f"{found} does not answer as a Ray cluster: {e}") from e
+
+
+@contextmanager
+def _without_stderr() -> Iterator[None]:
+    kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
+
+
+FREE_S = 30.0  # a dead actor's name is free within moments
+
+
+def start_named(ray: Any, cls: type, name: str, *arguments: Any, **options: Any) -> Any:
+    """Start an actor. Ray neither restarts it nor repeats its calls. RunError if the name stays taken.
+
+    options: of Ray, such as num_cpus; default 0 cores.
+    """
+    actor = ray.remote(cls).options(
+        name=name, namespace=NAMESPACE, max_restarts=0, max_task_retries=0, **{"num_cpus": 0, **options}
+    )
+    deadline = time.monotonic() + FREE_S
+    while True:
+        try:
+            return actor.remote(*arguments)
+        except ValueError as e:  # the name of a dead actor is not free yet
+            if time.monotonic() > deadline:
+                raise RunError(f"{name} cannot start: {e}") from e
+            time.sleep(0.05)
+
+
+MARK = "ACCEL_RL_RAY_FOLDER"
+"""Environment variable of all processes of a session: the session's folder."""
+DRIVER_LOG = "python-core-driver-"
+NODE_S = 60  # time in which a node of a local cluster must have joined
+GRACE_S = 1.0  # time in which processes may end by themselves
+KILL_S = 20.0  # time in which killed processes must have ended
+
+
+@contextmanager
+def marked(folder: str) -> Iterator[None]:
+    """Context in which processes that Ray starts belong to the session of a folder, and import this accel_rl."""
+    kept = {name: os.environ.get(name) for name in (MARK, "PYTHONPATH")}
+    os.environ[MARK] = folder
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (child.linked(folder), kept["PYTHONPATH"])))
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextmanager
+def watched(folder: str) -> Iterator[None]:
+    """Watch this process until the end of the context, or its death. Then end the session and remove its folder."""
+    read, write = os.pipe()
+    try:
+        process = subprocess.Popen(
+            child.command("accel_rl.gorila.ray_session", folder, str(os.getpid()), str(read)),
+            pass_fds=(read,),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=child.environment(),
+            start_new_session=True,  # Ctrl-C does not reach the watcher
+            cwd="/",
+        )
+    finally:
+        os.close(read)
+    try:
+        yield
+    finally:
+        os.close(write)
+        process.wait()
+
+
+def members(folder: str) -> set[psutil.Process]:
+    """Return the living processes of a session: those that belong to it, and their descendants."""
+    children: dict[int, list[psutil.Process]] = {}
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            children.setdefault(process.ppid(), []).append(process)
+            if _belongs(process, folder):
+                found.append(process)
+    seen: set[psutil.Process] = set()
+    while found:
+        process = found.pop()
+        if process not in seen:
+            seen.add(process)
+            found += children.get(process.pid, [])
+    return {p for p in seen if _lives(p)}
+
+
+def _belongs(process: psutil.Process, folder: str) -> bool:
+    """Whether a process has the session's mark, or is one of Ray's that writes a log in the session's folder.
+
+    A process of Ray that sets its title overwrites its environment, which no longer shows the mark. A driver writes a
+    log, too, and is not of the session.
+    """
+    if process.environ().get(MARK) == folder:
+        return True
+    files = [os.path.basename(f.path) for f in process.open_files() if _is_written(f, folder)]
+    return bool(files) and not any(name.startswith(DRIVER_LOG) for name in files)
+
+
+def _is_written(file: Any, folder: str) -> bool:
+    return file.path.startswith(folder + "/") and getattr(file, "mode", "w") != "r"
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def end_session(folder: str) -> None:
+    """Give the session's processes a moment to end, kill those that have not, and remove the folder."""
+    known = members(folder)  # at once: descendants of a process that ends cannot be found later
+    deadline = time.monotonic() + GRACE_S
+    while any(map(_lives, known)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    deadline = time.monotonic() + KILL_S
+    while left := [p for p in known | members(folder) if _lives(p)]:
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_end(parent: int, fd: int) -> None:
+    """Return when the parent has closed its end of the pipe `fd`, or has died."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN | select.POLLHUP)
+    # a forked child of the parent may hold its end of the pipe
+    if hasattr(os, "pidfd_open"):
+        with contextlib.suppress(OSError):
+            poll.register(os.pidfd_open(parent), select.POLLIN)
+    if os.getppid() == parent:
+        poll.poll()
+
+
+def main(folder: str, parent: str, fd: str) -> None:
+    # a job that is told to end still has a session to end
+    for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, signal.SIG_IGN)
+    wait_for_end(int(parent), int(fd))
+    end_session(folder)
+
+
+class LocalCluster:
+    """Nodes with object stores and processes of their own. Node 0 is the head, to which this process is connected."""
+
+    def __init__(self, ray: Any, folder: str, cpus: int, object_store_bytes: int):
+        self.ray = ray
+        self._folder, self._cpus, self._object_store_bytes = folder, cpus, object_store_bytes
+        self._nodes: list[Any] = [ray._private.worker.global_worker.node]
+
+    def node_id(self, i: int) -> str:
+        """Return Ray's name of a node, for `NodeAffinitySchedulingStrategy`."""
+        return str(self._nodes[i].node_id)
+
+    def add_node(self) -> int:
+        """Start a node and wait until it has joined; returns its index."""
+        private = self.ray._private
+        with marked(self._folder):
+            node = private.node.Node(
+                private.parameter.RayParams(
+                    gcs_address=self._nodes[0].gcs_address,
+                    num_cpus=self._cpus,
+                    num_gpus=0,
+                    object_store_memory=self._object_store_bytes,
+                    node_ip_address=LOOPBACK,
+                    min_worker_port=0,
+                    max_worker_port=0,
+                    dashboard_agent_listen_port=None,
+                    include_log_monitor=False,
+                ),
+                head=False,
+                shutdown_at_exit=False,
+                spawn_reaper=True,
+            )
+        self._nodes.append(node)
+        private.services.wait_for_node(node.gcs_address, node.plasma_store_socket_name, NODE_S)
+        return len(self._nodes) - 1
+
+    def pids(self, i: int) -> list[int]:
+        """Return all processes of a node, those of its actors included."""
+        found: list[int] = []
+        for raylet in self._raylets(i):
+            with suppress(psutil.Error):  # it has ended
+                process = psutil.Process(raylet.pid)
+                found += [p.pid for p in (process, *process.children(recursive=True))]
+        return found
+
+    def _raylets(self, i: int) -> list[Any]:
+        return [info.process for info in self._nodes[i].all_processes.get("raylet", ())]
+
+    def kill_node(self, i: int) -> None:
+        """End all processes of a node at once, as if its machine had lost its power. Not node 0."""
+        if i == 0:
+            raise ValueError("node 0 is this process's own")
+        for pid in self.pids(i):
+            with suppress(psutil.Error):
+                psutil.Process(pid).kill()
+        self._nodes[i].kill_all_processes(check_alive=False, allow_graceful=False, wait=True)
+
+
+@contextmanager
+def local_cluster(nodes: int = 3, cpus: int = 2, object_store_bytes: int = 80 << 20) -> Iterator[LocalCluster]:
+    """Start several nodes on loopback and yield them; end them afterwards. ConfigError, RunError.
+
+    cpus, object_store_bytes: of each node. See `local_ray`, whose confinement and watcher hold here too.
+    """
+    with session(cpus, object_store_bytes) as (ray, folder):
+        cluster = LocalCluster(ray, folder, cpus, object_store_bytes)
+        try:
+            for _ in range(nodes - 1):
+                cluster.add_node()
+            yield cluster
+        finally:
+            ray.shutdown()  # first: it would report each node as lost
+            for i in range(1, len(cluster._nodes)):
+                cluster.kill_node(i)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

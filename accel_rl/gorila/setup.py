@@ -1,0 +1,144 @@
+"""What the processes of a cluster run have in common: names, places, the parameters they read, and their deaths."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from accel_rl.algos.algorithm import Algorithm
+from accel_rl.config.gorila import GorilaConfig
+from accel_rl.config.train import TrainConfig
+from accel_rl.distributed.gradient_sync import GradientSync
+from accel_rl.gorila.sharded_sync import ShardedSync
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.ranks.context import SingleRank
+from accel_rl.system import hardware
+from accel_rl.system.placement import share_of_cores
+from accel_rl.system.process import before_torch
+
+Role = Literal["bundle", "actor", "learner"]
+"""bundle: samples and learns. actor: samples. learner: learns."""
+
+ENDLESS = 2**62
+"""Env steps of a run that ends after a number of updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A run, and the names under which its processes find each other."""
+
+    config: dict[str, Any]
+    """The settings of the run, `TrainConfig.to_dict`."""
+    folder: str
+    """The run folder. Each member has a folder of its own in it, on its own machine if that does not share the run
+    folder."""
+    name: str
+    """Begins the names of all actors of the run."""
+    sys_path: list[str] = field(default_factory=lambda: [p or os.getcwd() for p in sys.path])
+
+    @property
+    def shards(self) -> list[str]:
+        return [f"{self.name}/shard-{i}" for i in range(self.config["gorila"]["shards"])]
+
+    @property
+    def board(self) -> str:
+        return f"{self.name}/board"
+
+    @property
+    def replay(self) -> str:
+        return f"{self.name}/replay"
+
+    def enter(self) -> TrainConfig:
+        """Prepare this process, and return the settings of the run."""
+        before_torch()
+        for path in self.sys_path:
+            if path not in sys.path:
+                sys.path.append(path)
+        return TrainConfig.from_dict(self.config)
+
+    def member_folder(self, index: int) -> Path:
+        return Path(self.folder) / "members" / str(index)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs."""
+
+    node: str  # Ray's
+    machine: str  # nodes of one machine share its cores
+    pid: int
+
+    @classmethod
+    def here(cls, ray: Any) -> "Place":
+        boot = Path("/proc/sys/kernel/random/boot_id")
+        machine = boot.read_text().strip() if boot.exists() else os.uname().nodename
+        return cls(ray.get_runtime_context().get_node_id(), machine, os.getpid())
+
+
+def member_config(config: TrainConfig, slot: int, slots: int) -> TrainConfig:
+    """Return the settings of a member, which uses share number `slot` of `slots` of its machine's cores.
+
+    The driver evaluates, and writes to Weights & Biases and TensorBoard.
+    """
+    cores = share_of_cores(hardware.usable_cores(config.sampler.cores), slots, slot)
+    return replace(
+        config,
+        env_steps=ENDLESS if config.gorila.updates else config.env_steps,
+        sampler=replace(config.sampler, cores=cores),
+        evaluation=replace(config.evaluation, interval=0),
+        checkpoint=replace(config.checkpoint, interval=config.checkpoint_interval()),
+        log=replace(config.log, interval=config.log_interval(), tensorboard=False),
+        wandb="disabled",
+    )
+
+
+class Reader(SingleRank):
+    """Gives a `Learner` the parameters of the shards."""
+
+    captures_updates = False
+    sync: ShardedSync
+
+    def __init__(self, name: str, config: GorilaConfig, saves_shards: bool = False):
+        """name: of this process, for the shards. saves_shards: see `ShardedSync`."""
+        self._name, self._config, self._saves_shards = name, config, saves_shards
+
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
+        self.sync = ShardedSync(
+            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, self._name, self._saves_shards
+        )
+        return self.sync
+
+
+MOST = 3  # in a row
+OVER_S = 300.0  # and without any work for so long
+MAX_PAUSE_S = 30.0  # before another process starts
+
+
+def pause_after(deaths: int) -> float:
+    """Return the seconds to wait before another process starts, after so many deaths in a row."""
+    return min(2.0 ** (deaths - MOST), MAX_PAUSE_S) if deaths >= MOST else 0.0
+
+
+class Deaths:
+    """The deaths of one role's processes since one of them did its work last.
+
+    Several in a row may be a node's or a machine's fault, and pass. A process that cannot work dies for good.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.worked()
+
+    def worked(self) -> None:
+        """Forget the deaths."""
+        self.in_a_row, self._since = 0, self._clock()
+
+    def died(self) -> float | None:
+        """Count a death; returns the seconds to wait before another process starts, or None if the run must end."""
+        self.in_a_row += 1
+        if self.in_a_row > MOST and self._clock() - self._since > OVER_S:
+            return None
+        return pause_after(self.in_a_row)

@@ -1,0 +1,281 @@
+"""A shard of the parameter server: one slice of the parameters, the state of its optimizer, and its messages.
+
+Nair et al. 2015, section 4, "Parameter server": each machine applies gradients to its part of the parameter vector.
+Section 4.2: the server discards gradients that are older than a threshold."""
+
+import math
+import secrets
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from accel_rl.optim.accumulated import Accumulated, Point, add_
+from accel_rl.optim.optimizer import Optimizer
+
+Answer = Literal["accepted", "stale", "duplicate", "not finite"]
+"""A shard's answer to a push; it updates its parameters only if the push is accepted.
+
+stale: the gradient's parameters are too old, or of another epoch. duplicate: this push, or a later one of the same
+learner, has been answered before. not finite: the gradient or the learning rate is not finite.
+"""
+
+
+class Version(NamedTuple):
+    """A version of a shard's parameters."""
+
+    epoch: int
+    """Identifies one life of the shard. Versions of different epochs cannot be compared."""
+    updates: int
+    """Number of updates that the parameters contain."""
+    pushes: int
+    """Number of pushes that they contain, since the epoch began. An accumulated push contains several updates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """A learner's gradient of one slice. A shard makes one update from it."""
+
+    learner: str
+    sequence: int
+    """Number of the push, from 1. A learner's pushes to a shard must arrive in this order."""
+    version: Version
+    """Version of the parameters at which the gradient was computed."""
+    learning_rate: float
+    gradient: Tensor  # [n] float32, on the host
+
+    @property
+    def size(self) -> int:
+        return self.gradient.numel()
+
+    def is_finite(self) -> bool:
+        return math.isfinite(self.learning_rate) and bool(torch.isfinite(self.gradient).all())
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatedPush:
+    """The updates that the learners of one machine have made to one slice since the machine's last push."""
+
+    learner: str  # the machine
+    sequence: int
+    version: Version
+    """Version of the parameters from which the updates began."""
+    parts: list[Accumulated]
+    """Of consecutive parts of the slice, whose numbers of updates can differ."""
+
+    @property
+    def size(self) -> int:
+        return sum(len(part.step) for part in self.parts)
+
+    def is_finite(self) -> bool:
+        return all(part.is_finite() for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A shard's answer to a pull."""
+
+    version: Version
+    parameters: Tensor | None  # [n], a copy on the host; None if the learner already has this version
+    optimizer: dict[str, Any] | None = None  # `Optimizer.state_dict`, a copy on the host, if it was asked for
+
+
+@dataclass(slots=True)
+class ShardCounts:
+    """Numbers of pushes to a shard, by its answer."""
+
+    accepted: int = 0
+    stale: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    """Pushes that were not finite."""
+    delay: int = 0
+    """Sum, over all accepted pushes, of the number of other pushes since the version of the push."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All state of a shard, as copies."""
+
+    parameters: Tensor  # [n]
+    optimizer: dict[str, Any]  # `Optimizer.state_dict`
+    updates: int
+    sequences: dict[str, int]  # the last sequence number of each learner
+    counts: ShardCounts
+
+
+_NAMES: dict[Answer | None, str] = {
+    "accepted": "accepted",
+    "stale": "stale",
+    "duplicate": "duplicates",
+    "not finite": "refused",
+    None: "lost",
+}
+
+
+@dataclass(slots=True)
+class PushCounts:
+    """Numbers of a learner's pushes by the shards' answers; an update is one push to each shard."""
+
+    accepted: int = 0
+    stale: int = 0
+    duplicates: int = 0
+    refused: int = 0
+    """Pushes that a shard found not finite."""
+    lost: int = 0
+    """Pushes without an answer: the shard may have made the update, or not."""
+    outliers: int = 0
+    """Gradients that the learner itself discarded, for the loss of their batch. They are not pushed."""
+    outliers_won: int = 0
+    """Those whose batch has a reward above 0."""
+    batches_won: int = 0
+    """Batches with a reward above 0, as far as the guard is on."""
+
+    def note(self, answer: Answer | None) -> None:
+        """Count a push. None: it was not answered."""
+        name = _NAMES[answer]
+        setattr(self, name, getattr(self, name) + 1)
+
+
+def _copy(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: _host_copy(x) if isinstance(x, Tensor) else x for name, x in state.items()}
+
+
+def _host_copy(x: Tensor) -> Tensor:
+    return x.detach().to("cpu", copy=True)
+
+
+class Shard:
+    """Applies the pushes of all learners to its slice, one after the other. It is not safe for several threads.
+
+    A shard starts a new epoch when it is built and when it is restored. Epochs are random numbers, so that a process
+    that takes the place of a dead one never repeats an epoch. Learning does not depend on them.
+    """
+
+    def __init__(self, parameters: Tensor, optimizer: Optimizer, max_delay: int):
+        """parameters [n] float32: initial ones; they are copied. optimizer: for n parameters, on the same device.
+
+        max_delay: maximum age of a push, in other pushes to this shard since the version of the push.
+        """
+        self.optimizer, self.max_delay = optimizer, max_delay
+        self._parameters = parameters.detach().clone()
+        self._sequences: dict[str, int] = {}
+        self.counts = ShardCounts()
+        self.version = Version(_new_epoch(), 0, 0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self._parameters.device
+
+    def join(self, learner: str) -> int:
+        """Return the last sequence number of a learner; 0 if the shard has not seen it. Its next push must be above."""
+        return self._sequences.get(learner, 0)
+
+    def push(self, push: Push | AccumulatedPush) -> Answer:
+        """Make the updates of a push, unless it is a duplicate, stale or not finite. ValueError: wrong size."""
+        if push.size != len(self._parameters):
+            raise ValueError(f"a push of {push.size} elements for {len(self._parameters)} parameters")
+        if push.sequence <= self.join(push.learner):
+            self.counts.duplicates += 1
+            return "duplicate"
+        self._sequences[push.learner] = push.sequence
+        delay = self.version.pushes - push.version.pushes
+        if push.version.epoch != self.version.epoch or not 0 <= delay <= self.max_delay:
+            self.counts.stale += 1
+            return "stale"
+        if not push.is_finite():
+            self.counts.refused += 1
+            return "not finite"
+        updates = 1
+        if isinstance(push, Push):
+            self.optimizer.step(self._parameters, push.gradient.to(self._parameters.device), push.learning_rate)
+        else:
+            updates = self._add(push.parts)
+        self.version = Version(self.version.epoch, self.version.updates + updates, self.version.pushes + 1)
+        self.counts.accepted += 1
+        self.counts.delay += delay
+        return "accepted"
+
+    def _add(self, parts: list[Accumulated]) -> int:
+        """Make the updates of an accumulated push; returns their number, which is that of the first part."""
+        decay = cast(dict[str, float], self.optimizer.decay)  # type: ignore[attr-defined]
+        whole, begin, numbers = Point(self._parameters, self.optimizer.state_dict()), 0, dict[str, float]()
+        for accumulated in parts:
+            end = begin + len(accumulated.step)
+            changed = add_(whole.part(slice(begin, end)), accumulated, decay)
+            numbers, begin = numbers or changed, end
+        if numbers:
+            self.optimizer.load_state_dict({**whole.optimizer, **numbers})
+        return parts[0].updates
+
+    def pull(self, since: Version | None, with_optimizer: bool = False) -> Pulled:
+        """Return the current version, and the parameters if they are not those of the version `since`.
+
+        with_optimizer: return the optimizer's state, too.
+        """
+        if since == self.version:
+            return Pulled(self.version, None)
+        state = _copy(self.optimizer.state_dict()) if with_optimizer else None
+        return Pulled(self.version, _host_copy(self._parameters), state)
+
+    def status(self) -> tuple[Version, ShardCounts]:
+        """Return the current version, and the numbers of pushes so far."""
+        return self.version, replace(self.counts)
+
+    def snapshot(self) -> Snapshot:
+        """Return a copy of all state, on the host."""
+        return Snapshot(
+            _host_copy(self._parameters),
+            _copy(self.optimizer.state_dict()),
+            self.version.updates,
+            dict(self._sequences),
+            replace(self.counts),
+        )
+
+    def restore(self, snapshot: Snapshot) -> Version:
+        """Continue from a snapshot in a new epoch: all learners pull, and gradients of earlier epochs are stale.
+
+        Returns the new version.
+        """
+        self._parameters.copy_(snapshot.parameters)
+        self.optimizer.load_state_dict(snapshot.optimizer)
+        self._sequences, self.counts = dict(snapshot.sequences), replace(snapshot.counts)
+        self.version = Version(_new_epoch(), snapshot.updates, 0)
+        return self.version
+
+
+def _new_epoch() -> int:
+    return secrets.randbits(62)
+
+
+def from_snapshots(snapshots: list[Snapshot]) -> dict[str, Any]:
+    """Join the snapshots of all shards: parameters and tensors of the optimizer state are whole vectors [P], and each
+    number of the optimizer state (a step count) is a list, one per shard."""
+    optimizers = [s.optimizer for s in snapshots]
+    return {
+        "parameters": torch.cat([s.parameters for s in snapshots]),
+        "optimizer": {
+            name: torch.cat([o[name] for o in optimizers]) if isinstance(x, Tensor) else [o[name] for o in optimizers]
+            for name, x in optimizers[0].items()
+        },
+        "shards": [{"updates": s.updates, "sequences": s.sequences, "counts": asdict(s.counts)} for s in snapshots],
+    }
+
+
+def to_snapshots(state: dict[str, Any], parts: list[slice]) -> list[Snapshot]:
+    """Cut a state into the snapshots of the slices `parts`. ValueError if the number of shards differs."""
+    shards = state["shards"]
+    if len(shards) != len(parts):
+        raise ValueError(f"the checkpoint has {len(shards)} shards, the run {len(parts)}")
+    return [
+        Snapshot(
+            state["parameters"][part],
+            {name: x[part] if isinstance(x, Tensor) else x[i] for name, x in state["optimizer"].items()},
+            shard["updates"],
+            dict(shard["sequences"]),
+            ShardCounts(**shard["counts"]),
+        )
+        for i, (part, shard) in enumerate(zip(parts, shards, strict=True))
+    ]

@@ -1,0 +1,166 @@
+"""The shards of a parameter server as Ray actors, which the driver starts, saves and replaces."""
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import torch
+
+from accel_rl.gorila.ray_session import NAMESPACE, start_named
+from accel_rl.gorila.shard import Shard, Snapshot
+from accel_rl.gorila.sockets import Endpoint, ShardServer, SocketTransport
+from accel_rl.gorila.transport import Future, Method, ShardUnavailable, Transport
+from accel_rl.system.process import before_torch
+
+LOCATE_S = 10.0
+
+
+class ShardActor:
+    """What runs in an actor's process: a shard, one call after the other, by Ray or through sockets."""
+
+    def __init__(self, shard: Shard, threads: int):
+        import ray
+
+        before_torch()  # memory of messages stays with the process
+        torch.set_num_threads(threads)
+        self._server = ShardServer(shard, ray.util.get_node_ip_address())
+
+    def call(self, method: Method, *arguments: Any) -> Any:
+        return self._server.call(method, *arguments)
+
+    def endpoint(self) -> Endpoint:
+        """Return where the shard is called through sockets."""
+        return self._server.endpoint
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+def transport_to(ray: Any, names: Sequence[str]) -> Transport:
+    """Return a transport to the shards that have these names, for a process that is connected to Ray.
+
+    Calls travel through sockets to the shards' actors, which Ray locates.
+    """
+    return SocketTransport(names, partial(_locate, ray))
+
+
+def _locate(ray: Any, name: str) -> Endpoint | None:
+    try:
+        return ray.get(ray.get_actor(name, namespace=NAMESPACE).endpoint.remote(), timeout=LOCATE_S)
+    except (ValueError, ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError):
+        return None  # no actor of this name, or not any more
+
+
+class ActorCall:
+    """A call of the driver that Ray carries out, since Ray reports at once that an actor is lost."""
+
+    def __init__(self, ray: Any, name: str, ref: Any):
+        self._ray, self._name, self._ref = ray, name, ref
+
+    def done(self) -> bool:
+        ready, _ = self._ray.wait([self._ref], timeout=0)
+        return bool(ready)
+
+    def result(self, timeout_s: float) -> Any:
+        """Wait for the answer. ShardUnavailable. An error of the shard itself is raised as it is."""
+        exceptions = self._ray.exceptions
+        try:
+            return self._ray.get(self._ref, timeout=timeout_s)
+        except exceptions.GetTimeoutError as e:
+            raise ShardUnavailable(f"{self._name} has not answered within {timeout_s:g} s") from e
+        except exceptions.RayActorError as e:
+            raise ShardUnavailable(f"{self._name} is gone") from e
+        except exceptions.RayTaskError as e:
+            raise e.cause from e
+
+
+class RayShards:
+    """Starts an actor for each shard. The driver keeps the last snapshot of each, for a shard whose process dies.
+
+    Ray neither repeats a call nor restarts an actor: a repeated push would be a second update, and a restarted actor
+    would have the parameters of its start.
+    """
+
+    def __init__(self, ray: Any, shards: Sequence[Shard], run: str = "run", threads: int = 1):
+        """shards: with parameters on the host; they are copied to the actors. run: begins the actors' names.
+        threads: torch's threads of each actor.
+        """
+        if any(shard.device.type != "cpu" for shard in shards):
+            raise ValueError("shards in other processes have their parameters on the host")
+        self._ray, self._shards, self._threads = ray, list(shards), threads
+        self.names = [f"{run}/shard-{i}" for i in range(len(shards))]
+        self._asked: list[tuple[Future, float] | None] = [None] * len(self.names)  # (question, when), see `look`
+        self.status = [shard.status() for shard in shards]
+        """(version, counts) of each shard, as it answered last."""
+        self._snapshots = [shard.snapshot() for shard in shards]
+        self._actors = [self._start(i) for i in range(len(shards))]
+
+    def _start(self, i: int) -> Any:
+        return start_named(
+            self._ray, ShardActor, self.names[i], self._shards[i], self._threads, scheduling_strategy="SPREAD"
+        )
+
+    def _call(self, i: int, method: Method) -> ActorCall:
+        return ActorCall(self._ray, self.names[i], self._actors[i].call.remote(method))
+
+    def transport(self) -> Transport:
+        """Return a transport to the shards, for this process. Others call `transport_to` with `names`."""
+        return transport_to(self._ray, self.names)
+
+    def pids(self) -> list[int]:
+        """Return the process of each shard."""
+        return self._ray.get([actor.pid.remote() for actor in self._actors])
+
+    def save(self, timeout_s: float) -> list[Snapshot]:
+        """Take a snapshot of each shard; returns the last one of each. A shard that is gone, or has not answered within
+        timeout_s, keeps its last one."""
+        deadline = time.monotonic() + timeout_s
+        calls = [self._call(i, "snapshot") for i in range(len(self.names))]
+        for i, call in enumerate(calls):
+            try:
+                self._snapshots[i] = call.result(max(0.0, deadline - time.monotonic()))
+            except ShardUnavailable:
+                continue
+        return list(self._snapshots)
+
+    def look(self, timeout_s: float) -> list[int]:
+        """Take the answers to the last questions for `status`, ask again, and replace each shard that is gone or has
+        not answered for timeout_s; returns which. Does not wait."""
+        dead, now = [], time.monotonic()
+        for i in range(len(self.names)):
+            asked = self._asked[i]
+            if asked is None:
+                self._asked[i] = (self._call(i, "status"), now)
+                continue
+            call, since = asked
+            if not call.done() and now - since < timeout_s:
+                continue
+            try:
+                self.status[i] = call.result(0.0)
+            except ShardUnavailable:
+                self._replace(i)
+                dead.append(i)
+            self._asked[i] = None
+        return dead
+
+    def refresh(self, timeout_s: float) -> None:
+        """Wait for the current `status` of each shard that is there."""
+        self._asked = [None] * len(self.names)  # their answers are older
+        calls = [self._call(i, "status") for i in range(len(self.names))]
+        for i, call in enumerate(calls):
+            with suppress(ShardUnavailable):
+                self.status[i] = call.result(timeout_s)
+
+    def _replace(self, i: int) -> None:
+        """Start a new actor from the last snapshot, in a new epoch."""
+        self._ray.kill(self._actors[i])
+        self._shards[i].restore(self._snapshots[i])  # before it starts: no push comes between
+        self._actors[i] = self._start(i)
+
+    def close(self) -> None:
+        """End the actors."""
+        for actor in self._actors:
+            self._ray.kill(actor)

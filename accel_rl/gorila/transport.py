@@ -1,0 +1,100 @@
+"""How learners call shards: the protocol, shards in the learner's own process, and calls that are repeated."""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+from accel_rl.gorila.shard import Shard
+from accel_rl.system.errors import RunError
+
+Method = Literal["join", "push", "pull", "status", "snapshot", "restore"]
+"""Methods of `Shard` that are called through a transport."""
+
+
+class ShardUnavailable(RunError):
+    """A call was not answered: the shard is gone, or too slow. It may have carried out the call."""
+
+
+class Future(Protocol):
+    """The answer to a call, which may still be on its way."""
+
+    def done(self) -> bool:
+        """Whether `result` returns or raises at once."""
+
+    def result(self, timeout_s: float) -> Any:
+        """Wait for the answer and return it. ShardUnavailable, naming the shard, if there is none within timeout_s."""
+
+
+class Transport(Protocol):
+    """Calls to shards. Calls of one process to one shard are carried out in their order, and never repeated."""
+
+    @property
+    def shards(self) -> int:
+        """Number of shards."""
+
+    def call(self, shard: int, method: Method, *arguments: Any) -> Future:
+        """Call a method of a shard; does not wait for the answer. Tensors that are sent may not be changed until it is
+        there."""
+
+
+class Answered:
+    """A call that has been carried out."""
+
+    def __init__(self, value: Any):
+        self._value = value
+
+    def done(self) -> bool:
+        return True
+
+    def result(self, timeout_s: float) -> Any:
+        return self._value
+
+
+class InProcess:
+    """Shards in the learner's own process. A call is carried out at once; its errors are raised by `call`."""
+
+    def __init__(self, shards: Sequence[Shard]):
+        self._shards = list(shards)
+
+    @property
+    def shards(self) -> int:
+        return len(self._shards)
+
+    def call(self, shard: int, method: Method, *arguments: Any) -> Future:
+        return Answered(getattr(self._shards[shard], method)(*arguments))
+
+
+RETRY_S = 0.05  # pause before a lost call is repeated
+
+
+class ShardCalls:
+    """Calls shards through a transport. A shard that has not answered for timeout_s ends the run."""
+
+    def __init__(self, transport: Transport, timeout_s: float):
+        self.transport, self._timeout_s = transport, timeout_s
+        self._silent_since: list[float | None] = [None] * transport.shards  # time.monotonic(); None: it answers
+
+    def call(self, shard: int, method: Method, *arguments: Any) -> Future:
+        """Call a shard; does not wait."""
+        return self.transport.call(shard, method, *arguments)
+
+    def ask(self, shard: int, method: Method, *arguments: Any) -> Any:
+        """Call a shard and wait for its answer; call again if it is lost, which changes nothing for all methods but
+        "push". RunError if the shard has not answered for timeout_s."""
+        assert method != "push"
+        while (answer := self.answer(shard, self.call(shard, method, *arguments))) is None:
+            time.sleep(RETRY_S)
+        return answer
+
+    def answer(self, shard: int, future: Future) -> Any:
+        """Wait for an answer; None if the call was lost. RunError if the shard has not answered for timeout_s."""
+        began = time.monotonic()
+        try:
+            answer = future.result(self._timeout_s)
+        except ShardUnavailable as e:
+            since = self._silent_since[shard] = self._silent_since[shard] or began
+            if time.monotonic() - since < self._timeout_s:
+                return None
+            raise RunError(f"shard {shard} has not answered for {self._timeout_s:g} s: {e}") from e
+        self._silent_since[shard] = None
+        return answer

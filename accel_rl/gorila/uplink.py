@@ -1,0 +1,216 @@
+"""The central parameters of one machine as a learner on the shards of a parameter server.
+
+Asynchronous ranks of a machine update its central parameters in locked chunks (Stooke & Abbeel 2018, section 4.3).
+The machine pushes their updates to the shards together, as a rank that makes several local updates pushes its own
+(appendix A). So a machine sends one message for all its ranks, and the shards hold the optimizer's state of all
+machines.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from accel_rl.config.parameter_server import ParameterServerConfig
+from accel_rl.distributed.central import Central, chunks
+from accel_rl.distributed.locked_chunk import LOCK_S
+from accel_rl.gorila.shard import AccumulatedPush, Pulled, PushCounts, Version
+from accel_rl.gorila.transport import Future, ShardCalls, Transport
+from accel_rl.optim.accumulated import Accumulated, Point, add_, between
+from accel_rl.optim.optimizer import Optimizer
+from accel_rl.system.errors import ConfigError
+
+
+class _Piece(NamedTuple):
+    """Consecutive parameters of one chunk and one shard."""
+
+    chunk: int
+    shard: int
+    whole: slice  # of all parameters
+    in_chunk: slice
+
+
+class _State:
+    """All parameters and the optimizer's state at one moment; the moments of chunks differ a little."""
+
+    def __init__(self, size: int, names: list[str], pieces: int):
+        self.vectors = {name: torch.zeros(size) for name in ("parameters", *names)}  # [P] each
+        self.numbers: list[dict[str, float]] = [{} for _ in range(pieces)]  # of the optimizer's state
+
+    def point(self, i: int, piece: _Piece) -> Point:
+        """Return piece number i, as views."""
+        state: dict[str, Any] = {name: x[piece.whole] for name, x in self.vectors.items()}
+        return Point(state.pop("parameters"), {**state, **self.numbers[i]})
+
+    def set(self, i: int, piece: _Piece, point: Point) -> None:
+        """Copy piece number i."""
+        for name, x in {"parameters": point.parameters, **point.optimizer}.items():
+            if isinstance(x, Tensor):
+                self.vectors[name][piece.whole].copy_(x)
+            else:
+                self.numbers[i][name] = x
+
+
+class Uplink:
+    """Pushes the updates of a machine's central parameters to the shards, and brings those of other machines back.
+
+        central parameters   o--- updates of the ranks ---o--- more of them ---o--- ...
+                             |                            |                    ^
+                            base                        taken                  | pulled + more of them
+                                                          | taken - base       |
+        shards               ----------------------------> push -> pull -------/
+
+    Ranks go on while a push is on its way. The updates that they make meanwhile are added to the parameters that the
+    shards return, and are part of the next push. If a shard discards a push, the updates of that push are lost.
+    """
+
+    def __init__(self, central: Central, optimizer: Optimizer, config: ParameterServerConfig, learner: str):
+        """optimizer: one of those that the ranks use, of any size. learner: name of this machine for the shards.
+
+        ConfigError if the optimizer's updates cannot be accumulated.
+        """
+        decay = getattr(optimizer, "decay", None)
+        if decay is None:
+            raise ConfigError(
+                f"--update async on a cluster: {type(optimizer).__name__} has no attribute `decay`; see "
+                "optim/optimizer.py, or leave out --update"
+            )
+        self._central, self._decay, self._config, self._learner = central, dict(decay), config, learner
+        size = central.parts[-1].stop
+        self._slices = chunks(size, config.shards)
+        self._pieces = list(_pieces(central.parts, self._slices))
+        self._base, self._taken, self._pulled = (_State(size, list(decay), len(self._pieces)) for _ in range(3))
+        self._base_updates = [0] * len(central.parts)  # of each chunk
+        self._taken_updates = [0] * len(central.parts)
+        self._versions: list[Version] = []  # of the base, for each shard
+        self._sequence = 0  # of the last push
+        self._sent: list[tuple[Future, Future]] | None = None  # (push, pull) of each shard; None: nothing is on its way
+        self.counts = PushCounts()
+        self.bytes_moved = 0
+
+    def connect(self, transport: Transport) -> None:
+        """Begin to use the shards: their parameters and optimizer state become the central ones. ValueError if the
+        number of shards differs."""
+        if transport.shards != len(self._slices):
+            raise ValueError(f"{transport.shards} shards, but the parameters are cut into {len(self._slices)} slices")
+        self._calls = ShardCalls(transport, self._config.timeout_s)
+        shards = range(transport.shards)
+        self._sequence = max(self._calls.ask(shard, "join", self._learner) for shard in shards)
+        self._note_pulled([self._calls.ask(shard, "pull", None, True) for shard in shards])
+        for k in range(len(self._central.parts)):
+            with self._central.held(k, LOCK_S):
+                self._publish(k, [False] * len(self._slices))
+                self._taken_updates[k] = self._central.updates(k)
+        self._rebase()
+
+    @property
+    def updates(self) -> int:
+        """Number of updates of the parameters: those of the shards, and the machine's that were not yet pushed."""
+        return self._versions[0].updates + self._central.updates(0) - self._base_updates[0]
+
+    def look(self) -> None:
+        """Take the answers to the last push, if they are there. Then push, if there are enough new updates.
+
+        Waits only for a shard that is gone. RunError if it does not come back.
+        """
+        if self._sent is not None and all(push.done() and pull.done() for push, pull in self._sent):
+            self._take_answers()
+        if self._sent is None and self._new_updates() >= self._config.push_updates:
+            self._push()
+
+    def flush(self) -> None:
+        """Push all updates, and wait for the answers. Call it when the ranks have ended."""
+        if self._sent is not None:
+            self._take_answers()
+        if self._new_updates():
+            self._push()
+            self._take_answers()
+
+    def _new_updates(self) -> int:
+        return min(self._central.updates(k) - n for k, n in enumerate(self._base_updates))
+
+    def _push(self) -> None:
+        for k in range(len(self._central.parts)):
+            with self._central.held(k, LOCK_S):
+                for i, piece in self._pieces_of(k):
+                    self._taken.set(i, piece, self._current(piece))
+                self._taken_updates[k] = self._central.updates(k)
+        parts: list[list[Accumulated]] = [[] for _ in self._slices]
+        for i, piece in enumerate(self._pieces):
+            updates = self._taken_updates[piece.chunk] - self._base_updates[piece.chunk]
+            before, after = self._base.point(i, piece), self._taken.point(i, piece)
+            parts[piece.shard].append(between(before, after, updates, self._decay))
+        self._sequence += 1
+        self._sent = []
+        for shard, of_shard in enumerate(parts):
+            push = AccumulatedPush(self._learner, self._sequence, self._versions[shard], of_shard)
+            self._sent.append((self._calls.call(shard, "push", push), self._calls.call(shard, "pull", None, True)))
+            self.bytes_moved += self._bytes_of(push.size)
+
+    def _take_answers(self) -> None:
+        """Wait for the shards' answers, and put their parameters in place of the central ones."""
+        sent, self._sent = self._sent or [], None
+        pulled, keeps = [], []
+        for shard, (push, pull) in enumerate(sent):
+            answer = self._calls.answer(shard, push)
+            self.counts.note(answer)
+            keeps.append(answer != "not finite")  # else later updates are not finite either
+            pulled.append(self._calls.answer(shard, pull) or self._calls.ask(shard, "pull", None, True))
+        self._note_pulled(pulled)
+        for k in range(len(self._central.parts)):
+            with self._central.held(k, LOCK_S):
+                self._publish(k, keeps)
+        self._rebase()
+
+    def _note_pulled(self, pulled: list[Pulled]) -> None:
+        self._versions = [p.version for p in pulled]
+        for i, piece in enumerate(self._pieces):
+            answer, begin = pulled[piece.shard], self._slices[piece.shard].start
+            assert answer.parameters is not None and answer.optimizer is not None
+            part = slice(piece.whole.start - begin, piece.whole.stop - begin)
+            self._pulled.set(i, piece, Point(answer.parameters, answer.optimizer).part(part))
+        self.bytes_moved += self._bytes_of(self._slices[-1].stop)
+
+    def _publish(self, k: int, keeps: list[bool]) -> None:
+        """Write the shards' state to chunk k, with the updates that were made since the last push was taken; call it
+        with the chunk's lock held. keeps: for each shard, whether to keep those updates."""
+        updates = self._central.updates(k) - self._taken_updates[k]
+        spare, numbers = self._central.spare(k), dict[str, float]()
+        for i, piece in self._pieces_of(k):
+            new = self._pulled.point(i, piece).copy()
+            if keeps[piece.shard]:
+                later = between(self._taken.point(i, piece), self._current(piece), updates, self._decay)
+                changed = add_(new, later, self._decay)
+                new = replace(new, optimizer={**new.optimizer, **changed})
+            for name, x in {"parameters": new.parameters, **new.optimizer}.items():
+                if isinstance(x, Tensor):
+                    spare[name][piece.in_chunk].copy_(x)
+                else:
+                    numbers.setdefault(name, x)
+        self._central.publish_spare(k, numbers)
+
+    def _bytes_of(self, parameters: int) -> int:
+        return 4 * parameters * (1 + len(self._decay))
+
+    def _rebase(self) -> None:
+        """The shards' state becomes the base of the next push."""
+        self._base, self._pulled = self._pulled, self._base
+        self._base_updates = list(self._taken_updates)
+
+    def _pieces_of(self, k: int) -> Iterator[tuple[int, _Piece]]:
+        return ((i, piece) for i, piece in enumerate(self._pieces) if piece.chunk == k)
+
+    def _current(self, piece: _Piece) -> Point:
+        """Return views of the central state of a piece; call it with the chunk's lock held."""
+        return Point(*self._central.read(piece.chunk)).part(piece.in_chunk)
+
+
+def _pieces(parts: list[slice], slices: list[slice]) -> Iterator[_Piece]:
+    """Cut chunks and shards where either begins."""
+    for k, chunk in enumerate(parts):
+        for s, shard in enumerate(slices):
+            begin, end = max(chunk.start, shard.start), min(chunk.stop, shard.stop)
+            if begin < end:
+                yield _Piece(k, s, slice(begin, end), slice(begin - chunk.start, end - chunk.start))

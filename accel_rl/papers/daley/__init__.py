@@ -1,0 +1,100 @@
+"""Daley & Amato 2021 (arXiv:2111.01264): concurrent training and synchronized execution of DQN.
+
+| in the paper | here |
+|---|---|
+| Tables 1 to 3: hours of 14 variants, on Pong | `table_1`, `table_2`, `table_3`: the same runs, `speed_test` |
+| Table 4: the 49 games | `table_4`: `suite` (report it with --score best) |
+| Table 5: hyperparameters | `dqn` |
+
+`accel-rl sweep daley:table_4 --gpus 0-3 --scale 0.02`. Rates of the 14 variants within minutes:
+`python -m benchmarks.concurrent`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.envs.games import ATARI_49
+from accel_rl.sweeps.grid import Level, levels
+
+THREADS = (1, 2, 4, 8)
+VARIANTS = ("standard", "concurrent", "synchronized", "both")
+FILL = 50_000
+"""Env steps of random play that fill the replay before Algorithm 1 counts its first (Table 5: N)."""
+FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standard", "concurrent")]
+"""With one sampler there is nothing to synchronize (Table 1)."""
+
+
+def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
+    """Table 5 and section 5.2 at full size: 50 M env steps after the random start, 30 evaluation episodes every 250,000
+    env steps.
+
+    Network, frames and epsilon are those of Mnih et al. 2015, as in the paper. There is no decorrelation by random
+    first actions, which is Stooke & Abbeel's.
+    """
+    if threads < 1 or variant not in VARIANTS:
+        raise ValueError(f"threads={threads}, variant={variant!r}: at least 1, and one of {', '.join(VARIANTS)}")
+    base = default_config("dqn")
+    default: Any = base.algo
+    algo: Any = replace(
+        default,
+        replay=replace(default.replay, size=1_000_000, start=FILL),  # Table 5
+        batch_size=32,  # Table 5
+        intensity=32 / 4,  # Table 5: an update every F = 4 steps
+        gamma=0.99,  # Table 5
+        target_interval=10_000,  # Table 5: C
+        learning_rate=2.5e-4,  # appendix B
+        optimizer="rmsprop-centered",  # appendix B
+        rmsprop_alpha=0.95,  # appendix B, of both moments
+        optimizer_eps=0.01,  # appendix B
+        network="nature",  # Mnih et al. 2015
+        epsilon=1.0,  # Mnih et al. 2015: to 0.1 within a million steps
+        epsilon_final=0.1,
+        epsilon_steps=1_000_000,
+        epsilon_evaluation=0.05,  # section 5.2
+    )
+    return replace(
+        base,
+        env=replace(base.env, game=game, protocol="mnih2015"),
+        algo=algo,
+        sampler=replace(
+            base.sampler,
+            envs=threads,
+            workers=threads,
+            groups=1,
+            decorrelation_steps=0,
+            inference_per_worker=variant in ("standard", "concurrent"),
+        ),
+        evaluation=replace(base.evaluation, interval=250_000, episodes=30),  # section 5.2
+        schedule="concurrent" if variant in ("concurrent", "both") else "lockstep",
+        env_steps=FILL + 50_000_000,  # section 5.2: 200 M frames
+        seed=seed,
+    )
+
+
+@levels(
+    Level({"threads": [n for n, _ in FOURTEEN], "variant": [v for _, v in FOURTEEN]}),
+    seeds=(0, 1, 2, 3, 4),  # section 5.1: five trials
+)
+def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
+    """Tables 1 to 3, section 5.1: Pong, a million env steps after the random start, epsilon 0.1 throughout. The hours
+    for 50 M env steps are 50 times those of a run."""
+    config = dqn("pong", threads, variant, seed)
+    algo: Any = config.algo
+    return replace(
+        config,
+        algo=replace(algo, epsilon=0.1, epsilon_final=0.1),
+        evaluation=replace(config.evaluation, interval=0),
+        checkpoint=replace(config.checkpoint, interval=0),
+        env_steps=FILL + 1_000_000,
+    )
+
+
+@levels({"game": ATARI_49}, seeds=(0,))  # section 5.2: a single trial
+def suite(game: str = "pong", seed: int = 0) -> TrainConfig:
+    """Table 4: the fastest variant in the 49 games; a game's score is its best evaluation."""
+    return dqn(game, 8, "both", seed)
+
+
+table_1 = table_2 = table_3 = speed_test
+table_4 = suite

@@ -1,0 +1,67 @@
+"""Dalton & Frosio 2020 (arXiv:1907.08467), Table 3 and Figure 5: A2C with V-trace, several batches per sampled window.
+
+`accel-rl sweep dalton:table_3` sweeps all columns and games; `accel-rl report` of its folder prints
+the paper's table. `accel-rl train dalton:table_3 --game pong` trains one column. Rates of emulation,
+inference and training by number of environments (Figures 2 to 4, Table 4): `python -m benchmarks.cuda_emulator`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.papers.stooke.settings import together
+from accel_rl.sweeps.grid import Level, levels
+
+GAMES = ("assault", "asterix", "ms_pacman", "pong")
+STEPS = 20_000_000
+"""Env steps, 80 million emulated frames. The longest of the paper's runs takes 18 million training frames to its score,
+and a training frame is an env step (footnote 2)."""
+
+EVALUATION_INTERVAL = 500_000
+"""Env steps between evaluations: the training frames of Table 3 are multiples of half a million."""
+
+BATCHES = {1: (5, 5), 5: (5, 1), 20: (20, 1)}
+"""{batches: (N, SPU)}: length of an update's window and steps per update."""
+
+COLUMNS = {  # engine, environments of a rank, batches, ranks
+    "cpu-120-1": ("workers", 120, 1, 1),
+    "cpu-120-5": ("workers", 120, 5, 1),
+    "cpu-120-20": ("workers", 120, 20, 1),
+    "cpu-1200-20": ("workers", 1200, 20, 1),
+    "gpu-1200-1": ("device", 1200, 1, 1),
+    "gpu-1200-5": ("device", 1200, 5, 1),
+    "gpu-1200-20": ("device", 1200, 20, 1),
+    "gpu-4x1200-20": ("device", 1200, 20, 4),
+}
+
+
+@levels(Level({"game": GAMES}), Level({"column": tuple(COLUMNS)}), seeds=(0, 1, 2))
+def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> TrainConfig:
+    """One column: environments emulated on CPU cores (the paper: OpenAI Gym) or on the learner's GPU (CuLE).
+
+    Pictures of 84x84 and CuLE's 30 cached start states with `gpu` are the paper's. Ours are the network, that of Mnih
+    et al. 2015 with 1.7 million parameters (the paper gives their number, 4 million, and no layers), and the learning
+    rate, that of A2C scaled with the batch (the paper gives none).
+    """
+    if column not in COLUMNS:
+        raise ValueError(f"column={column!r} is not in Table 3: {', '.join(COLUMNS)}")
+    engine, envs, batches, ranks = COLUMNS[column]
+    window, steps_per_update = BATCHES[batches]
+    base = default_config("impala")
+    algo: Any = base.algo
+    config = replace(
+        base,
+        env=replace(base.env, game=game, frame="84x84"),
+        algo=replace(algo, batches=batches, window=window, network="nature"),
+        sampler=replace(
+            base.sampler,
+            envs=envs * ranks,
+            horizon=steps_per_update,
+            engine=engine,  # type: ignore[arg-type]
+            reset="cached" if engine == "device" else "immediate",
+        ),
+        evaluation=replace(base.evaluation, interval=EVALUATION_INTERVAL),
+        env_steps=STEPS,
+        seed=seed,
+    )
+    return together(config, ranks) if ranks > 1 else config

@@ -1,0 +1,146 @@
+"""Nair et al. 2015 (arXiv:1507.04296): Gorila, 100 bundles of an actor, a replay and a learner, on 31 shards.
+
+| in the paper | here |
+|---|---|
+| Tables 1 to 4, Figures 3 to 5: Gorila and single-GPU DQN in 49 games | `tables`: `gorila` and `single` |
+| section 5.2: final evaluations from null op starts and from saved starts | `accel-rl evaluate RUN --best --save` |
+
+On a Ray cluster: `accel-rl sweep gorila:tables --only agent=gorila --override address=HOST:PORT`.
+On a small machine: `--only game=pong --scale 0.0005 --override gorila.bundles=2 gorila.shards=2`. For two cores there
+are `pong_small` and `pong_small_single`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.envs.games import ATARI_49
+from accel_rl.papers import daley
+from accel_rl.sweeps.grid import levels
+
+BUNDLES, SHARDS = 100, 31  # section 5.1
+ENV_STEPS = 200_000_000
+"""Env steps of all bundles together. The paper gives "up to 6 days" instead of a number of steps; this is ours."""
+SMALL_UPDATES = 300_000
+"""Updates of the parameters in `pong_small`."""
+SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
+"""Of `pong_small`: bundles, and transitions in the replays of all of them."""
+
+
+def gorila(
+    game: str = "pong", bundles: int = BUNDLES, shards: int = SHARDS, replay: int = 1_000_000, seed: int = 0
+) -> TrainConfig:
+    """Section 5.1 at full size; replay: of each bundle, in transitions.
+
+    The paper's replay holds "1 million frames". We take them as the frames that the agent sees, one a transition, as in
+    Mnih et al. 2015, whose setup the paper follows: 7.1 GB a bundle. Taken as emulated frames, four a transition, they
+    are `replay=250_000`.
+    """
+    base = on_gorila(default_config("dqn"))
+    default: Any = base.algo
+    algo: Any = replace(
+        default,
+        replay=replace(default.replay, size=replay, start=min(50_000, replay)),  # start: Mnih et al. 2015
+        batch_size=32,  # Mnih et al. 2015
+        intensity=32.0,  # Algorithm 1: an update at each step
+        gamma=0.99,  # Mnih et al. 2015
+        target_interval=60_000,  # section 5.1, in updates of the parameters
+        optimizer="adagrad",  # section 4.2
+        learning_rate=0.003,  # ours, not searched; in a small test it had not begun to learn Pong
+        optimizer_eps=1e-6,  # ours
+        network="nature",  # section 5.1
+        epsilon=1.0,  # section 5.1: to 0.1 within a million updates of the parameters
+        epsilon_final=0.1,
+        epsilon_steps=1_000_000,
+        epsilon_evaluation=0.05,  # Mnih et al. 2015
+    )
+    return replace(
+        base,
+        env=replace(base.env, game=game, protocol="mnih2015"),
+        algo=algo,
+        sampler=replace(base.sampler, envs=1, horizon=1, groups=1, engine="in-process", decorrelation_steps=0),
+        gorila=replace(
+            base.gorila,
+            bundles=bundles,
+            shards=shards,
+            in_flight=0,  # Algorithm 1: new parameters before each step
+            outlier_deviations=5.0,  # ours; the paper: "several"
+        ),
+        evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),  # section 5.2; the interval is ours
+        device="cpu",  # the paper names no GPU but that of DQN
+        env_steps=ENV_STEPS,
+        seed=seed,
+    )
+
+
+def single(game: str = "pong", seed: int = 0) -> TrainConfig:
+    """DQN on a single learner, with which the paper compares: the settings of Mnih et al. 2015."""
+    return daley.dqn(game, 1, "standard", seed)
+
+
+@levels({"game": ATARI_49}, {"agent": ("gorila", "single")}, seeds=(0, 1, 2, 3, 4))  # section 5.2: 5 runs
+def tables(game: str = "pong", agent: str = "gorila", seed: int = 0) -> TrainConfig:
+    """Tables 1 to 4 and Figures 3 to 5: Gorila and single-GPU DQN in the 49 games."""
+    if agent not in ("gorila", "single"):
+        raise ValueError(f"agent={agent!r}: must be gorila or single")
+    return gorila(game, seed=seed) if agent == "gorila" else single(game, seed)
+
+
+table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
+
+
+def pong_small(seed: int = 1) -> TrainConfig:
+    """Pong's first 300,000 updates on two cores: two bundles, two shards.
+
+    Actions and frames are those of Stooke & Abbeel 2018, with 2 frames of 104x80 in a stack. All is small: A3C's
+    network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments a bundle, a replay of 50,000 a
+    bundle. The optimizer is RMSProp; AdaGrad's learning rate was not searched.
+    """
+    config = on_gorila(default_config("dqn"))
+    default: Any = config.algo
+    algo: Any = replace(
+        default,
+        replay=replace(default.replay, size=SMALL_REPLAY // SMALL_BUNDLES, start=5_000),
+        batch_size=8,
+        intensity=2.0,  # an update every 4 env steps
+        n_step=3,
+        network="a3c",
+        hidden=64,
+        optimizer="rmsprop",
+        learning_rate=2.5e-4,
+        epsilon_steps=50_000,
+        target_interval=2_000,
+    )
+    return replace(
+        config,
+        env=replace(config.env, game="pong", stack=2),
+        algo=algo,
+        gorila=replace(config.gorila, bundles=SMALL_BUNDLES, shards=2, updates=SMALL_UPDATES),
+        evaluation=replace(config.evaluation, interval=100_000, steps=10_000),
+        env_steps=_small_env_steps(algo),
+        torch_threads=1,
+        seed=seed,
+    )
+
+
+def pong_small_unguarded(seed: int = 1) -> TrainConfig:
+    """`pong_small` without the guard against outliers, which `pong_small_single` does not have either."""
+    config = pong_small(seed)
+    return replace(config, gorila=replace(config.gorila, outlier_deviations=0.0))
+
+
+def pong_small_single(seed: int = 1) -> TrainConfig:
+    """The 300,000 updates of `pong_small` by one learner without a cluster, with the same settings.
+
+    Its replay is as large as those of both bundles, so that a transition stays for as many updates.
+    """
+    config = pong_small(seed)
+    algo: Any = config.algo
+    algo = replace(algo, replay=replace(algo.replay, size=SMALL_REPLAY))
+    without = default_config("dqn").gorila
+    return replace(config, algo=algo, cluster="none", gorila=without, env_steps=_small_env_steps(algo))
+
+
+def _small_env_steps(algo: Any) -> int:
+    return int(algo.replay.start + SMALL_UPDATES * algo.batch_size / algo.intensity)

@@ -1,0 +1,46 @@
+"""Parr 2017, "Deep In-GPU Experience Replay": dueling DQN on vectors, with the replay on the GPU that trains.
+
+`accel-rl train parr:replay_on_the_gpu`. The paper's environment, Super Smash Bros. Melee, is replaced by
+CartPole. `python -m benchmarks.gpu --part parr` measures its Table 1.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.replays.config import ReplayConfig
+
+BATCH_SIZES = (16, 32, 64, 128, 256)  # Table 1
+WORKERS, UPDATE_SIZE = 50, 2_000  # sections 3 and 4: experiences reach the replay in blocks of 2,000
+
+
+def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:
+    """The paper's settings: one million experiences, a shared layer of 128 units, dueling streams of 512, a target
+    network that is copied every 10,000 train steps (section 4.2). device: of the replay; cpu: the paper's in-RAM one.
+
+    The paper does not give the start-up fill, the exploration and the learning rate: those are DQN's here.
+    """
+    if batch_size not in BATCH_SIZES:
+        raise ValueError(f"batch_size={batch_size} is not in Table 1: {', '.join(map(str, BATCH_SIZES))}")
+    base = default_config("dqn")
+    algo: Any = base.algo
+    return replace(
+        base,
+        env=replace(base.env, id="CartPole-v1"),
+        algo=replace(
+            algo,
+            replay=ReplayConfig(size=1_000_000, start=10 * UPDATE_SIZE, device=device),
+            batch_size=batch_size,
+            dueling=True,
+            hidden=512,
+            target_interval=10_000,
+            target_unit="updates",
+        ),
+        sampler=replace(base.sampler, envs=WORKERS, horizon=UPDATE_SIZE // WORKERS),
+        seed=seed,
+    )
+
+
+def replay_in_ram() -> TrainConfig:
+    """The same with the replay in the host's memory."""
+    return replay_on_the_gpu(device="cpu")

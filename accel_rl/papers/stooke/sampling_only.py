@@ -1,0 +1,70 @@
+"""Sampling without learning, in the training runner, for Table 1 of Stooke & Abbeel 2018."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from accel_rl.agents.base import Agent
+from accel_rl.algos.algorithm import Loss
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
+from accel_rl.runners.trained_policy import check_policy, load_policy
+
+SIMULATORS = (64, 128, 256, 512)
+"""Rows of Table 1: total number of simulators of all learners."""
+LEARNERS = 8
+"""Number of learners of Table 1, one per GPU."""
+STEPS = 2_000_000
+"""Env steps of a measurement: about a minute at the paper's speeds."""
+
+
+@dataclass(frozen=True)
+class SamplingOnlyConfig(PolicyGradientConfig):
+    """Settings of the network that acts, and the source of its parameters."""
+
+    policy: str = ""
+    """Folder of a run of a2c, ppo or impala with the same network and game; its newest checkpoint acts. Default: an
+    untrained network, for which inference takes the same time."""
+
+    def check(self) -> None:
+        super().check()
+        if self.policy:
+            check_policy("--algo.policy", self.policy)
+
+
+class SamplingOnly(PolicyGradient):
+    """Acts without learning. Synchronous ranks synchronize after every rollout, as for an update; asynchronous ranks
+    run independently."""
+
+    Config = SamplingOnlyConfig
+
+    def build_agent(self, spec: EnvSpec) -> Agent:
+        agent = super().build_agent(spec)
+        if self.config.policy:
+            load_policy(agent, self.config.policy)
+        return agent
+
+    def ingest(self, rollout: Rollout) -> None:
+        """Ignored."""
+
+    def batches(self) -> Iterator[PolicyBatch]:
+        return iter(())
+
+    def loss(self, batch: PolicyBatch) -> Loss:
+        raise AssertionError("there is no batch")
+
+
+def sampling_only(game: str, envs: int, horizon: int, policy: str = "", seed: int = 0) -> TrainConfig:
+    """Return a run that only samples, with A3C-Net in `envs` environments."""
+    base = default_config("accel_rl.papers.stooke.sampling_only:SamplingOnly")
+    return replace(
+        base,
+        env=replace(base.env, game=game),
+        algo=replace(base.algo, policy=policy),  # type: ignore[call-arg]
+        sampler=replace(base.sampler, envs=envs, horizon=horizon),
+        evaluation=replace(base.evaluation, interval=0),
+        checkpoint=replace(base.checkpoint, interval=0),
+        env_steps=STEPS,
+        seed=seed,
+    )

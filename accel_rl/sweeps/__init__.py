@@ -1,0 +1,1 @@
+"""Sweeps: grids of runs on slots of cores and GPUs."""

@@ -1,0 +1,178 @@
+"""Starts waiting runs in free slots of their size, and restarts failed runs from their checkpoints."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from accel_rl.sweeps.folder import SweepFolder
+from accel_rl.sweeps.layout import Layout
+from accel_rl.sweeps.queue import starts
+from accel_rl.sweeps.slots import Slot
+from accel_rl.system import child
+
+PATIENCE_S = 60.0  # time for a run to save a checkpoint and stop
+BAD_INPUT = 2  # exit code of a run that would fail again
+
+
+@dataclass
+class Running:
+    name: str
+    slot: Slot
+    process: subprocess.Popen[bytes]
+
+
+class Feeder:
+    """Feeds the slots with the waiting runs.
+
+    runs: {name: length in env steps}; the largest runs start first, runs of one size in this order. say: prints events.
+    lock: file descriptor of the folder's lock, which every run inherits.
+    """
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        layout: Layout,
+        runs: dict[str, int],
+        retries: int,
+        say: Callable[[str], None],
+        lock: int,
+    ):
+        self._lock = lock
+        self.folder, self.layout, self.runs, self.retries, self._say = folder, layout, runs, retries, say
+        self.running: dict[str, Running] = {}
+        self._ending: dict[str, tuple[str, float]] = {}  # the status that each will have, and when it is killed
+        self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
+        folder.begin(self.waiting)
+
+    @property
+    def over(self) -> bool:
+        return not self.running and not self.waiting
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a run of a size that there is could start at once."""
+        used = {p for running in self.running.values() for p in running.slot.held}
+        slots = [slot for same in self.layout.slots.values() for slot in same]
+        return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
+
+    def add(self, name: str, env_steps: int, layout: Layout) -> None:
+        """Add a run to the queue. layout: has a slot of its size."""
+        self.runs[name], self.layout = env_steps, layout
+        self.waiting.append(name)
+
+    def end(self, name: str, status: str) -> None:
+        """Stop a run before its end; it saves a checkpoint. status: that its record will have."""
+        if name not in self._ending:
+            self._ending[name] = status, time.monotonic() + PATIENCE_S
+            self.running[name].process.terminate()
+
+    def step(self) -> None:
+        """Record the runs that have ended, and start runs in the free slots."""
+        for name, (_, deadline) in self._ending.items():
+            if time.monotonic() > deadline:
+                self.running[name].process.kill()
+        for name, running in list(self.running.items()):
+            if (code := running.process.poll()) is not None:
+                del self.running[name]
+                self._ended(name, code)
+        in_use = [running.slot for running in self.running.values()]
+        for name, slot in starts(self.waiting, self.layout.sizes, self.layout.slots, in_use):
+            self.waiting.remove(name)
+            self._start(slot, name)
+
+    def _start(self, slot: Slot, name: str) -> None:
+        variables = {
+            **os.environ,
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the numbering of the slots
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, slot.gpus)),
+            "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
+        }
+        cores = ",".join(map(str, slot.cores))
+        command = child.command("accel_rl.sweeps.child", str(os.getpid()), cores, str(self.folder.run(name)))
+        with open(self.folder.log(name), "ab") as log:
+            # a new session: Ctrl-C reaches only the sweep, which then stops its runs
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=child.environment(variables),
+                pass_fds=(self._lock,),
+                start_new_session=True,
+            )
+        self.running[name] = Running(name, slot, process)
+        attempts = self.folder.records[name].attempts + 1
+        self.folder.note(
+            name,
+            status="running",
+            slot=str(slot),
+            pid=process.pid,
+            attempts=attempts,
+            started=time.time(),
+            exit_code=None,
+        )
+
+    def _ended(self, name: str, code: int) -> None:
+        record = self.folder.records[name]
+        finished = self.folder.finished(name, self.runs[name])
+        ended = {"exit_code": code, "pid": None, "slot": None, "ended": time.time()}
+        if name in self._ending:
+            self.folder.note(name, status=self._ending.pop(name)[0], **ended)
+            return
+        if finished:
+            self.folder.note(name, status="done", **ended)
+            if code:
+                self.tell(f"{name}: {self._reason(name, code)}, after its last checkpoint: counted as done")
+            return
+        why = f"{name}: {self._reason(name, code)}"
+        if code == BAD_INPUT or record.attempts > self.retries:
+            self.folder.note(name, status="failed", **ended)
+            self.tell(f"{why}; given up after {record.attempts} attempt{'s' * (record.attempts > 1)}")
+        else:
+            self.folder.note(name, status="waiting", **ended)
+            self.waiting.insert(0, name)
+            self.tell(f"{why}; goes on from its last checkpoint (retry {record.attempts} of {self.retries})")
+
+    def _reason(self, name: str, code: int) -> str:
+        if code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        try:
+            lines = self.folder.log(name).read_text(errors="replace").split("\n")
+        except OSError:
+            lines = []
+        said = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+        return f"exit code {code}: {said}"
+
+    def tell(self, line: str) -> None:
+        self.folder.event(line)
+        self._say(line)
+
+    def stop(self) -> None:
+        """Stop all runs; each saves a checkpoint. A second Ctrl-C kills them at once."""
+        for running in self.running.values():
+            running.process.terminate()
+        deadline = time.monotonic() + PATIENCE_S
+        for running in self.running.values():
+            try:
+                running.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.tell(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
+                running.process.kill()  # its workers die with it
+            except KeyboardInterrupt:
+                deadline = time.monotonic()
+                running.process.kill()
+            running.process.wait()
+        for running in self.running.values():
+            done = self.folder.finished(running.name, self.runs[running.name])
+            self.folder.note(
+                running.name,
+                status="done" if done else "stopped",
+                exit_code=running.process.returncode,
+                pid=None,
+                slot=None,
+                ended=time.time(),
+            )
+        self.running = {}

@@ -1,0 +1,112 @@
+"""Sweeps on a Slurm cluster, by submitit: one job per run, requeued if it is interrupted. Extra: slurm."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from accel_rl.config.arguments import stdout
+from accel_rl.sweeps.folder import SweepFolder
+from accel_rl.sweeps.needs import Needs, Size
+from accel_rl.sweeps.placing import size_of
+from accel_rl.sweeps.plan import Run
+from accel_rl.system import child
+from accel_rl.system.counts import counted
+from accel_rl.system.errors import ConfigError
+
+INSTALL = "pip install 'accel_rl[slurm]'"
+
+
+class Job:
+    """One run, continued from its checkpoint. Pickled by submitit and called on the node.
+
+    The class is pickled by value: submitit's process on the node has no need to find this module.
+    """
+
+    def __init__(self, run: str, retries: int, command: list[str], variables: dict[str, str]):
+        """command: resumes the run. variables: added to the environment of its process."""
+        self.run, self.retries = run, retries
+        self._command, self._variables = command, variables
+
+    def __call__(self) -> int:
+        """Run; returns the exit code 0. RuntimeError if all attempts fail."""
+        code = 0
+        for _ in range(1 + self.retries):
+            code = subprocess.run(self._command, env={**os.environ, **self._variables}).returncode
+            if code in (0, 2):
+                break
+        if code:
+            raise RuntimeError(f"{self.run}: exit code {code}")
+        return code
+
+    def checkpoint(self) -> Any:
+        """Requeue the job. Called when Slurm is about to end it (time limit, preemption)."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def check(cluster: str = "slurm") -> None:
+    """Raise ConfigError if jobs cannot be submitted from here."""
+    import shutil
+
+    try:
+        import submitit  # noqa: F401
+    except ImportError as e:
+        raise ConfigError(f"--slurm needs the extra slurm: {INSTALL}") from e
+    if cluster == "slurm" and shutil.which("sbatch") is None:
+        raise ConfigError("--slurm: there is no sbatch here; submit from a login node of the cluster")
+
+
+def sizes(needs: Mapping[str, Needs], o: Any) -> dict[str, Size]:
+    """Return the GPUs and cores that each job requests. o: options of the sweep; its --gpus lists a node's GPUs."""
+    gpus = sys.maxsize if o.gpu_list is None else len(o.gpu_list)
+    found = {}
+    for name, n in needs.items():
+        found[name] = Size(size_of(n, o, gpus, sys.maxsize).gpus, o.cores_per_run or n.cores)
+    return found
+
+
+def _asked(size: Size) -> str:
+    return (f"{counted(size.gpus, 'GPU')}, " if size.gpus else "") + counted(size.cores, "core")
+
+
+def describe(runs: Mapping[str, Run]) -> list[str]:
+    """Describe each job in a line."""
+    jobs = [f"  {n:<40}  {r.config.env_steps:>13,} env steps  {_asked(r.size)}" for n, r in runs.items()]
+    return [f"{counted(len(runs), 'job')}, each asking Slurm for:", *jobs]
+
+
+def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
+    """Submit these runs; runs of one size form a job array. o: options of the sweep. cluster: as named by submitit."""
+    for size in sorted(set(sizes.values()), reverse=True):
+        names = [n for n in sizes if sizes[n] == size]
+        executor = _executor(folder, size, o, cluster)
+        jobs = executor.map_array(lambda job: job(), [_job(folder.run(n).absolute(), o.retries) for n in names])
+        for name, job in zip(names, jobs, strict=True):
+            stdout(f"  {name}: job {job.job_id}, {_asked(size)}")
+    stdout(f"{len(sizes)} jobs; accel-rl status {folder.path}")
+    return 0
+
+
+def _job(run: Path, retries: int) -> Job:
+    return Job(str(run), retries, child.command("accel_rl", "resume", str(run)), child.environment({}))
+
+
+def _executor(folder: SweepFolder, size: Size, o: Any, cluster: str) -> Any:
+    import cloudpickle
+    import submitit
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    executor = submitit.AutoExecutor(folder=str(folder.path / "slurm"), cluster=cluster)
+    executor.update_parameters(
+        name=folder.path.name,
+        timeout_min=max(1, round(60 * o.slurm_hours)),
+        cpus_per_task=size.cores,
+        **({"gpus_per_node": size.gpus} if size.gpus else {}),
+        **({"slurm_partition": o.slurm_partition} if o.slurm_partition else {}),
+        slurm_additional_parameters={"export": f"ALL,WANDB_RUN_GROUP={folder.path.name}"},
+    )
+    return executor

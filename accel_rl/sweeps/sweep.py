@@ -1,0 +1,191 @@
+"""Run a grid of runs on the slots of a machine, queued until all are finished.
+
+    accel-rl sweep stooke:a2c_scaling --gpus 0-7 --runs-per-gpu 1
+    accel-rl sweep stooke:table_2 --dry-run --machine FILE
+    accel-rl sweep stooke:a2c_scaling --only game=pong envs=16,64 --scale 0.01 --dry-run
+    accel-rl sweep --resume FOLDER
+    accel-rl status FOLDER
+
+Exit codes: 0 all runs are done, 1 some failed, 2 bad input (nothing was started), 130 stopped by Ctrl-C.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from accel_rl.config.arguments import parse, positionals, stdout
+from accel_rl.runners.signals import StopRequest
+from accel_rl.sweeps.feeder import Feeder
+from accel_rl.sweeps.folder import SweepFolder
+from accel_rl.sweeps.grid import Grid, find_grid
+from accel_rl.sweeps.layout import Layout, lay_out
+from accel_rl.sweeps.placing import Placing, needs_of_begun, placing
+from accel_rl.sweeps.plan import begun, describe, planned, shortages
+from accel_rl.sweeps.prepared import pairs, prepared
+from accel_rl.sweeps.status import status
+from accel_rl.sweeps.table import Display, View
+from accel_rl.system.command import ended
+from accel_rl.system.counts import Count, counted
+from accel_rl.system.errors import ConfigError
+
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Options(Placing):
+    out: str = ""
+    """Folder of the sweep; it is created. Default: runs/NAME-TIME."""
+    only: tuple[str, ...] = ()
+    """Run only the runs with these values of a level: game=pong,breakout envs=16."""
+    seeds: tuple[int, ...] = ()
+    """Seeds to use instead of the experiment's. A function that returns a grid takes them as its parameter `seeds`."""
+    override: tuple[str, ...] = ()
+    """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
+    scale: float = 1.0
+    """Scale of each run's length, intervals, replay and epsilon schedule."""
+    retries: Count = 2
+    """Number of times that a failed run is restarted from its checkpoint."""
+    resume: str = ""
+    """Resume the sweep in this folder."""
+    dry_run: bool = False
+    """Print the plan and start nothing."""
+    machine: str = ""
+    """JSON file that describes another machine (with --dry-run)."""
+    slurm: bool = False
+    """Submit each run to Slurm, with the GPUs and cores that it asks for, or with --gpus-per-run and --cores-per-run.
+    --gpus 0-7 means that a node has 8 GPUs; none: without GPUs. Needs the extra slurm."""
+    slurm_partition: str = ""
+    """Slurm partition to submit to."""
+    slurm_hours: float = 24.0
+    """Time limit of a job, in hours. An interrupted job is requeued and continues from its checkpoint."""
+
+
+def make_grid(experiment: str, o: Options) -> Grid:
+    """Build and check the runs of an experiment with the given options. ConfigError."""
+    grid = find_grid(experiment, o.seeds)
+    grid = grid.only({key: value.split(",") for key, value in pairs("--only", o.only).items()})
+    if not grid.members:
+        raise ConfigError("the grid is empty: no run has all of the values that --only names")
+    return prepared(grid, o.scale, o.override)
+
+
+def show(lines: Sequence[str]) -> int:
+    for line in lines:
+        stdout(line)
+    return 0
+
+
+def main(argv: list[str]) -> int:
+    """Exit codes: 0 done, 1 a run failed, 2 bad input, 130 stopped."""
+    return ended("accel-rl sweep", sweep, argv)
+
+
+def sweep(argv: list[str]) -> int:
+    if argv[:1] == ["status"]:
+        return status(argv[1:])
+    resuming = any(a == "--resume" or a.startswith("--resume=") for a in argv)
+    words, options = positionals(argv, [] if resuming else ["the experiment (module:function)"], "accel-rl sweep")
+    o = parse(Options, options, "accel-rl sweep EXPERIMENT", __doc__ or "")
+    if o.machine and not o.dry_run:
+        raise ConfigError("--machine describes another machine: use it with --dry-run")
+    if resuming:
+        return resume(o)
+    grid = make_grid(words[0], o)
+    name = words[0].rpartition(":")[2]
+    folder = SweepFolder(
+        Path(o.out).expanduser() if o.out else Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+    )
+    folder.check_new()
+    needs = {m.name: m.needs for m in grid.members}
+    if o.slurm:
+        from accel_rl.sweeps import slurm
+
+        slurm.check()
+        runs = planned(grid, slurm.sizes(needs, o))
+        if o.dry_run:
+            return show(slurm.describe(runs))
+    else:
+        layout = lay_out(o, needs, o.machine)
+        runs = planned(grid, layout.sizes)
+        if o.dry_run:
+            return show(describe(layout, runs))
+    with folder.locked() as lock:
+        folder.check_unwritten()
+        labels = {m.name: m.labels for m in grid.members}
+        folder.create(runs, labels, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
+        if o.slurm:
+            return slurm.submit(folder, {n: r.size for n, r in runs.items()}, o)
+        return run(folder, layout, shortages(runs.values()), o.retries, lock)
+
+
+def resume(o: Options) -> int:
+    """Resume the sweep in a folder (--resume), with its options of placement unless they are given again."""
+    folder = SweepFolder(Path(o.resume).expanduser())
+    if "search" in folder.plan:
+        raise ConfigError(f"{folder.path} is a search: accel-rl search --resume {folder.path}")
+    placed = folder.plan["placing"]
+    if folder.plan["slurm"] and not o.slurm:
+        raise ConfigError(f"{folder.path} was submitted to Slurm; once its jobs have ended, resume it with --slurm")
+    changed = {k: v for k, v in placing(o).items() if v != getattr(Placing, k)}
+    o = replace(o, **{**placed, **changed})
+    if o.only or o.seeds or o.override or o.scale != 1:
+        raise ConfigError("--resume continues runs as they were begun; leave out --only, --seeds, --override, --scale")
+    left, sizes = folder.left(), folder.plan.get("sizes")
+    if sizes is None:
+        raise ConfigError(f"{folder.path} was begun by an earlier version, which did not store what its runs ask for")
+    needs = {name: needs_of_begun(config, sizes[name]) for name, config in left.items()}
+    if o.slurm:
+        from accel_rl.sweeps import slurm
+
+        slurm.check()
+        sizes = slurm.sizes(needs, o)
+        runs = begun(left, needs, sizes)
+        return show(slurm.describe(runs)) if o.dry_run else slurm.submit(folder, sizes, o)
+    layout = lay_out(o, needs)
+    runs = begun(left, needs, layout.sizes)
+    folder.check_free()
+    if o.dry_run:
+        return show(describe(layout, runs))
+    with folder.locked() as lock:
+        return run(folder, layout, [], o.retries, lock)
+
+
+def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
+    """Run all runs of a folder to their end; returns the exit code."""
+    view = View(folder)
+    with Display(view) as display, StopRequest() as stop:
+        for line in notes:
+            display.say(f"note: {line}")
+        feeder = Feeder(folder, layout, view.lengths, retries, display.say, lock)
+        try:
+            while not feeder.over and not stop:
+                feeder.step()
+                display.update()
+                time.sleep(LOOK_S)
+        finally:  # no run outlives the sweep
+            if feeder.running:
+                display.say(f"stopping {counted(len(feeder.running), 'run')}, each with a checkpoint")
+                feeder.stop()
+            with contextlib.suppress(OSError):
+                display.update(force=True)
+    return _report(folder, view, stop.exit_code)
+
+
+def _report(folder: SweepFolder, view: View, stopped: int) -> int:
+    records = folder.records
+    stdout(view.summary(records))
+    for name, record in records.items():
+        if record.status == "failed":
+            stdout(f"  {name} failed: {folder.log(name)}")
+    if all(r.status == "done" for r in records.values()):
+        stdout(f"next: accel-rl report {folder.path}")
+        return 0
+    stdout(f"next: accel-rl sweep --resume {folder.path}    continue with the remaining runs")
+    return stopped or 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,3 @@
+"""See `accel_rl.papers.stooke`."""
+
+from accel_rl.papers.stooke import *  # noqa: F403

@@ -1,0 +1,142 @@
+"""Learners with random gradients on shards in this process, and transports that delay, repeat and lose calls."""
+
+import torch
+
+from accel_rl.config.parameter_server import ParameterServerConfig
+from accel_rl.distributed.gradient_sync import Local
+from accel_rl.gorila.sharded_sync import ShardedSync
+from accel_rl.gorila.transport import InProcess, ShardUnavailable
+from accel_rl.optim.adagrad import AdaGrad
+from accel_rl.optim.adam import Adam
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.rmsprop import RMSProp
+
+OPTIMIZERS = {
+    "adagrad": lambda n: AdaGrad(n, epsilon=1e-6),
+    "adam": lambda n: Adam(n, epsilon=1e-5),
+    "adam-epsilon-hat": lambda n: Adam(n, epsilon=1e-5, epsilon_hat=True),
+    "rmsprop": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=True),
+    "rmsprop-torch": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=False),
+    "rmsprop-centered": lambda n: RMSProp(n, 0.99, 1e-5, epsilon_inside=True, centered=True),
+}
+EXACT = {"max_delay": 0, "in_flight": 0, "outlier_deviations": 0.0}
+"""Settings with which one learner equals local training."""
+
+
+def flat_of():
+    torch.manual_seed(0)
+    return FlatParameters(torch.nn.Linear(999, 1))
+
+
+def sync_of(name="learner-0", optimizer="adagrad", max_norm=None, **settings):
+    return ShardedSync(flat_of(), OPTIMIZERS[optimizer], max_norm, ParameterServerConfig(**{**EXACT, **settings}), name)
+
+
+def connected(sync, transport=None):
+    """Connect to the shards of a transport, or to new ones."""
+    sync.transport = transport or InProcess(sync.build_shards())
+    sync.connect(sync.transport, publish=transport is None)
+    return sync
+
+
+def local_of(optimizer="adagrad", max_norm=None):
+    flat = flat_of()
+    return Local(flat, OPTIMIZERS[optimizer](len(flat.data)), max_norm)
+
+
+def compute(sync, seed, loss=0.0):
+    """Compute a random gradient; returns what is left to do: the step."""
+    sync.pull()
+    sync.flat.grad.copy_(torch.randn(len(sync.flat.grad), generator=torch.Generator().manual_seed(seed)))
+    return lambda rate=1e-2: sync.step(rate, torch.tensor(loss))
+
+
+def learn(sync, seeds, loss=0.0):
+    for seed in seeds:
+        compute(sync, seed, loss)()
+    return sync.flat.data.clone()
+
+
+class Later:
+    """A call that is carried out when its answer is waited for, or when the transport delivers it."""
+
+    def __init__(self, transport, shard, method, arguments):
+        self.transport, self.call, self.answer = transport, (shard, method, *arguments), None
+
+    def done(self):
+        return self.answer is not None
+
+    def deliver(self):
+        if self.answer is None:
+            self.answer = self.transport.inner.call(*self.call)
+
+    def result(self, timeout_s):
+        self.transport.deliver(self)
+        return self.answer.result(timeout_s)
+
+
+class Slow:
+    """Calls are carried out in their order, but only when `deliver` is called or an answer is waited for."""
+
+    def __init__(self, inner):
+        self.inner, self.waiting = inner, []
+
+    @property
+    def shards(self):
+        return self.inner.shards
+
+    def call(self, shard, method, *arguments):
+        self.waiting.append(Later(self, shard, method, arguments))
+        return self.waiting[-1]
+
+    def deliver(self, until=None):
+        while self.waiting:
+            call = self.waiting.pop(0)
+            call.deliver()
+            if call is until:
+                return
+
+
+class Lost:
+    def __init__(self, shard):
+        self.shard = shard
+
+    def done(self):
+        return True
+
+    def result(self, timeout_s):
+        raise ShardUnavailable(f"shard {self.shard} is gone")
+
+
+class Unreliable:
+    """Loses what `loses(shard, method)` says: the call itself, or, with `after`, its answer only."""
+
+    def __init__(self, inner, after=False):
+        self.inner, self.after, self.loses = inner, after, lambda shard, method: False
+
+    @property
+    def shards(self):
+        return self.inner.shards
+
+    def call(self, shard, method, *arguments):
+        if not self.loses(shard, method):
+            return self.inner.call(shard, method, *arguments)
+        if self.after:
+            self.inner.call(shard, method, *arguments)
+        return Lost(shard)
+
+
+class Repeats:
+    """Delivers every push twice; the learner gets the second answer."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def shards(self):
+        return self.inner.shards
+
+    def call(self, shard, method, *arguments):
+        if method == "push":
+            self.inner.call(shard, method, *arguments)
+        return self.inner.call(shard, method, *arguments)

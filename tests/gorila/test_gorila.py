@@ -1,0 +1,228 @@
+"""Whole runs of --cluster gorila: real Ray, real processes, real kills."""
+
+import importlib.util
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.gorila.ray_session import local_cluster
+from tests.gorila.random_kills import TITLES, catch, titled
+from tests.gorila.random_kills import run as run_with_kills
+from tests.integration.runs import rows, run
+from tests.integration.runs import start as start_run
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra `cluster`"),
+]
+
+ROOT = Path(__file__).parents[3]
+CATCH = (
+    *("--env", "tests.catch:make", "--engine", "in-process", "--torch-threads", 1, "--network", "a3c", "--envs", 8),
+    *("--replay.size", 20_000, "--replay.start", 1_000, "--epsilon-steps", 1_250, "--epsilon-final", 0.02),
+    *("--target-interval", 60, "--learning-rate", 5e-4, "--optimizer", "adam", "--optimizer-eps", 1e-3, "--seed", 1),
+    *("--evaluation.episodes", 50, "--evaluation.interval", 5_000),
+)
+GORILA = ("train", "dqn", *CATCH, "--cluster", "gorila", "--bundles", 2, "--shards", 2, "--snapshot-updates", 200)
+
+
+def events(folder):
+    file = folder / "events.log"
+    return file.read_text() if file.exists() else ""
+
+
+def wait_until(true, timeout_s=90.0):
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def score(folder):
+    return float(rows(folder)[-1]["score"])
+
+
+def test_two_bundles_learn_catch(tmp_path):
+    done = run(*GORILA, "--env-steps", 20_000, "--run-dir", tmp_path / "run", timeout_s=600)
+    assert done.returncode == 0, done.stderr
+    last = rows(tmp_path / "run")[-1]
+    assert float(last["score"]) > 0.8 and int(last["bundles_replaced"]) == 0
+    # each shard gets each gradient: 2 pushes an update
+    updates, accepted = int(last["updates"]), int(last["pushes_accepted"])
+    assert 2 * updates - 8 <= accepted <= 2 * updates + 8
+    members = [rows(tmp_path / "run" / "members" / str(i))[-1] for i in range(2)]
+    made, outliers = sum(int(m["updates"]) for m in members), int(last["gradients_outlier"])
+    assert abs(made - outliers - updates) <= 8 + int(last["pushes_stale"])
+    done = run("evaluate", tmp_path / "run", "--episodes", 50)
+    assert done.returncode == 0 and float(done.stdout.split("score ")[1].split()[0]) > 0.7, done.stdout
+    assert run("evaluate", tmp_path / "run", "--episodes", 50, "--best").returncode == 0
+    done = run("plot", tmp_path / "run")
+    assert done.returncode == 0 and "(0)" not in done.stdout, "members are not runs of their own"
+
+
+@pytest.mark.parametrize("members", [(1, 0, 0), (0, 1, 1), (1, 1, 1)])
+def test_a_global_replay_learns_catch(tmp_path, members):
+    bundles, actors, learners = members
+    more = ("--bundles", bundles, "--actors", actors, "--learners", learners, "--gorila.replay", "global")
+    length = ("--gorila.updates", 5_000)
+    done = run(*GORILA, *more, *length, "--run-dir", tmp_path / "run", timeout_s=800)
+    assert done.returncode == 0, done.stderr
+    last = rows(tmp_path / "run")[-1]
+    assert float(last["eval_score"]) > 0.7 and int(last["updates"]) >= 5_000
+    if learners and not bundles:
+        assert int(rows(tmp_path / "run" / "members" / "1")[-1]["episodes"]) == 0, "a learner does not sample"
+        assert int(rows(tmp_path / "run" / "members" / "0")[-1]["updates"]) == 0, "an actor does not learn"
+
+
+OWN = """
+from dataclasses import dataclass
+
+from accel_rl.algos.dqn import DQN, DQNConfig
+
+
+@dataclass(frozen=True)
+class OwnConfig(DQNConfig):
+    slowness: float = 2.0
+
+
+class Own(DQN):
+    Config = OwnConfig
+
+    @property
+    def learning_rate(self):
+        return super().learning_rate / self.config.slowness
+"""
+
+
+@pytest.mark.parametrize("algorithm", ["c51", "rainbow", "a2c", "ppo", "own:Own"])
+def test_other_algorithms_run(tmp_path, algorithm):
+    (tmp_path / "own.py").write_text(OWN)
+    replay = () if algorithm in ("a2c", "ppo") else ("--replay.size", 20_000, "--replay.start", 500)
+    more = ("--env", "CartPole-v1", "--cluster", "gorila", "--shards", 3, "--evaluation.interval", 0, *replay)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    length = ("--env-steps", 4_000, "--run-dir", "run")
+    done = run("train", algorithm, *more, *length, timeout_s=300, cwd=tmp_path, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert int(rows(tmp_path / "run")[-1]["updates"]) > 10
+
+
+@pytest.fixture
+def start(tmp_path):
+    def start(*argv):
+        started.append(start_run(*argv))
+        return started[-1]
+
+    started = []
+    yield start
+    for p in started:
+        if p.poll() is None:
+            p.kill()
+            p.communicate()
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "column"),
+    [
+        ("member", "its process died", "bundles_replaced"),
+        ("shard", "it continues from its snapshot", "shards_replaced"),
+        ("board", "the board of the run was lost", None),
+    ],
+)
+def test_a_process_that_is_killed_is_replaced(start, tmp_path, kind, line, column):
+    folder = tmp_path / "run"
+    train = start(*GORILA, "--env-steps", 16_000, "--run-dir", folder)
+    wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 3)
+    victim = titled(TITLES[kind], train.pid)[0]
+    victim.kill()
+    wait_until(lambda: line in events(folder), 30)
+    _, err = train.communicate(timeout=600)
+    assert train.returncode == 0, err
+    if column:
+        assert int(rows(folder)[-1][column]) == 1
+    assert events(folder).count(line) == 1
+    steps = [int(r["env_steps"]) for r in rows(folder)]
+    assert steps == sorted(steps) and steps[-1] >= 16_000
+
+
+def test_an_evaluator_that_is_killed_plays_again(start, tmp_path):
+    folder = tmp_path / "run"
+    train = start(*GORILA, "--env-steps", 12_000, "--evaluation.episodes", 3_000, "--run-dir", folder)
+    wait_until(lambda: titled(TITLES["evaluator"], train.pid))
+    titled(TITLES["evaluator"], train.pid)[0].kill()
+    _, err = train.communicate(timeout=800)
+    assert train.returncode == 0, err
+    assert "the evaluator died" in events(folder) and int(rows(folder)[-1]["evaluators_replaced"]) >= 1
+    assert rows(folder)[-1]["eval_score"]
+
+
+def test_ctrl_c_saves_and_the_run_is_resumed(start, tmp_path):
+    folder = tmp_path / "run"
+    train = start(*GORILA, "--env-steps", 30_000, "--run-dir", folder)
+    wait_until(lambda: (folder / "metrics.csv").exists() and len(rows(folder)) > 5)
+    train.send_signal(signal.SIGINT)
+    _, err = train.communicate(timeout=120)
+    assert train.returncode == 130, err
+    before = rows(folder)[-1]
+    done = run("resume", folder, "--env-steps", int(before["env_steps"]) + 4_000, timeout_s=400)
+    assert done.returncode == 0, done.stderr
+    after = rows(folder)
+    assert int(after[-1]["updates"]) > int(before["updates"]) and int(after[-1]["episodes"]) > int(before["episodes"])
+    assert [int(r["env_steps"]) for r in after] == sorted(int(r["env_steps"]) for r in after)
+    assert before["env_steps"] in [r["env_steps"] for r in after], "rows of before are kept"
+
+
+def test_nothing_outlives_a_killed_driver_and_its_run_is_resumed(start, tmp_path):
+    folder = tmp_path / "run"
+    train = start(*GORILA, "--env-steps", 30_000, "--checkpoint.interval", 3_000, "--run-dir", folder)
+    wait_until(lambda: len(Checkpoints(folder / "checkpoints").steps()) > 1)
+    family = psutil.Process(train.pid).children(recursive=True)
+    train.kill()
+    train.wait()
+    _, alive = psutil.wait_procs(family, timeout=30)
+    assert not [p for p in alive if p.status() != psutil.STATUS_ZOMBIE]
+    saved = Checkpoints(folder / "checkpoints").steps()[-1]
+    done = run("resume", folder, "--env-steps", saved + 3_000, timeout_s=400)
+    assert done.returncode == 0, done.stderr
+    assert int(rows(folder)[-1]["env_steps"]) >= saved + 3_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_members_end_without_their_driver_on_a_cluster_that_goes_on(start, tmp_path, number):
+    """Ray ends them if the driver dies; if it is silent, they save and end themselves 30 seconds later."""
+    folder = tmp_path / "run"
+    with local_cluster(nodes=1) as cluster:
+        address = cluster.ray.get_runtime_context().gcs_address
+        train = start(*GORILA, "--env-steps", "1e6", "--run-dir", folder, "--address", address)
+        wait_until(lambda: (folder / "metrics.csv").exists() and rows(folder))
+        train.send_signal(number)
+        wait_until(lambda: not titled("ray::Member.run", os.getpid()), 60 if number == signal.SIGSTOP else 30)
+        if number == signal.SIGSTOP:
+            saved = [Checkpoints(folder / "members" / str(i) / "checkpoints").steps() for i in range(2)]
+            assert all(saved)
+        train.kill()
+
+
+def test_an_evaluator_that_is_killed_again_and_again_does_not_end_the_run(tmp_path):
+    """Five in a row, each as soon as it is there; the end of the run waits for the last evaluation."""
+    result, killed = run_with_kills(tmp_path / "run", catch(12_000), 5, ["evaluator"], pause_s=0.3)
+    assert result["exit_code"] == 0 and result["evaluation"]["episodes"] > 0
+    assert killed["evaluator"] == 5
+
+
+def test_random_kills_of_processes_and_nodes(tmp_path):
+    """The program makes more kills: `python -m tests.gorila.random_kills`."""
+    kinds = ["member", "shard", "board", "evaluator", "node"]
+    result, killed = run_with_kills(tmp_path / "run", catch(25_000), 6, kinds, pause_s=4.0)
+    assert result["env_steps"] >= 25_000 and result["exit_code"] == 0
+    last = rows(tmp_path / "run")[-1]
+    assert int(last["bundles_replaced"]) >= killed["member"]
+    assert events(tmp_path / "run").count("its process died") <= int(last["bundles_replaced"])
+    assert np.isfinite(float(last["score"])) and json.dumps(killed)

@@ -1,0 +1,78 @@
+"""Grids for the tests: runs of a second or two."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.sweeps.grid import Grid, Level, grid, levels
+
+
+def cartpole(envs: int = 4, learning_rate: float = 7e-4, seed: int = 0, groups: int | None = None) -> TrainConfig:
+    base = default_config("a2c")
+    return replace(
+        base,
+        env=replace(base.env, id="CartPole-v1"),
+        algo=replace(base.algo, learning_rate=learning_rate),
+        sampler=replace(base.sampler, engine="in-process", envs=envs, groups=groups, decorrelation_steps=5),
+        evaluation=replace(base.evaluation, interval=0),
+        checkpoint=replace(base.checkpoint, interval=400),
+        log=replace(base.log, interval=200),
+        torch_threads=1,
+        env_steps=1_200,
+        seed=seed,
+    )
+
+
+@levels({"envs": (4, 8)}, seeds=(0, 1))
+def swept(envs: int = 4, seed: int = 0) -> TrainConfig:
+    return cartpole(envs, seed=seed)
+
+
+def small() -> Grid:
+    return grid(cartpole(), {"envs": (4, 8)}, seeds=(0, 1))
+
+
+def seeded(seeds: Sequence[int] = (0, 1)) -> Grid:
+    return grid(cartpole(), seeds=seeds)
+
+
+def machines() -> Grid:
+    """Runs of one GPU, of three and of eight."""
+    return grid(cartpole(), Level({"envs": (4, 48, 64)}, gpus=(1, 3, 8)))
+
+
+def mixed() -> Grid:
+    """Two runs of one core, and one of two."""
+    base = replace(cartpole(), env_steps=2_400)
+    return grid(base, Level({"envs": (4, 8)}, cores=(1, 2)), {"seed": (0,)}) + grid(base, {"envs": (4,)}, seeds=(1,))
+
+
+def long() -> Grid:
+    """Two runs that are still running when a test interferes, and two that wait."""
+    return grid(replace(cartpole(), env_steps=4_000), {"envs": (4, 8)}, seeds=(0, 1))
+
+
+def failing() -> Grid:
+    """One run's learning rate makes its gradients infinite at once; the other run is fine."""
+    base = replace(cartpole(), max_skipped_updates=2, env_steps=800)
+    return grid(base, {"learning_rate": (7e-4, 1e38)}, {"algo.max_learning_rate": (1e38,)})
+
+
+def empty() -> Grid:
+    return grid(cartpole(), {"envs": ()})
+
+
+def twice() -> Grid:
+    return grid(cartpole(), {"envs": (4, 4)})
+
+
+def unknown() -> Grid:
+    return grid(cartpole(), {"learning_rte": (1e-3,)})
+
+
+def impossible() -> Grid:
+    return grid(cartpole(groups=2), {"envs": (4, 5)})
+
+
+def no_grid() -> int:
+    return 3

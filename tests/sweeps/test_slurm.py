@@ -1,0 +1,76 @@
+"""Jobs of several sizes: an array each, that asks for its own runs' GPUs and cores."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from accel_rl.sweeps import slurm, sweep
+from accel_rl.sweeps.folder import SweepFolder
+from accel_rl.sweeps.grid import find_grid
+from accel_rl.sweeps.needs import Needs, Size
+from accel_rl.sweeps.plan import planned
+from accel_rl.system.errors import ConfigError
+
+# Here, not in a test: its import closes all handlers of logging, and absl's (of rliable) would close pytest's stderr.
+submitit = pytest.importorskip("submitit")
+
+
+class Executor:
+    """Stands in for submitit's: notes what is submitted and starts nothing."""
+
+    submitted: ClassVar[list[tuple[dict[str, Any], list[str]]]] = []
+
+    def __init__(self, folder: str, cluster: str):
+        assert cluster == "slurm" and folder.endswith("slurm")
+
+    def update_parameters(self, **parameters: Any) -> None:
+        self.parameters = parameters
+
+    def map_array(self, call: Any, jobs: list[slurm.Job]) -> list[Any]:
+        self.submitted.append((self.parameters, [job.run.rpartition("/")[2] for job in jobs]))
+        return [SimpleNamespace(job_id=f"{len(self.submitted)}_{i}") for i in range(len(jobs))]
+
+
+def test_each_size_is_an_array_of_its_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(submitit, "AutoExecutor", Executor)
+    monkeypatch.setattr(Executor, "submitted", [])
+    monkeypatch.setattr(slurm, "check", lambda: None)
+    assert sweep.main(["tests.sweeps.grids:machines", "--slurm", "--out", str(tmp_path / "a")]) == 0
+    asked = [(p["gpus_per_node"], p["cpus_per_task"], names) for p, names in Executor.submitted]
+    assert asked == [(8, 1, ["envs=64"]), (3, 1, ["envs=48"]), (1, 1, ["envs=4"])]
+    assert "3 jobs" in (out := capsys.readouterr().out) and "envs=64: job 1_0, 8 GPUs, 1 core" in out
+
+    Executor.submitted.clear()
+    assert sweep.main(["--resume", str(tmp_path / "a"), "--slurm", "--cores-per-run", "4"]) == 0
+    assert [(p["gpus_per_node"], p["cpus_per_task"]) for p, _ in Executor.submitted] == [(8, 4), (3, 4), (1, 4)]
+
+    Executor.submitted.clear()
+    options = ["--gpus", "none", "--only", "envs=4,8"]
+    assert sweep.main(["tests.sweeps.grids:mixed", "--slurm", *options, "--out", str(tmp_path / "b")]) == 0
+    assert [(p["cpus_per_task"], len(names)) for p, names in Executor.submitted] == [(2, 1), (1, 2)]
+    assert not any("gpus_per_node" in p for p, _ in Executor.submitted)
+
+
+def test_given_sizes_and_a_nodes_gpus_limit_what_a_job_asks_for():
+    needs = {"a": Needs(32, 32), "b": Needs(1, 8)}
+    assert slurm.sizes(needs, sweep.Options()) == {"a": Size(32, 32), "b": Size(1, 8)}
+    assert slurm.sizes(needs, sweep.Options(gpus="0-7")) == {"a": Size(8, 32), "b": Size(1, 8)}
+    assert slurm.sizes(needs, sweep.Options(gpus_per_run=2, cores_per_run=3)) == {"a": Size(2, 3), "b": Size(2, 3)}
+    with pytest.raises(ConfigError, match="--gpus-per-run 0"):
+        slurm.sizes(needs, sweep.Options(gpus_per_run=0))
+
+
+def test_jobs_of_two_sizes_end_as_their_runs(tmp_path):
+    """By submitit's executor for this machine: all but Slurm itself."""
+    from tests.integration.runs import wait_for
+
+    grid = find_grid("tests.sweeps.grids:mixed").only({"seed": ["0"]}).changed(lambda c: replace(c, env_steps=400))
+    sizes = slurm.sizes({m.name: m.needs for m in grid.members}, sweep.Options(gpus="none"))
+    assert set(sizes.values()) == {Size(0, 1), Size(0, 2)}
+    folder = SweepFolder(tmp_path / "sweep")
+    folder.path.mkdir()
+    folder.create(planned(grid, sizes), {n: {} for n in sizes}, {"placing": {}, "slurm": True})
+    assert slurm.submit(folder, sizes, sweep.Options(), cluster="local") == 0
+    wait_for(lambda: all(folder.finished(n, 400) for n in sizes), 100, "the jobs")
