@@ -12,6 +12,7 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.convolution import find_network
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import batched_index, double_q_target, huber
 from accel_rl.optim.factory import OptimizerName, make_optimizer
@@ -87,9 +88,9 @@ class DQNConfig(ReplayAlgorithmConfig):
     hidden: Count = 0
     """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). 0: the network's own
     number."""
-    network: Literal["a3c", "dqn", "nature"] = "dqn"
+    network: str = "dqn"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015)."""
+    nature: three (Mnih et al. 2015). module:Class: a network of yours, a subclass of ConvNet."""
 
     @property
     def optimizer_name(self) -> str:
@@ -101,6 +102,7 @@ class DQNConfig(ReplayAlgorithmConfig):
         return float(huber(error, self.huber)) / self.batch_size
 
     def check(self) -> None:
+        find_network(self.network)
         positive, share, zero = "above 0", "between 0 and 1", "0 or more"
         require(
             self,

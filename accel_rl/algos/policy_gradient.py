@@ -15,6 +15,7 @@ from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.models.convolution import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.ops.policy_gradient import finite_where_invalid
 from accel_rl.ops.returns import generalized_advantage
@@ -45,13 +46,14 @@ class PolicyGradientConfig(AlgorithmConfig):
     et al. 2015), 0 for other environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
-    network: Literal["a3c", "dqn", "nature"] = "a3c"
+    network: str = "a3c"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015)."""
+    nature: three (Mnih et al. 2015). module:Class: a network of yours, a subclass of ConvNet."""
     lstm: int = 0
     """Number of units of an LSTM between network body and heads (A3C-LSTM, Mnih et al. 2016: 256). 0: no LSTM."""
 
     def check(self) -> None:
+        find_network(self.network)
         positive, share = "above 0", "between 0 and 1"
         require(
             self,

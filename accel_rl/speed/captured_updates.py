@@ -118,9 +118,10 @@ class CapturedUpdates:
     def _capture(self, key: tuple[int, ...], batch: Any) -> bool:
         """Capture an update; returns whether all ranks could. If not, none captures from now on."""
         why = ""
+        reads = Reads(self._algo)
         try:
-            self._captures[key] = self._captured(batch)
-            if changed := self._captures[key].reads.changed():
+            self._captures[key] = self._captured(batch, reads)
+            if changed := reads.changed():
                 why = f"an update changes {changed!r} of {type(self._algo).__name__}"
         except RunError:
             raise
@@ -128,13 +129,13 @@ class CapturedUpdates:
             why = " ".join(str(e).split())[:300]
         if self._algo.communicator.all_reduce_min(int(not why)):
             return True
+        reads.restore()  # Python makes this update
         self._disable(why or "another rank could not capture them")
         say_once(self._line(why or "another rank could not capture them"))
         return False
 
-    def _captured(self, batch: Any) -> _Graph:
+    def _captured(self, batch: Any, reads: Reads) -> _Graph:
         static = None if batch is None else StaticBatch(batch)
-        reads = Reads(self._algo)
         made: list[UpdateMetrics] = []
 
         def work() -> None:

@@ -45,6 +45,10 @@ class Reads:
                 return name
         return ""
 
+    def restore(self) -> None:
+        """Give the attributes the values that they had when they were read."""
+        vars(self._algo).update(self._values)
+
 
 def numbers_of(algo: Algorithm) -> dict[str, Any]:
     """Return the plain numbers among the attributes of the agent and of its network's modules, by name."""
