@@ -111,12 +111,14 @@ GLOO, SHARED = 1, 2  # what rank 0 asks of the others, updates times
 def shared_of(config: TrainConfig, group: SyncContext, gradients: int) -> SharedReduce:
     learner = Learner(config, SPEC, "cpu", 0)
     optimizer = learner.algo.build_optimizer(len(learner.flat.data))
-    return SharedReduce(learner.flat, optimizer, learner.algo.max_grad_norm, group.communicator, 0, gradients, 60.0)
+    return SharedReduce(
+        learner.flat, optimizer, learner.algo.config.max_grad_norm, group.communicator, 0, gradients, 60.0
+    )
 
 
 def gloo_of(learner: Learner, group: SyncContext) -> AllReduce:
     flat, algo = learner.flat, learner.algo
-    return AllReduce(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm, group.communicator, 0)
+    return AllReduce(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm, group.communicator, 0)
 
 
 class Parts:
@@ -127,11 +129,11 @@ class Parts:
         self.learner, self.n = Learner(config, SPEC, "cpu", 0), o.updates
         algo, flat = self.learner.algo, self.learner.flat
         algo.ingest(rollout(config.T, o.envs))
-        self._batch = next(iter(algo.phase()))
+        self._batch = next(iter(algo.batches()))
         self.local, self.loss = self.learner.gradient_sync, torch.zeros(())
         self.reduce = gloo_of(self.learner, group)
         self._communicator, self.shared = group.communicator, shared_of(config, group, gradients)
-        self.chunks = LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, o.chunks)
+        self.chunks = LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, o.chunks)
         self._fd = os.memfd_create("chunks")
         self.chunks.connect(Central(self.chunks.parts, self.chunks.states(), self._fd, create=True), publish=True)
 

@@ -4,8 +4,9 @@
 
     for each rollout:
         rollout = sampler.collect(agent)             T steps of B environments
+        advance(algo, rollout.env_steps)             algo.now: learning rate, clip range, epsilon ...
         algo.ingest(rollout)                         advantages, or an append to the replay
-        for batch in algo.phase():                   epochs x minibatches, or draws from the replay
+        for batch in algo.batches():                 epochs x minibatches, or draws from the replay
             loss = algo.loss(batch)
             sync.backward(loss); sync.step(rate)     gradient, clipping, optimizer
             algo.after_update(batch, loss)           priorities
@@ -20,7 +21,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.algos.algorithm import Algorithm, Loss
+from accel_rl.algos.algorithm import Algorithm, Loss, advance, set_schedules
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.gradient_sync import Local
@@ -60,28 +61,30 @@ def train(
     algo = find_algorithm(config.algorithm)(config.algo, spec, T=config.T, B=config.sampler.envs)
     model = algo.agent.model.eval()
     flat = FlatParameters(model)
-    sync = Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
+    sync = Local(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
+    set_schedules(algo)
     algo.begin()
     sampler = build_sampler(config, groups)
 
-    env_steps = updates = 0
+    now, updates = algo.now, 0
     try:
-        while env_steps < config.env_steps:
-            algo.progress = env_steps / config.env_steps
+        while now.env_steps < config.env_steps:
+            before = now.env_steps
+            now.progress = before / config.env_steps
             rollout = sampler.collect(algo.agent)
+            advance(algo, rollout.env_steps)
             algo.ingest(rollout)
             with training_mode(model):
-                for batch in algo.phase():
+                for batch in algo.batches():
                     loss = algo.loss(batch)
                     sync.backward(loss.total, loss.samples)
-                    sync.step(algo.learning_rate, loss.total.detach(), loss.samples)
+                    sync.step(now.learning_rate, loss.total.detach(), loss.samples)
                     algo.after_update(batch, loss)
-                    updated(env_steps, batch, loss)
+                    updated(before, batch, loss)
                     updates += 1
-            env_steps += rollout.env_steps
     finally:
         sampler.close()
-    return LoopResult(env_steps, updates, tuple(score for score, _ in sampler.episodes.recent), algo)
+    return LoopResult(now.env_steps, updates, tuple(score for score, _ in sampler.episodes.recent), algo)
 
 
 def build_sampler(config: TrainConfig, groups: int) -> Sampler:

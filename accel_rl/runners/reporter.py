@@ -105,7 +105,7 @@ class Reporter:
             **episode_metrics(recent),
             **{f"info/{name}": mean for name, mean in episodes.means().items()},
             **self.recorder.means(),
-            "learning_rate": learner.algo.learning_rate,
+            "learning_rate": learner.learning_rate,
             "skipped_updates": learner.gradient_sync.skipped,
         }
         self.write(at, row, evaluations, learner.gradient_sync.times)

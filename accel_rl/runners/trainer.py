@@ -168,7 +168,7 @@ class Trainer:
     def _cycle(self) -> None:
         """Sample and learn once."""
         for learner in self.learners:
-            learner.algo.progress = self.context.progress(self.at.env_steps / self.config.env_steps)
+            learner.algo.now.progress = self.context.progress(self.at.env_steps / self.config.env_steps)
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.reporter.recorder.add(m)

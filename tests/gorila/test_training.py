@@ -49,7 +49,7 @@ class OnShards(SingleRank):
 
     def gradient_sync(self, flat, algo):
         self.settings.check()
-        return ShardedSync(flat, algo.build_optimizer, algo.max_grad_norm, self.settings, self.learner)
+        return ShardedSync(flat, algo.build_optimizer, algo.config.max_grad_norm, self.settings, self.learner)
 
     def opened(self, gradient_sync, env_steps):
         self.transport = InProcess(gradient_sync.build_shards()) if self.of is None else self.of.transport

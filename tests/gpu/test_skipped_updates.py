@@ -17,8 +17,6 @@ from tests.gpu.runs import GPU, build, cycles
 class Spoiled(A2C):
     """A2C whose loss is multiplied by a number on the GPU."""
 
-    capturable = True
-
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self.factor = torch.ones((), device=self.device)
@@ -42,7 +40,7 @@ def trainer(simulated_gpu, tmp_path):
 def test_it_is_skipped_and_counted_without_waiting(trainer, simulated_gpu, captured):
     cycles(trainer, 8 if captured else 1)
     learner = trainer.learner
-    assert ((1, True, learner.algo.phase_key()) in learner._captured._captures) == captured
+    assert bool(learner._captured._captures) == captured
     before, sync = learner.flat.data.cpu(), learner.gradient_sync
     square = sync.optimizer.square.cpu()
     learner.algo.factor.fill_(float("nan"))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.algorithm import advance
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.envs.make import EnvConfig, make_spec
@@ -160,8 +161,9 @@ def test_the_gradient_is_that_of_a_plain_computation(ranks, at):
     assert torch.allclose(before, rollout.recorded["value"][0], atol=1e-4) != changed
     assert torch.allclose(algo.agent.value(rollout.observations(T - 1)), rollout.recorded["value"][-1], atol=1e-4)
     expected = plain_gradient(algo, gradient_sync.flat, rollout)
+    advance(algo, rollout.env_steps)
     algo.ingest(rollout)
-    (batch,) = algo.phase()
+    (batch,) = algo.batches()
     gradient_sync.backward(algo.loss(batch).total)
     error = (gradient_sync.flat.grad - expected).norm() / expected.norm()
     assert expected.norm() > 0 and error < 1e-6

@@ -91,7 +91,7 @@ class SingleRank(SamplesAndLearns):
     communicator: Communicator = SINGLE_PROCESS
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        return Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
+        return Local(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent

@@ -44,7 +44,7 @@ class SyncContext(SamplesAndLearns):
         return self.communicator.on_gpu
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        optimizer, norm, interval = algo.build_optimizer(len(flat.data)), algo.max_grad_norm, self._hash_interval
+        optimizer, norm, interval = algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm, self._hash_interval
         shared, self.shared = self.shared, None  # it holds the gradients of one learner
         if shared is not None and flat.data.device.type == "cpu":
             return SharedReduce(flat, optimizer, norm, self.communicator, interval, shared, self._timeout_s)
