@@ -11,6 +11,7 @@ from accel_rl.algos.algorithm import Algorithm
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.replays.returns import NStep
 from accel_rl.replays.ring import FrameRing
@@ -34,7 +35,9 @@ class Ours:
         self.flat = FlatParameters(self.model)
         with torch.no_grad():  # outputs that differ
             self.flat.data += 0.05 * torch.randn(len(self.flat.data))
-        self._sync = Local(self.flat, self.algo.build_optimizer(len(self.flat.data)), self.algo.max_grad_norm)
+        self._sync = Local(
+            GuardedStep(self.flat, self.algo.build_optimizer(len(self.flat.data)), self.algo.max_grad_norm)
+        )
 
     def weights(self) -> dict[str, Tensor]:
         return {name: p.detach().clone() for name, p in self.model.named_parameters()}
