@@ -14,7 +14,6 @@ from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import RunError
 
 WIDE = 1 << 16  # smallest number of parameters of a layer that is reduced while backward continues
@@ -74,13 +73,13 @@ class AllReduce(Local):
         self.times["sync_s"] += time.monotonic() - began
         self._step(learning_rate, norm + loss)
         self._updates += 1
-        if self.check_interval and self._updates % self.check_interval == 0 and not is_gpu(self.flat.data.device):
+        if self.check_interval and self._updates % self.check_interval == 0 and self.flat.data.is_cpu:
             self.check()
         return norm
 
     def verify(self) -> None:
         """Compare the parameters of GPUs; those of CPUs are compared every `check_interval` updates. RunError."""
-        if self.check_interval and is_gpu(self.flat.data.device):
+        if self.check_interval and not self.flat.data.is_cpu:
             self.check()
 
     def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:

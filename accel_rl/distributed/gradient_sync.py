@@ -8,7 +8,6 @@ from torch import Tensor
 from accel_rl.distributed.skipped_updates import CountsSkipped
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.devices import is_gpu
 
 
 class GradientSync(Protocol):
@@ -62,7 +61,7 @@ class Local(CountsSkipped):
         self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
         super().__init__(flat.data.device)
         self.times: dict[str, float] = {}
-        self._on_gpu = is_gpu(flat.data.device)  # whether only the GPU knows which updates are skipped
+        self._on_gpu = not flat.data.is_cpu  # whether only the GPU knows which updates are skipped
 
     def pull(self) -> None:
         """Nothing to fetch."""

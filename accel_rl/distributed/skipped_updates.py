@@ -4,18 +4,18 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.page_locked import page_locked_zeros
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device
 
 
 class SkippedUpdates:
     """Counts skipped updates: on the host, or on the GPU that the parameters are on, without waiting for it."""
 
     def __init__(self, device: torch.device):
-        self._counts = torch.zeros(2, dtype=torch.int64, device=device if is_gpu(device) else "cpu")
+        self._counts = torch.zeros(2, dtype=torch.int64, device=device)
         self._total, self._in_a_row = self._counts[0], self._counts[1]
         self._seen = self._counts
-        if is_gpu(device):
-            self._seen = page_locked_zeros((2,), torch.int64, runtime(device))
+        if Device(device).queues_work:
+            self._seen = page_locked_zeros((2,), torch.int64, Device(device).runtime)
 
     def note(self, finite: Tensor) -> None:
         """Note an update. finite [] bool, where the parameters are: whether the update was made."""
