@@ -27,10 +27,10 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
     those of numpy.
     """
     config = plain(_base(what))
-    if values.get("cluster") == "gorila":
-        config = on_gorila(config)
     if env is not None:
         values = {**values, "env__id": _id_of(env)}
+    if values.get("cluster") == "gorila":
+        config = on_gorila(config, is_atari="env__id" not in values)
     for name, value in values.items():
         config = _with(config, _full_name(config, name), value)
     if not config.env.game and not config.env.id:
@@ -117,7 +117,7 @@ def _short(name: str) -> str:
 def _check_importable(config: TrainConfig) -> None:
     """Raise ConfigError if another process of the run would have to import from this script or notebook."""
     processes = []
-    if config.env.id.startswith("__main__:") and (config.sampler.engine != "in-process" or config.distributed.several):
+    if config.env.id.startswith("__main__:") and (config.sampler.has_workers or config.distributed.several):
         processes.append((config.env.id, "worker processes; or use engine='in-process'"))
     if config.algorithm.startswith("__main__:") and (config.distributed.several or config.cluster != "none"):
         processes.append((config.algorithm, "the processes of the ranks"))

@@ -2,10 +2,26 @@
 
 from pathlib import Path
 
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
+from accel_rl.config.help import Help
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.system.errors import ConfigError
+
+MAIN = {
+    "--env.game": "--game",
+    "--env.id": "--env",
+    "--env-steps": "--env-steps",
+    "--seed": "--seed",
+    "--run-dir": "--run-dir",
+    "--sampler.envs": "--envs",
+    "--algo.learning-rate": "--learning-rate",
+    "--device": "--device",
+    "--distributed.ranks": "--ranks",
+    "--wandb": "--wandb",
+}
+"""Options that the help describes first, and how they are typed."""
 
 
 def main(argv: list[str]) -> int:
@@ -22,7 +38,7 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     default = default_config(algorithm)
     if value_of(options, "--cluster") == "gorila":
-        default = on_gorila(default)
+        default = on_gorila(default, is_atari=value_of(options, "--env.id") is None)
     config = parse(
         TrainConfig,
         options,
@@ -30,10 +46,25 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
         f"{does} Options of a group can be written without the group if the name is unique: --game pong, --envs 32, "
         "--learning-rate 1e-3.",
         default,
+        Help(MAIN, _modes(default, options)),
     )
     if not config.env.game and not config.env.id:
         raise ConfigError("the environment is missing: --game pong for Atari, --env CartPole-v1 for Gymnasium")
     return config
+
+
+def _modes(default: TrainConfig, options: list[str]) -> dict[str, str]:
+    """Return the groups of options that mean nothing with these options, and when they do."""
+    flags = {option.partition("=")[0] for option in options}
+    cluster = value_of(options, "--cluster")
+    found = {}
+    if not isinstance(default.algo, ReplayAlgorithmConfig):
+        found["secondary"] = "with dqn, c51 and rainbow"
+    if cluster is None and not flags & {"--ranks", "--distributed.ranks", "--gpus", "--distributed.gpus"}:
+        found["distributed"] = "with --ranks or --gpus"
+    if cluster != "gorila":
+        found["gorila"] = "with --cluster gorila"
+    return found
 
 
 def launch(config: TrainConfig, path: Path | None = None) -> int:

@@ -12,10 +12,12 @@ import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from accel_rl.config.flags import complete, flags_of
+from accel_rl.config.help import Help, asked, help_text, options_of
 from accel_rl.system.counts import parse_count
 from accel_rl.system.errors import ConfigError
 
 C = TypeVar("C")
+PLAIN = Help()
 _registry = ConstructorRegistry()
 
 
@@ -43,10 +45,19 @@ def _hide(cls: Any) -> None:
             cls.__annotations__[f.name] = suppress[typing.get_type_hints(cls)[f.name]]
 
 
-def parse(cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None) -> C:
-    """Parse arguments into the dataclass. ConfigError, one line, for invalid arguments."""
-    argv = complete(argv, flags_of(cls, default))
+def parse(
+    cls: type[C], argv: list[str], prog: str, description: str, default: C | None = None, arrangement: Help = PLAIN
+) -> C:
+    """Parse arguments into the dataclass. ConfigError, one line, for invalid arguments.
+
+    With --help or --help-all, print the help, as arranged, and raise SystemExit.
+    """
     _hide(cls)
+    if asked(argv):
+        options = options_of(cls, default, _registry)
+        stdout(help_text(prog, description, options, arrangement, everything="--help-all" in argv))
+        raise SystemExit(0)
+    argv = complete(argv, flags_of(cls, default))
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):
@@ -79,7 +90,7 @@ def positionals(argv: list[str], names: list[str], prog: str, many: bool = False
     n = 0
     while n < len(argv) and not argv[n].startswith("-") and (many or n < len(names)):
         n += 1
-    if n < len(names) and "--help" not in argv and "-h" not in argv:
+    if n < len(names) and not asked(argv):
         raise ConfigError(f"{prog}: {names[n]} is missing")
     if n < len(argv) and not argv[n].startswith("-"):
         raise ConfigError(f"{prog}: unexpected argument {argv[n]!r}")

@@ -8,13 +8,13 @@ from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 
 
-def on_gorila(config: TrainConfig) -> TrainConfig:
+def on_gorila(config: TrainConfig, is_atari: bool = True) -> TrainConfig:
     """Return settings for --cluster gorila: schedules count the updates of the parameters.
 
     An algorithm's default settings get those of Nair et al. 2015: the interval of the target network (section 5.1), the
-    guard against outliers (section 4.2; Q-learning alone), and for DQN the network (section 5.1). The optimizer stays
-    RMSProp: the paper's is AdaGrad, whose learning rate it does not give and which was not searched. An experiment
-    keeps its own.
+    guard against outliers (section 4.2; Q-learning with clipped rewards alone), and for DQN the network (section 5.1).
+    The optimizer stays RMSProp: the paper's is AdaGrad, whose learning rate it does not give and was not searched. An
+    experiment keeps its own. is_atari: whether rewards are clipped by default.
     """
     algo, gorila = config.algo, config.gorila
     if isinstance(algo, ReplayAlgorithmConfig):
@@ -24,6 +24,6 @@ def on_gorila(config: TrainConfig) -> TrainConfig:
             algo = replace(algo, target_interval=60_000)
         if is_default and config.algorithm == "dqn":
             algo = replace(algo, network="nature")  # type: ignore[call-arg]
-        if gorila == GorilaConfig():
+        if gorila == GorilaConfig() and is_atari:
             gorila = replace(gorila, outlier_deviations=5.0)
     return replace(config, algo=algo, gorila=gorila, cluster="gorila")

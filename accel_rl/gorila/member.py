@@ -196,7 +196,7 @@ class MemberContext:
         assert sync is not None
         counts = sync.counts
         all_of_it = Work(
-            self._env_steps, episodes, updates, sync.skipped, counts.outliers, counts.lost, sync.bytes_moved,
+            self._env_steps, episodes, updates, sync.skips.total, counts.outliers, counts.lost, sync.bytes_moved,
             outliers_won=counts.outliers_won, batches_won=counts.batches_won,
         )  # fmt: skip
         return all_of_it - self._earlier

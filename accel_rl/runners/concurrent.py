@@ -106,7 +106,7 @@ class Concurrent:
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
-            x.gradient_sync.seen_skipped_in_a_row >= self.most_skipped for _, x in self.learners
+            x.gradient_sync.skips.seen_in_a_row >= self.most_skipped for _, x in self.learners
         )
 
     # -- a period ------------------------------------------------------------

@@ -9,10 +9,12 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
+from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.buffers import average_buffers
+from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import (
     has_modes,
@@ -55,7 +57,7 @@ class Learner:
         if device.queues_work:
             self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
-        self.gradient_sync = context.gradient_sync(self.flat, self.algo)
+        self.gradient_sync = self._build_gradient_sync(config, context)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
         self._captured: CapturedUpdates | None = None
         if device.queues_work and context.captures_updates:
@@ -64,6 +66,12 @@ class Learner:
             note(
                 "updates are not captured as CUDA graphs, Python runs for each of them: ranks exchange them on the host"
             )
+
+    def _build_gradient_sync(self, config: TrainConfig, context: RankContext) -> GradientSync:
+        if name := config.distributed.sync_class:
+            found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, context.communicator)
+            return found
+        return context.gradient_sync(self.flat, self.algo)
 
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
@@ -84,7 +92,7 @@ class Learner:
         self.updates += len(made)
         if made and self._has_statistics:
             average_buffers(statistics(self.algo.agent.model), self.algo.communicator)
-        self.gradient_sync.show_skipped()
+        self.gradient_sync.skips.show()
         return made
 
     def _phase(self) -> Generator[UpdateMetrics]:
@@ -100,10 +108,9 @@ class Learner:
             self.gradient_sync.pull()
         with autocast_for(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
-        self.gradient_sync.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None
         learning_rate = self.algo.now.learning_rate
-        grad_norm = self.gradient_sync.step(learning_rate, loss.total.detach(), loss.samples)
+        grad_norm = self.gradient_sync.update(loss.total, loss.samples, learning_rate)
         self.algo.after_update(batch, loss)
         norms = {"grad_norm": grad_norm, **self._norms(before)}
         if twice := norms.keys() & loss.metrics.keys():

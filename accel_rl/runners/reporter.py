@@ -106,7 +106,7 @@ class Reporter:
             **{f"info/{name}": mean for name, mean in episodes.means().items()},
             **self.recorder.means(),
             "learning_rate": learner.learning_rate,
-            "skipped_updates": learner.gradient_sync.skipped,
+            "skipped_updates": learner.gradient_sync.skips.total,
         }
         self.write(at, row, evaluations, learner.gradient_sync.times)
 

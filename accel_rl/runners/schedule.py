@@ -11,7 +11,7 @@ from accel_rl.samplers.base import RolloutSampler
 
 
 class Schedule(Protocol):
-    """`Lockstep` or `Concurrent`."""
+    """`Lockstep` or `Concurrent`. One of yours, `--schedule module:Class`, is built like `Lockstep`."""
 
     interrupted: Callable[[], bool]
     """Called during a cycle, which ends early once it returns True."""

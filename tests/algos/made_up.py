@@ -6,6 +6,7 @@ from accel_rl.algos.algorithm import advance
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.ops.policy_gradient import log_prob
 
 T, B, S = 5, 6, 4
@@ -52,7 +53,7 @@ def ingest(algo, r):
 
 def updates(algo, flat, batches):
     """The runner's steps on one batch after another: loss, backward, gradient_sync, after_update. Yields the losses."""
-    gradient_sync = Local(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
+    gradient_sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
     for batch in batches:
         loss = algo.loss(batch)
         flat.backward(loss.total)

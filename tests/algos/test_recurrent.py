@@ -8,6 +8,7 @@ from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
@@ -21,7 +22,7 @@ def build(cls, config, T=T, reset="immediate"):
     spec = make_spec(ENV, training=True)
     torch.manual_seed(0)
     algo = cls(config, spec, T=T, B=B)
-    engine = InProcessEngine(ENV, spec, Grouping(B, 2, 1), T, 0, reset=reset, decorrelation_steps=7)
+    engine = InProcessEngine(EngineSetup(ENV, spec, Grouping(B, 2, 1), T, 0, reset=reset, decorrelation_steps=7))
     return algo, FlatParameters(algo.agent.model), Sampler(engine, spec, 0, reset=reset)
 
 

@@ -186,7 +186,7 @@ def test_the_optimizers_state_follows_the_names(tmp_path, monkeypatch):
     def moments() -> dict[str, torch.Tensor]:
         learner = Learner(config, spec, "cpu", seed=1)
         learner.load_state_dict(state["learner"])
-        return learner.flat.by_name(learner.gradient_sync.optimizer.square)
+        return learner.flat.by_name(learner.gradient_sync.guarded.optimizer.square)
 
     before = moments()
     monkeypatch.setenv(VALUE_FIRST, "1")

@@ -7,6 +7,8 @@ import pytest
 
 from accel_rl.algos.c51 import C51
 from accel_rl.algos.dqn import DQN
+from accel_rl.api.settings import settings
+from accel_rl.cli.train import parse_train
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import default_config
 from accel_rl.system.errors import ConfigError
@@ -17,6 +19,16 @@ from tests.algos.streams import SPEC
 def test_the_guard_is_for_q_learning(name):
     """Nair et al. 2015, section 4.2: by the absolute DQN loss."""
     assert on_gorila(default_config(name)).gorila.outlier_deviations == 5.0
+
+
+def test_the_guard_is_for_clipped_rewards():
+    """A Gymnasium environment's rewards are not clipped by default, and such a run can begin."""
+    config = on_gorila(default_config("dqn"), is_atari=False)
+    assert config.gorila.outlier_deviations == 0.0
+    replace(config, env=replace(config.env, id="CartPole-v1")).check()
+    words = ["dqn", "--env", "CartPole-v1", "--cluster", "gorila"]
+    assert parse_train(words, "accel-rl train", "").gorila.outlier_deviations == 0.0
+    assert settings("dqn", "CartPole-v1", {"cluster": "gorila"}).gorila.outlier_deviations == 0.0
 
 
 @pytest.mark.parametrize("name", ["a2c", "ppo", "impala"])

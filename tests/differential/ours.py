@@ -11,6 +11,7 @@ from accel_rl.algos.algorithm import Algorithm, advance, set_schedules
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.replays.returns import NStep
 from accel_rl.replays.ring import FrameRing
@@ -35,7 +36,8 @@ class Ours:
         with torch.no_grad():  # outputs that differ
             self.flat.data += 0.05 * torch.randn(len(self.flat.data))
         set_schedules(self.algo)
-        self._sync = Local(self.flat, self.algo.build_optimizer(len(self.flat.data)), self.algo.config.max_grad_norm)
+        optimizer = self.algo.build_optimizer(len(self.flat.data))
+        self._sync = Local(GuardedStep(self.flat, optimizer, self.algo.config.max_grad_norm))
 
     def weights(self) -> dict[str, Tensor]:
         return {name: p.detach().clone() for name, p in self.model.named_parameters()}

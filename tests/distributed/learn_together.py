@@ -113,10 +113,10 @@ def learn(of_algorithm):
         group = of_algorithm(name)
         learner = learner_of(name, group)
         (from_rollouts if name in ("a2c", "ppo") else from_replay)(learner, group)
-        assert learner.updates == UPDATES and not learner.gradient_sync.skipped, (name, learner.updates)
+        assert learner.updates == UPDATES and not learner.gradient_sync.skips.total, (name, learner.updates)
         found[name], found[f"{name}/hash"] = learner.flat.data, digest(learner.flat.data)
         found[f"{name}/rate"] = learner.learning_rate
-        found[f"{name}/ahead"] = getattr(learner.gradient_sync, "_ahead", None)
+        found[f"{name}/ahead"] = getattr(getattr(learner.gradient_sync, "mean", None), "_ahead", None)
     return {**found, "priorities": priorities(learner)}
 
 

@@ -32,7 +32,7 @@ SETTLE_S = 1.0
 
 def catch(env_steps: int, seed: int = 1, **gorila: object) -> TrainConfig:
     """Catch by DQN: two bundles and two shards."""
-    config = on_gorila(default_config("dqn"))
+    config = on_gorila(default_config("dqn"), is_atari=False)
     algo = replace(
         config.algo, network="a3c", optimizer="adam", optimizer_eps=1e-3, learning_rate=5e-4, epsilon_final=0.02,
         epsilon_steps=1250, target_interval=60,

@@ -258,7 +258,7 @@ def test_too_many_updates_that_are_not_finite_end_the_period(trainer):
     t.schedule.most_skipped = 3
     t.learner.flat.data.fill_(torch.nan)
     assert t.schedule.cycle(10_000) == (0, [])
-    assert t.learner.gradient_sync.skipped_in_a_row == 3
+    assert t.learner.gradient_sync.skips.in_a_row == 3
 
 
 def test_a_killed_worker_is_replaced_in_the_middle_of_a_period(trainer):

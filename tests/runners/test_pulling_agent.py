@@ -15,6 +15,7 @@ from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.pulling_agent import PullingAgent
+from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
@@ -125,7 +126,7 @@ def ranks():
             Central(gradient_sync.parts, gradient_sync.states(), fd, create=not rank), publish=not rank
         )
         found.append((algo, gradient_sync))
-    sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1)
+    sampler = Sampler(InProcessEngine(EngineSetup(env, spec, Grouping(B, 2, 1), T, 1)), spec, 1)
     yield *found[0], found[1][1], sampler
     sampler.close()
     os.close(fd)

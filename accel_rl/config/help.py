@@ -1,0 +1,131 @@
+"""Help of the command line: the main options with their texts, the others in a line each, all texts on request."""
+
+import re
+import shutil
+import textwrap
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tyro
+
+WIDTHS = (80, 120)
+"""Least and greatest width of a line; that of the terminal lies between."""
+COLUMN = 34
+"""Width of the column of flags."""
+TITLES = {
+    "": "The run",
+    "algo": "Algorithm",
+    "env": "Environment",
+    "sampler": "Sampler",
+    "evaluation": "Evaluation",
+    "checkpoint": "Checkpoints",
+    "log": "Log",
+    "secondary": "Second learner",
+    "distributed": "Ranks",
+    "gorila": "Gorila",
+}
+"""{group: title}; other groups have their own names."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A flag of the command line. value: the kind of value that follows, or those allowed; "" for a switch."""
+
+    flag: str
+    value: str
+    default: str
+    text: str
+
+    @property
+    def group(self) -> str:
+        return self.flag[2:].partition(".")[0] if "." in self.flag else ""
+
+
+@dataclass(frozen=True)
+class Help:
+    """How a command's help is arranged. main: flags that come first, with their texts, {flag: how it is typed}. modes:
+    groups that are left out, {group: when it is shown}. Without main flags all options have their texts."""
+
+    main: Mapping[str, str] = field(default_factory=dict)
+    modes: Mapping[str, str] = field(default_factory=dict)
+
+
+def options_of(cls: type, default: Any, registry: Any) -> list[Option]:
+    """Return the options of a dataclass of settings, in order. registry: tyro's, with the rules for values."""
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning), registry:
+        parser = tyro.extras.get_parser(cls, default=default)
+    return [_option(action) for action in parser._actions if "--help" not in action.option_strings]
+
+
+def _option(action: Any) -> Option:
+    text = " ".join(str(action.help or "").split())  # without the line breaks of the source
+    text, _, shown = text.rpartition("(default: ")
+    shown = shown.removesuffix(")").strip("'")
+    value = (action.metavar or "").removeprefix("{None}|").replace("{[", "[").replace("]}", "]")
+    if choices := re.fullmatch(r"\{([^\[]*)\}", value):
+        value = ", ".join(c for c in choices[1].split(",") if c not in ("", "None"))
+    shown = {"None": "", "True": "on", "False": "off"}.get(shown, shown)
+    return Option(action.option_strings[0], value, shown, text.strip())
+
+
+def help_text(prog: str, does: str, options: Sequence[Option], arrangement: Help, everything: bool) -> str:
+    """Return the help of a command. everything: all options with their texts (--help-all)."""
+    width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTHS[0]), WIDTHS[1])
+    lines = [f"usage: {prog} [options]", "", *_paragraphs(does, width)]
+    main = {} if everything else arrangement.main
+    hidden: Mapping[str, str] = {} if everything else arrangement.modes
+    if main:
+        by_flag = {option.flag: option for option in options}
+        lines += ["", "Main options"]
+        for flag, typed in main.items():
+            if flag in by_flag:
+                lines += _with_text(by_flag[flag], typed, width)
+    for group in dict.fromkeys(option.group for option in options):
+        if group in hidden:
+            continue
+        of_group = [option for option in options if option.group == group and option.flag not in main]
+        lines += ["", TITLES.get(group, group) if main or everything or group else "Options"]
+        for option in of_group:
+            lines += [_in_a_line(option, width)] if main else _with_text(option, option.flag, width)
+    if main:
+        lines += ["", *(f"{TITLES[group]}, --{group}.*: {when}." for group, when in hidden.items())]
+        lines += ["--help-all prints all options with their texts."]
+    return "\n".join(lines)
+
+
+def _head(option: Option, typed: str) -> str:
+    short = option.value if len(option.value) <= COLUMN - len(typed) - 4 else "..."
+    return f"  {typed} {short}".rstrip()
+
+
+def _with_text(option: Option, typed: str, width: int) -> list[str]:
+    allowed = f" One of {option.value}." if "," in option.value and _head(option, typed).endswith("...") else ""
+    text = f"{option.text}{allowed}" + (f" [{option.default}]" if option.default else "")
+    wrapped = textwrap.wrap(text, width - COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
+    head = _head(option, typed)
+    if len(head) >= COLUMN:
+        return [head, *(" " * COLUMN + line for line in wrapped)]
+    return [f"{head:<{COLUMN}}{wrapped[0]}", *(" " * COLUMN + line for line in wrapped[1:])]
+
+
+def _in_a_line(option: Option, width: int) -> str:
+    head, default = _head(option, option.flag), f" [{option.default}]" if option.default else ""
+    first = re.split(r"(?<!et al)\. (?=[A-Z])", option.text, maxsplit=1)[0].rstrip(".")
+    room = width - max(COLUMN, len(head) + 1) - len(default)
+    return f"{head:<{COLUMN - 1}} {textwrap.shorten(first, max(room, 10), placeholder=' ...')}{default}"
+
+
+def _paragraphs(text: str, width: int) -> list[str]:
+    """Fill the paragraphs of a text; those that are indented stay as they are."""
+    lines: list[str] = []
+    for i, paragraph in enumerate(text.strip().split("\n\n")):
+        lines += [""] * (i > 0)
+        lines += paragraph.split("\n") if paragraph.startswith(" ") else textwrap.wrap(paragraph, width)
+    return lines
+
+
+def asked(argv: Collection[str]) -> bool:
+    """Whether a command's help is asked for."""
+    return not {"-h", "--help", "--help-all"}.isdisjoint(argv)
