@@ -11,7 +11,7 @@ from accel_rl.envs.games import ATARI_57
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.state import pack, unpack
 from accel_rl.models.actor_critic import ActorCritic
-from accel_rl.samplers.device import DeviceSampler
+from accel_rl.samplers.device_engine import DeviceEngine
 from accel_rl.samplers.device_game import make_device_game
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
@@ -32,7 +32,8 @@ def env_of(game: str, **rules: object) -> EnvConfig:
 def device_sampler(env: EnvConfig, seed: int = 3, groups: int = 1, reset: str = "immediate"):
     spec = make_spec(env, training=True, reset=reset)
     game = make_device_game(env, True, reset == "cached", "cpu")
-    return DeviceSampler(game, spec, Grouping(B, groups, 1), T, seed, seed, decorrelation_steps=40)
+    engine = DeviceEngine(EngineSetup(env, spec, Grouping(B, groups, 1), T, seed, decorrelation_steps=40), game)
+    return Sampler(engine, spec, seed, memory=engine.memory, partial_starts=True)
 
 
 def in_process(env: EnvConfig, seed: int = 3, reset: str = "immediate") -> Sampler:
