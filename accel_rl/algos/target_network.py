@@ -27,11 +27,11 @@ class TargetNetwork:
         if self.unit == "env-steps" and now // self.interval > before // self.interval:
             self.update()
 
-    def before_updates(self, made: int, due: int) -> int:
-        """Copy if an interval begins after `made` updates; returns how many of `due` updates belong to the interval."""
+    def before_updates(self, updates: int, due: int) -> int:
+        """Copy if an interval begins after `updates` updates; returns how many of the `due` ones belong to it."""
         if self.unit == "env-steps" or not due:
             return due
-        begun, since = divmod(made, self.interval)
+        begun, since = divmod(updates, self.interval)
         if begun + 1 != self._intervals:
             self.update()
             self._intervals = begun + 1

@@ -60,11 +60,11 @@ class TorchOptimizer:
         return {name: x if x.dim() else float(x) for name, x in self._state.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        own = self._optimizer.state[self._parameter]
+        tensors = self._optimizer.state[self._parameter]
         for name, x in state.items():
             if name not in self._state:  # of a class that creates it in its first step
-                own[name] = torch.empty_like(self._parameter.data)
+                tensors[name] = torch.empty_like(self._parameter.data)
             if isinstance(x, Tensor):
-                own[name].copy_(x)
+                tensors[name].copy_(x)
             else:
-                own[name].fill_(x)
+                tensors[name].fill_(x)

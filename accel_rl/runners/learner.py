@@ -80,20 +80,20 @@ class Learner:
 
         between: called after each update. pause: called after `between`; True ends the phase early.
         """
-        made: list[UpdateMetrics] = []
+        all_metrics: list[UpdateMetrics] = []
         # a change of the mode takes 20 microseconds and more, so networks without one are left in eval mode
         mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
         with mode, closing(self._phase()) as phase:
             for metrics in phase:
-                made.append(metrics)
+                all_metrics.append(metrics)
                 between()
                 if pause():
                     break
-        self.updates += len(made)
-        if made and self._has_statistics:
+        self.updates += len(all_metrics)
+        if all_metrics and self._has_statistics:
             average_buffers(statistics(self.algo.agent.model), self.algo.communicator)
         self.gradient_sync.skips.show()
-        return made
+        return all_metrics
 
     def _phase(self) -> Generator[UpdateMetrics]:
         if self._captured is not None:

@@ -55,7 +55,7 @@ class CapturedUpdates:
         self._graphs = CudaGraphs(algo.device)
         self._numbers: dict[Hashable, int] = {}  # from 1, of this rank's kinds
         self._captures: dict[tuple[int, ...], _Graph] = {}  # by `_key`
-        self._made: dict[tuple[int, ...], int] = {}  # updates from Python, by `_key`
+        self._warm_ups: dict[tuple[int, ...], int] = {}  # updates from Python before the capture, by `_key`
         self._logged: set[str] = set()
         why = "" if enabled else "--no-capture-updates"
         why = why or hook_of(algo.agent.model) or ""
@@ -75,7 +75,7 @@ class CapturedUpdates:
 
     def _make(self, kind: Hashable | None, batch: Any) -> UpdateMetrics:
         """Make one update. batch: None if the update draws it."""
-        key = self._key(kind)
+        key = self._key(kind, is_limited=batch is not None)
         if key is None:
             return self._from_python(batch)
         if key not in self._captures:
@@ -91,16 +91,19 @@ class CapturedUpdates:
         return UpdateMetrics(graph.names, graph.sums.clone(), 1)  # the next replay overwrites them
 
     def _is_warm(self, key: tuple[int, ...]) -> bool:
-        self._made[key] = self._made.get(key, 0) + 1
-        return self._made[key] > WARM_UP
+        self._warm_ups[key] = self._warm_ups.get(key, 0) + 1
+        return self._warm_ups[key] > WARM_UP
 
-    def _key(self, kind: Hashable | None) -> tuple[int, ...] | None:
-        """Return the numbers of the next update's kind on all ranks that share its batches; None: Python makes it."""
+    def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
+        """Return the numbers of the next update's kind on all ranks that share its batches; None: Python makes it.
+
+        is_limited: whether the kind counts against MOST.
+        """
         if not self.enabled:  # as on all ranks
             return None
         if kind is None:
             self._refuse("a batch has parts on the host, or that cannot be copied")
-        elif kind not in self._numbers and len(self._numbers) >= MOST:
+        elif is_limited and kind not in self._numbers and len(self._numbers) >= MOST:
             self._refuse(f"there are more than {MOST} kinds of batches")
             kind = None
         elif changed := self._changed():
@@ -136,15 +139,15 @@ class CapturedUpdates:
 
     def _captured(self, batch: Any, reads: Reads) -> _Graph:
         static = None if batch is None else StaticBatch(batch)
-        made: list[UpdateMetrics] = []
+        captured: list[UpdateMetrics] = []
 
         def work() -> None:
             with reads.recording():
-                made.append(self._from_python(None if static is None else static.batch))
+                captured.append(self._from_python(None if static is None else static.batch))
 
         generators = [self._algo.replay.generator] if isinstance(self._algo, ReplayAlgorithm) and batch is None else []
         replay = self._graphs.capture(work, generators)
-        return _Graph(replay, made[0].names, made[0].sums, static, reads)
+        return _Graph(replay, captured[0].names, captured[0].sums, static, reads)
 
     def _checked(self, batch: Any) -> UpdateMetrics:
         """Make one update from Python, and find out whether a number of the agent or its network changes in it."""

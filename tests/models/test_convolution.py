@@ -1,12 +1,17 @@
 """The papers' networks, layer by layer."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet
+from accel_rl.config.train import default_config
+from accel_rl.data.spec import EnvSpec
+from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet, find_network
+from accel_rl.runners.learner import build_algorithm
+from accel_rl.system.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -44,3 +49,50 @@ def test_one_frame_with_and_without_an_axis_of_the_stack():
     net = A3CNet(1, 36, 36)
     frames = torch.randint(0, 256, (3, 36, 36), dtype=torch.uint8)
     assert torch.equal(net(frames), net(frames.unsqueeze(1)))
+
+
+def test_a_layer_norm_stands_before_each_relu():
+    torch.manual_seed(0)
+    net = A3CNet(4, 104, 80, layer_norm=True)
+    for norm in (m for m in net.modules() if isinstance(m, torch.nn.LayerNorm)):
+        torch.nn.init.normal_(norm.weight)
+        torch.nn.init.normal_(norm.bias)
+    obs = torch.randint(256, (3, 4, 104, 80), dtype=torch.uint8)
+    x = obs / 255
+    for conv in net.convolutions:
+        x = F.conv2d(x, conv.weight, conv.bias, conv.stride, conv.padding).permute(0, 2, 3, 1)
+        x = torch.relu(F.layer_norm(x, x.shape[1:], conv.norm.weight, conv.norm.bias)).permute(0, 3, 1, 2)
+    x = net.fc_0(x.permute(0, 2, 3, 1).flatten(1))
+    want = torch.relu(F.layer_norm(x, x.shape[1:], net.norm_0.weight, net.norm_0.bias))
+    torch.testing.assert_close(net(obs), want, atol=1e-4, rtol=1e-4)
+    net(obs).sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
+
+
+class Wide(ConvNet):
+    layers = ((16, 8, 8, 0),)
+    hidden = 32
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_a_network_of_a_users_is_found_by_its_name(algorithm):
+    config = default_config(algorithm)
+    config = replace(config, algo=replace(config.algo, network=f"{__name__}:Wide"))
+    config.algo.check()
+    spec = EnvSpec("x", (84, 84), "uint8", n_actions=3, stack=4)
+    assert isinstance(build_algorithm(config, spec, "cpu").agent.model.body, Wide)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("natur", "--algo.network natur: must be a3c, dqn, nature or module:Class; nearest: nature"),
+        ("no_such_module:Net", "--algo.network no_such_module:Net: it cannot be imported"),
+        (f"{__name__}:Wid", "has no Wid; nearest: Wide"),
+        ("math:pi", "must be a subclass of accel_rl.models.convolution.ConvNet"),
+    ],
+)
+def test_another_name_is_one_line(name, line):
+    with pytest.raises(ConfigError) as e:
+        find_network(name)
+    assert line in str(e.value) and "\n" not in str(e.value)
