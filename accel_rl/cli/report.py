@@ -4,9 +4,8 @@ from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.report.report import ReportOptions, write_report
-from accel_rl.report.run import distinct
 from accel_rl.report.runs import read_csv, read_runs
-from accel_rl.report.statistics import check_rliable
+from accel_rl.results.run import distinct
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError
 
@@ -27,7 +26,6 @@ def main(argv: list[str]) -> int:
     out = Path(chosen.out).expanduser()
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out} is a file")
-    check_rliable()
     runs = read_runs([Path(w).expanduser() for w in words]) if words else []
     runs += [r for file in chosen.csv for r in read_csv(Path(file).expanduser())]
     runs = distinct(runs)

@@ -11,7 +11,7 @@ import numpy as np
 
 from accel_rl.metrics.plot import Column, read_columns
 from accel_rl.metrics.seeds import counted_once, repeated
-from accel_rl.report import families
+from accel_rl.results import run_settings
 
 FULL_LENGTH = 50_000_000  # env steps: the length of the papers' times
 
@@ -118,6 +118,10 @@ class Run:
         return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
 
 
+BySetting = Mapping[str, Mapping[str, Sequence[Run]]]
+"""{setting: {game: runs}}"""
+
+
 def distinct(runs: Sequence[Run]) -> list[Run]:
     """Return the runs of which one counts for its setting, game and seed; each names the others in `repeated`."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
@@ -142,7 +146,7 @@ def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
 
 
 def _order(run: Run) -> tuple[int, list[tuple[float, str]]]:
-    family = families.family(run.settings)
-    place = families.FAMILIES.index(family) if family else len(families.FAMILIES)
+    family = run_settings.family(run.settings)
+    place = run_settings.FAMILIES.index(family) if family else len(run_settings.FAMILIES)
     words = re.split(r"(\d+\.?\d*(?:e-?\d+)?)", run.setting)
     return place, [(float(w), "") if i % 2 else (math.inf, w) for i, w in enumerate(words)]

@@ -8,20 +8,12 @@ from functools import partial
 import numpy as np
 
 from accel_rl.envs.games import ATARI_49
-from accel_rl.report.comparison import alike, marked, sentence
-from accel_rl.report.curves import Settings
-from accel_rl.report.papers import (
-    MNIH,
-    daley_cell,
-    daley_differences,
-    daley_score_differences,
-    is_daleys_dqn,
-    papers,
-    percent_of,
-)
-from accel_rl.report.run import Run
-from accel_rl.report.table import Pair, Table, number, paper_table
+from accel_rl.papers.published import percent_of, published_by, wanted
+from accel_rl.results.run import BySetting, Run
+from accel_rl.results.run_settings import Settings, asynchronous, differences, plays_atari, ranks
+from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table, sentence
 
+MNIH = "mnih2015"  # the protocol of Daley & Amato
 TITLE = "Daley & Amato 2021, table {}"
 BASE = ("1", "standard")  # tables 2 and 3 are relative to this cell
 HUMAN_LEVEL = 75  # percent between random and human (section 5.2)
@@ -44,7 +36,7 @@ def speed_tables(runs: Sequence[Run]) -> list[Table]:
     groups = {cell: alike(same, daley_differences) for cell, same in cells.items()}
     hours = {cell: [hours_counted(r) for r in group.runs] for cell, group in groups.items()}
     marks = {cell: group.mark for cell, group in groups.items()}
-    printed = papers()["daley2021"]
+    printed = published_by("daley")
     games = ", ".join(sorted({r.game for r in measured}))
     note = (
         f"Own: wall time times 50 M / env steps, of {games}, after the random start, as the paper counts: mean and "
@@ -90,7 +82,7 @@ def _speed_table(
     theirs: Callable[..., str],
     note: str,
 ) -> Table:
-    names = papers()["daley2021"]["table_1"]["columns"]
+    names = published_by("daley")["table_1"]["columns"]
     rows: dict[str, list[Pair]] = {
         threads: [
             (
@@ -99,12 +91,12 @@ def _speed_table(
             )
             for name, c in zip(names, cells, strict=True)
         ]
-        for threads, cells in papers()["daley2021"][f"table_{i}"]["threads"].items()
+        for threads, cells in published_by("daley")[f"table_{i}"]["threads"].items()
     }
     return paper_table(f"daley_table_{i}", TITLE.format(i), "threads", names, rows, note)
 
 
-def suite_tables(settings: Settings) -> list[tuple[Table, Table]]:
+def suite_tables(settings: BySetting) -> list[tuple[Table, Table]]:
     """Build table 4, with the counts below it, for each DQN setting evaluated in some of the 49 games.
 
     Only runs with the protocol of Mnih et al. 2015 count.
@@ -164,7 +156,7 @@ def _counts_table(played: Mapping[str, Sequence[Run]], suffix: str) -> Table:
     ours = {game: best(runs)[0] for game, runs in played.items()}
     level = {g: percent_of(s, *_printed(g)[:2]) >= HUMAN_LEVEL for g, s in ours.items()}
     above = {g: s > _printed(g)[2] for g, s in ours.items()}
-    text = papers()["daley2021"]["table_4"]["counts"]
+    text = published_by("daley")["table_4"]["counts"]
     n = str(len(ours))
 
     def human_level(games: Sequence[str], column: int) -> str:
@@ -188,8 +180,75 @@ def _counts_table(played: Mapping[str, Sequence[Run]], suffix: str) -> Table:
 
 
 def _printed(game: str) -> list[float]:
-    return list(papers()["daley2021"]["table_4"]["games"][game])
+    return list(published_by("daley")["table_4"]["games"][game])
 
 
 def _with_std(score: float, deviation: float) -> str:
     return number(score, 1) + ("" if math.isnan(deviation) else f" ({deviation:.1f})")
+
+
+def daley_cell(settings: Settings) -> tuple[str, str] | None:
+    """Return (threads, variant) of a run's cell in tables 1 to 3 of Daley & Amato; None for other runs."""
+    printed = published_by("daley")["table_1"]
+    per_worker = bool(settings.get("sampler.inference_per_worker"))
+    threads = str(settings.get("sampler.envs"))
+    theirs = is_daleys_dqn(settings) and threads in printed["threads"]
+    if not theirs or not (per_worker or settings.get("sampler.groups") == 1):
+        return None
+    alone = None in printed["threads"][threads]  # with one environment there is nothing to synchronize
+    column = (settings.get("schedule") == "concurrent") + 2 * (not per_worker and not alone)
+    return threads, printed["columns"][column]
+
+
+def daley_differences(settings: Settings) -> list[str]:
+    """Return the settings in which a run differs from those of its cell in tables 1 to 3 of Daley & Amato."""
+    if (cell := daley_cell(settings)) is None:
+        return []
+    workers = {"sampler.workers": int(cell[0])} if settings.get("sampler.workers") else {}
+    return differences(settings, {"learners": 1, **workers, **wanted("daley", "hours")})
+
+
+def daley_score_differences(settings: Settings) -> list[str]:
+    """Return the settings in which a run differs from those of table 4 of Daley & Amato, the fastest variant."""
+    return differences(settings, {"learners": 1, **wanted("daley", "hours", "scores")})
+
+
+def daley_name(settings: Settings) -> str:
+    """Name a run that measures a cell with the paper's settings: DQN-8threads-both; "" for other runs."""
+    cell = daley_cell(settings)
+    return f"DQN-{cell[0]}threads-{cell[1]}" if cell and not daley_differences(settings) else ""
+
+
+def is_daleys_dqn(settings: Settings) -> bool:
+    """Whether a run is DQN on one game and one rank with a batch of 32 (Daley & Amato, table 5)."""
+    one_rank = ranks(settings) == 1 and not asynchronous(settings) and not settings.get("secondary.batch")
+    dqn = settings.get("algorithm") == "dqn" and settings.get("algo.batch_size") == 32
+    return dqn and one_rank and plays_atari(settings)
+
+
+def daley_hours(settings: Settings) -> float | None:
+    """Return the hours for 50 M env steps of a run's settings in table 1 of Daley & Amato 2021; None for other runs."""
+    if (cell := daley_cell(settings)) is None:
+        return None
+    printed = published_by("daley")["table_1"]
+    return float(printed["threads"][cell[0]][printed["columns"].index(cell[1])][0])
+
+
+def published_tables() -> list[Table]:
+    """Build tables 1 to 3 as printed."""
+    paper = published_by("daley")
+    first = paper["table_1"]
+    names = ["threads", *first["columns"]]
+    rows = [
+        [threads, *("-" if c is None else f"{c[0]:.2f} +- {c[1]:.2f}" for c in cells)]
+        for threads, cells in first["threads"].items()
+    ]
+    found = [Table("daley_table_1", TITLE.format(1), names, rows, f"{first['unit']}; {first['machine']}")]
+    for i, digits in ((2, 1), (3, 2)):
+        t = paper[f"table_{i}"]
+        rows = [
+            [threads, *("-" if c is None else number(c, digits) for c in cells)]
+            for threads, cells in t["threads"].items()
+        ]
+        found.append(Table(f"daley_table_{i}", TITLE.format(i), names, rows, t["unit"]))
+    return found

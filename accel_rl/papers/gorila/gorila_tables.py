@@ -6,23 +6,20 @@ from dataclasses import dataclass
 
 from accel_rl.envs.games import ATARI_49
 from accel_rl.envs.games import scores as published_scores
-from accel_rl.report.comparison import sentence
-from accel_rl.report.curves import Settings
-from accel_rl.report.final_scores import Starts
-from accel_rl.report.gorila_scores import (
+from accel_rl.papers.gorila.gorila_scores import (
     HUMAN_LEVEL,
     KINDS,
     NAMES,
     OURS,
     PAPER,
     Score,
+    Starts,
     gorila_differences,
-    gorila_published,
     own_scores,
 )
-from accel_rl.report.papers import percent_of
-from accel_rl.report.run import Run
-from accel_rl.report.table import Table, number
+from accel_rl.papers.published import percent_of, published_by
+from accel_rl.results.run import BySetting, Run
+from accel_rl.results.table import Table, number, sentence
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Setting:
         return [*found, _counts(self.name, self.by_starts, self.suffix)]
 
 
-def settings_with_scores(settings: Settings) -> list[Setting]:
+def settings_with_scores(settings: BySetting) -> list[Setting]:
     """Return the settings that have scores in some of the 49 games."""
     found: list[Setting] = []
     for name, games in settings.items():
@@ -55,7 +52,7 @@ def settings_with_scores(settings: Settings) -> list[Setting]:
 
 def _normalized(i: int, setting: str, own: Mapping[str, Score], suffix: str) -> Table:
     """Build table 1 or 2."""
-    printed = gorila_published()[f"table_{i}"]
+    printed = published_by("gorila")[f"table_{i}"]
     rows = []
     for game in ATARI_49:
         s = own.get(game)
@@ -120,7 +117,7 @@ def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffi
     rows = []
     for starts, own in by_starts.items():
         kind = KINDS[starts]
-        text = gorila_published()["counts"][kind]
+        text = published_by("gorila")["counts"][kind]
         rows.append(
             [
                 *(

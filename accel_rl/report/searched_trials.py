@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_rl.report.canvas import picture, pyplot
-from accel_rl.report.run import Run
-from accel_rl.report.table import Table
+from accel_rl.metrics.plot import picture, pyplot
+from accel_rl.results.run import Run
+from accel_rl.results.table import Table
 
 COLUMNS = 3
 

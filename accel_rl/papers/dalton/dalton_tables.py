@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from accel_rl.report.comparison import alike, marked
-from accel_rl.report.families import Settings, ranks
-from accel_rl.report.fingerprint import differences, wanted
-from accel_rl.report.papers import papers
-from accel_rl.report.run import FULL_LENGTH, Run
-from accel_rl.report.table import Pair, Table, number, paper_table
+from accel_rl.papers.published import published_by, wanted
+from accel_rl.results.run import FULL_LENGTH, Run
+from accel_rl.results.run_settings import Settings, differences, ranks
+from accel_rl.results.table import Pair, Table, alike, marked, number, paper_table
 
 
 def column(settings: Settings) -> str:
@@ -22,14 +20,14 @@ def column(settings: Settings) -> str:
     envs = int(settings.get("sampler.envs") or 0) // n
     where = "gpu" if settings.get("sampler.engine") == "device" else "cpu"
     found = f"{where}-{f'{n}x' if n > 1 else ''}{envs}-{settings.get('algo.batches')}"
-    return found if found in papers()["cule2020"]["table_3"]["columns"] else ""
+    return found if found in published_by("dalton")["table_3"]["columns"] else ""
 
 
 def cule_differences(settings: Settings) -> list[str]:
     """Return the settings in which a run differs from those of its column of table 3."""
     if not (found := column(settings)):
         return []
-    return differences(settings, {"learners": ranks(settings), **wanted("cule2020", "all", found.rpartition("-")[2])})
+    return differences(settings, {"learners": ranks(settings), **wanted("dalton", "all", found.rpartition("-")[2])})
 
 
 def hours(settings: Settings) -> float | None:
@@ -37,7 +35,7 @@ def hours(settings: Settings) -> float | None:
 
     None for other runs.
     """
-    printed = papers()["cule2020"]["table_3"]
+    printed = published_by("dalton")["table_3"]
     game = printed["games"].get(settings.get("env.game"))
     if not (found := column(settings)) or game is None:
         return None
@@ -64,7 +62,7 @@ def measured(run: Run, score: float | None) -> list[float]:
 
 
 def _table(game: str, runs: Sequence[Run]) -> Table:
-    printed = papers()["cule2020"]["table_3"]
+    printed = published_by("dalton")["table_3"]
     theirs = printed["games"].get(game, {"score": None, "rows": [[None] * len(printed["columns"])] * 4})
     groups = {
         name: alike(same, cule_differences)

@@ -9,13 +9,12 @@ import numpy as np
 
 from accel_rl.envs.games import ATARI_49
 from accel_rl.envs.games import scores as published_scores
-from accel_rl.report.canvas import picture, pyplot
-from accel_rl.report.final_scores import Starts, during_training
-from accel_rl.report.gorila import Setting
-from accel_rl.report.gorila_scores import KINDS, NAMES, Score, gorila_published, is_gorila, percent_of_dqn
-from accel_rl.report.papers import percent_of
-from accel_rl.report.run import Run
-from accel_rl.report.table import Table
+from accel_rl.metrics.plot import picture, pyplot
+from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, Score, Starts, during_training, is_gorila, percent_of_dqn
+from accel_rl.papers.gorila.gorila_tables import Setting
+from accel_rl.papers.published import percent_of, published_by
+from accel_rl.results.run import Run
+from accel_rl.results.table import Table
 
 HOURS = (6.0, 12.0, 24.0, 36.0)  # of the numbers in the text about figure 5
 LINEAR = 100  # percent up to which the axis of a bar is linear, logarithmic beyond
@@ -132,7 +131,7 @@ def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
 
 def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
     """Draw the share of games in which DQN was passed, and our best score reached, over hours; also as a table."""
-    n, text = len(p.peak), gorila_published()["figure_5"]
+    n, text = len(p.peak), published_by("gorila")["figure_5"]
     theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
     figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]
     _steps(axis, p.passed, n, "tab:red", f"ours passed DQN ({n} games)")
