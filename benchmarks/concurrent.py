@@ -209,7 +209,7 @@ class Measured:
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < self.o.seconds / 2:
             algo.owe(self.o.period)
-            for batch in algo.phase():
+            for batch in algo.batches():
                 self.learner.update(batch)
                 n += self.o.train_every
         return n / took

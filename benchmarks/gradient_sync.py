@@ -37,11 +37,12 @@ import torch  # noqa: E402
 from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
-from accel_rl.distributed.all_reduce import AllReduce  # noqa: E402
+from accel_rl.distributed.all_reduce import AllReduce, CollectiveMean, GradientMean  # noqa: E402
 from accel_rl.distributed.central import Central  # noqa: E402
+from accel_rl.distributed.guarded_step import GuardedStep  # noqa: E402
 from accel_rl.distributed.locked_chunk import LockedChunks  # noqa: E402
 from accel_rl.distributed.process_group import file_store  # noqa: E402
-from accel_rl.distributed.shared_reduce import SharedReduce  # noqa: E402
+from accel_rl.distributed.shared_reduce import SharedMemoryMean  # noqa: E402
 from accel_rl.optim.flat import clip_by_norm_  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
 from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks  # noqa: E402
@@ -108,15 +109,14 @@ def per_call(act: Callable[[], Any], n: int) -> float:
 GLOO, SHARED = 1, 2  # what rank 0 asks of the others, updates times
 
 
-def shared_of(config: TrainConfig, group: SyncContext, gradients: int) -> SharedReduce:
-    learner = Learner(config, SPEC, "cpu", 0)
-    optimizer = learner.algo.build_optimizer(len(learner.flat.data))
-    return SharedReduce(learner.flat, optimizer, learner.algo.max_grad_norm, group.communicator, 0, gradients, 60.0)
+def shared_of(config: TrainConfig, group: SyncContext, gradients: int) -> SharedMemoryMean:
+    return SharedMemoryMean(Learner(config, SPEC, "cpu", 0).flat, group.communicator, gradients, 60.0)
 
 
 def gloo_of(learner: Learner, group: SyncContext) -> AllReduce:
     flat, algo = learner.flat, learner.algo
-    return AllReduce(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm, group.communicator, 0)
+    guarded = GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
+    return AllReduce(guarded, CollectiveMean(flat, group.communicator), 0)
 
 
 class Parts:
@@ -127,11 +127,11 @@ class Parts:
         self.learner, self.n = Learner(config, SPEC, "cpu", 0), o.updates
         algo, flat = self.learner.algo, self.learner.flat
         algo.ingest(rollout(config.T, o.envs))
-        self._batch = next(iter(algo.phase()))
+        self._batch = next(iter(algo.batches()))
         self.local, self.loss = self.learner.gradient_sync, torch.zeros(())
         self.reduce = gloo_of(self.learner, group)
         self._communicator, self.shared = group.communicator, shared_of(config, group, gradients)
-        self.chunks = LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, o.chunks)
+        self.chunks = LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, o.chunks)
         self._fd = os.memfd_create("chunks")
         self.chunks.connect(Central(self.chunks.parts, self.chunks.states(), self._fd, create=True), publish=True)
 
@@ -153,7 +153,7 @@ class Parts:
 
     def shared_memory_all_reduce(self) -> float:
         self._communicator.all_reduce_sum(torch.tensor(SHARED))
-        return per_call(lambda: self.shared.reduce(self.loss), self.n)
+        return per_call(lambda: self.shared.reduce(self.loss, 1.0, 0.5), self.n)
 
     def clip(self) -> float:
         """Measure clipping alone, which both all-reduces include."""
@@ -214,12 +214,13 @@ def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
     with join_ranks(config, "cpu", file_store(fd, o.ranks), rank, o.ranks, o.ranks) as group, settled(rank, 1):
         shared, gloo = shared_of(config, group, gradients), gloo_of(Learner(config, SPEC, "cpu", 0), group)
         loss, parameters = torch.zeros(()), [p for _, p in gloo.flat.named]
+        means: dict[int, GradientMean] = {GLOO: gloo.mean, SHARED: shared}
         while True:
             asked = int(group.communicator.all_reduce_sum(torch.tensor(0)))
             for _ in range(o.updates):
                 if asked == GLOO:
                     gloo.backward(torch.stack([p.sum() for p in parameters]).sum())
-                (gloo if asked == GLOO else shared).reduce(loss)
+                means[asked].reduce(loss, 1.0, 0.5)
 
 
 def timed(o: Options, fd: int, gradients: int) -> tuple[int, dict[str, list[float]]]:

@@ -30,6 +30,7 @@ from accel_rl.algos.dqn import DQN, DQNConfig  # noqa: E402
 from accel_rl.data.rollout import Rollout  # noqa: E402
 from accel_rl.data.spec import EnvSpec  # noqa: E402
 from accel_rl.distributed.gradient_sync import Local  # noqa: E402
+from accel_rl.distributed.guarded_step import GuardedStep  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
 from accel_rl.replays.config import ReplayConfig  # noqa: E402
 from accel_rl.replays.returns import NStep  # noqa: E402
@@ -185,7 +186,7 @@ def train_step(o: Options, spec: EnvSpec, replay_device: str, learner: str, N: i
     )
     algo = DQN(config, spec, T=Ours.T, B=o.simulators, device=learner)
     flat = FlatParameters(algo.agent.model)
-    gradient_sync = Local(flat, algo.build_optimizer(len(flat.data)), None)
+    gradient_sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), None))
     algo.begin()
     for _ in range(o.capacity // (Ours.T * o.simulators) + 1):
         algo.replay.append(made_up(spec, Ours.T, o.simulators, learner))

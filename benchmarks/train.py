@@ -145,7 +145,7 @@ class Ours:
         """Count the FLOP of one sample's forward and backward pass."""
         algo = self.trainer.learner.algo
         algo.ingest(self._rollout)
-        batch = next(iter(algo.phase()))
+        batch = next(iter(algo.batches()))
         # with torch's convolutions: the counter does not see compiled ones
         off = [patch(f"accel_rl.kernels.{name}.supports", lambda *_: False) for name in CONVOLUTIONS]
         with contextlib.ExitStack() as stack, FlopCounterMode(display=False) as counter:

@@ -22,7 +22,7 @@ SMALL = {
 
 def test_all_are_listed_and_tested():
     names = {p.stem for p in (ROOT / "examples").glob("*.py")}
-    assert names == {*SMALL, "sweep", "search"}
+    assert names == {*SMALL, "sweep", "search", "pqn"}
     listed = (ROOT / "examples/README.md").read_text()
     assert all(f"[{name}.py]({name}.py)" in listed for name in names)
 

@@ -14,13 +14,23 @@ from accel_rl.ops.q_learning import uniform_action
 class EpsilonGreedyAgent:
     """A uniform-random action with probability epsilon, else the one of the highest value.
 
-    epsilon: one number for all environments, or one for each [B]. If it is 1 for all, no observation is needed.
+    epsilon: one number for all environments, or one for each [B]. If it is 1 for all, and nothing is recorded, no
+    observation is needed. powers [B]: environment i explores with epsilon ** powers[i] where epsilon is one number.
+
+    A subclass that overrides `record` records values of every step, such as max q.
     """
 
     state_size = 0
 
-    def __init__(self, model: QNetwork, epsilon: float | Tensor = 1.0, epsilon_evaluation: float = 0.05):
+    def __init__(
+        self,
+        model: QNetwork,
+        epsilon: float | Tensor = 1.0,
+        epsilon_evaluation: float = 0.05,
+        powers: Tensor | None = None,
+    ):
         self.model, self.epsilon_evaluation = model, epsilon_evaluation
+        self._powers = powers
         self.epsilon = epsilon
         self.explores = True  # whether a noisy network acts with its noise
 
@@ -30,6 +40,8 @@ class EpsilonGreedyAgent:
 
     @epsilon.setter
     def epsilon(self, value: float | Tensor) -> None:
+        if self._powers is not None and not isinstance(value, Tensor) and 0 < value < 1:
+            value = torch.full_like(self._powers, value) ** self._powers
         self._epsilon = value
         shape = value.shape if isinstance(value, Tensor) else torch.Size([])
         old: Tensor | None = getattr(self, "epsilon_tensor", None)
@@ -43,17 +55,27 @@ class EpsilonGreedyAgent:
 
     @property
     def needs_obs(self) -> bool:
-        return isinstance(self.epsilon, Tensor) or self.epsilon < 1
+        records = type(self).record is not EpsilonGreedyAgent.record
+        return records or isinstance(self.epsilon, Tensor) or self.epsilon < 1
 
     @property
     def reentrant(self) -> bool:
         return not self.model.noisy  # noise is state of the network
 
+    def record(self, q: Tensor) -> dict[str, Tensor]:
+        """Return what to record of a step, by name, each [N]. q [N, A]. It only computes: a GPU may replay it."""
+        return {}
+
+    @torch.no_grad()
+    def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
+        """max_a Q(s, a). obs [N, ...] -> [N]."""
+        return self.model.q(obs).amax(-1)
+
     @torch.no_grad()
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], uniform [N] of the environments b -> (action [N], nothing)."""
+        """obs [N, ...], uniform [N] of the environments b -> (action [N], what `record` returns)."""
         if not self.needs_obs:
             return uniform_action(uniform, self.model.n_actions), {}
         assert obs is not None
@@ -63,7 +85,7 @@ class EpsilonGreedyAgent:
         if self.epsilon_tensor.device != q.device:  # the model has moved
             self.epsilon_tensor = self.epsilon_tensor.to(q.device)
         epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
-        return epsilon_greedy(q, uniform, epsilon), {}
+        return epsilon_greedy(q, uniform, epsilon), self.record(q)
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
         """The same network with the epsilon of evaluations (0, if greedy)."""

@@ -1,12 +1,11 @@
 """Advantage actor-critic, batched and synchronous (Mnih et al. 2016; Stooke & Abbeel 2018, sections 3.1 and 5.3)."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from accel_rl.algos.algorithm import Loss, require
-from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
 from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
 from accel_rl.optim.factory import OptimizerName, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
@@ -55,7 +54,7 @@ class A2C(PolicyGradient):
     """One update per rollout, on the whole rollout."""
 
     Config = A2CConfig
-    on_policy = capturable = True
+    on_policy = True
     sampling = {"envs": 16, "horizon": 5}  # noqa: RUF012  Stooke & Abbeel 2018, section 5.3
 
     def build_optimizer(self, size: int) -> Optimizer:
@@ -69,19 +68,15 @@ class A2C(PolicyGradient):
         """Number of samples of one update, over all ranks that share it."""
         return self.T * self.B * self.communicator.size
 
-    @property
-    def learning_rate(self) -> float:
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         c = self.config
         rate, growth = c.learning_rate, self.update_batch / c.reference_batch
         if c.learning_rate_scaling != "none":
             growth = math.sqrt(growth) if c.learning_rate_scaling == "sqrt" else growth
             rate = min(rate * growth, max(rate, c.max_learning_rate))
-        if self.progress < c.warmup:
-            rate = c.learning_rate + (rate - c.learning_rate) * self.progress / c.warmup
-        return rate * self.remaining(c.learning_rate_schedule)
-
-    def batches(self, updates: int) -> Iterator[PolicyBatch]:
-        yield self.whole()
+        if progress < c.warmup:
+            rate = c.learning_rate + (rate - c.learning_rate) * progress / c.warmup
+        return {"learning_rate": rate * remaining(c.learning_rate_schedule, progress)}
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """-E[log pi(a|s) A] + c_v E[(R - V)^2] - c_e E[H(pi)], Mnih et al. 2016, section 4."""

@@ -1,7 +1,7 @@
 """The interface between algorithms and runners: the methods that a new algorithm overrides."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -9,22 +9,13 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
+from accel_rl.algos.schedules import Schedules
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.models.network_state import check_parameters
-from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.devices import is_gpu
+from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import ConfigError
-
-UPDATES_OF_A_PART = 8
-"""Number of updates that one CUDA graph makes, where a phase can be divided."""
-
-
-def equal_parts(updates: int) -> list[int]:
-    """Divide updates into parts of UPDATES_OF_A_PART, and the rest."""
-    whole, rest = divmod(updates, UPDATES_OF_A_PART)
-    return [UPDATES_OF_A_PART] * whole + [rest] * bool(rest)
 
 
 @dataclass(frozen=True)
@@ -35,6 +26,18 @@ class AlgorithmConfig:
     def optimizer_name(self) -> str:
         """Name of the optimizer."""
         return "adam"
+
+    @property
+    def max_grad_norm(self) -> float | None:
+        """L2 norm that gradients are clipped to; None: they are not clipped."""
+        return getattr(self, "clip_grad_norm", 0.0) or None
+
+    def usual_loss(self) -> float:
+        """Return what the surprise of one reward adds to the loss of a batch; 0 if it has no bound.
+
+        A learner on a parameter server does not discard a gradient for so little (Nair et al. 2015, section 4.2).
+        """
+        return 0.0
 
     def check(self) -> None:
         """Raise ConfigError, one line, for an impossible value."""
@@ -75,10 +78,11 @@ class Loss:
 
 
 class Algorithm(ABC):
-    """Turns rollouts into batches and batches into losses, independently of samplers, ranks and runs.
+    """Turns rollouts into batches and batches into losses, independently of samplers, ranks, devices and runs.
 
     A subclass sets `Config` (a dataclass) and `sampling` (the environments and horizon of its paper; horizon None: use
-    `Config.horizon`), and implements the abstract methods.
+    `Config.horizon`), and implements the abstract methods. `now` has the current values of its schedules. A loss reads
+    its batch, the networks, `now` and `config`: on a GPU it is recorded once and replayed (`accel_rl.speed`).
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -86,20 +90,16 @@ class Algorithm(ABC):
     """Whether the gradient assumes that the current parameters sampled the rollout and recorded its values. If so, no
     update of another rank may come between a rollout and its gradient."""
     sampling: ClassVar[dict[str, Any]] = {"envs": 16, "horizon": None}
-    capturable: ClassVar[bool] = False
-    """Whether a GPU may replay updates as CUDA graphs, without calling Python (see `phase_key`). It is not inherited: a
-    subclass that sets it declares that its methods, too, decide nothing on the host by themselves."""
 
     def __init__(self, config: AlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         self.config: Any = config.for_env(spec.is_atari)
         self.spec, self.T, self.B, self.device = spec, T, B, torch.device(device)
-        self.progress = 0.0  # fraction of the run's env steps done; schedules follow it
+        self.now = Schedules()
         # T and B are this rank's; batch sizes and env steps in the settings are totals over the ranks that share them
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
         check_parameters(self.agent.model)
         self.agent.model.to(self.device).eval()  # train mode is for updates alone, see `Learner`
-        self._scheduled: dict[str, Tensor] = {}
 
     @abstractmethod
     def build_agent(self, spec: EnvSpec) -> Agent:
@@ -109,96 +109,55 @@ class Algorithm(ABC):
     def build_optimizer(self, size: int) -> Optimizer:
         """Build the optimizer for `size` parameters."""
 
-    @property
     @abstractmethod
-    def learning_rate(self) -> float:
-        """Learning rate at this point of the run."""
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
+        """Return all numbers that change over the run, by name; one is `learning_rate`. They become attributes of
+        `now`, once per phase. A number `epsilon` is also set as the agent's epsilon.
 
-    max_grad_norm: float | None = None
-
-    def schedules(self) -> dict[str, float]:
-        """Return all numbers of the loss and the update that change over the run, by name."""
-        return {"learning_rate": self.learning_rate}
-
-    @property
-    def scheduled(self) -> dict[str, Rate]:
-        """The current values of `schedules`: numbers, or scalars [] on the GPU, where a captured update reads them."""
-        if not is_gpu(self.device):
-            return dict(self.schedules())
-        if not self._scheduled:
-            self.refresh()
-        return dict(self._scheduled)
-
-    def refresh(self) -> None:
-        """Show a GPU the current values of `schedules`. Called before every optimisation phase; does not wait."""
-        for name, value in self.schedules().items() if is_gpu(self.device) else ():
-            if name not in self._scheduled:
-                self._scheduled[name] = torch.full((), value, device=self.device)
-            else:
-                self._scheduled[name].fill_(value)
+        progress, env_steps: see `Schedules`.
+        """
 
     def begin(self) -> None:  # noqa: B027  optional
         """Allocate memory such as a replay. Called before the first rollout, or before a state is loaded."""
 
     @abstractmethod
     def ingest(self, rollout: Rollout) -> None:
-        """Process a sampled rollout: compute advantages, or append it to a replay."""
-
-    def due(self, most: int | None = None) -> int:
-        """Return the number of updates of the next optimisation phase, at most `most`, which then count as made."""
-        return 1
-
-    def prepare(self) -> None:  # noqa: B027  optional
-        """Begin a phase, after `due`, with what all its updates share, for example advantages."""
+        """Process a sampled rollout: compute advantages, or append it to a replay. The network is in eval mode."""
 
     @abstractmethod
-    def batches(self, updates: int) -> Iterator[Any]:
-        """Yield the next `updates` batches of the phase: epochs x minibatches, or samples of a replay."""
+    def batches(self) -> Iterator[Any]:
+        """Yield the batches of the next optimisation phase: epochs x minibatches, or samples of a replay.
 
-    def phase(self) -> Iterator[Any]:
-        """Yield the batches of a whole phase."""
-        updates = self.due()
-        if updates:
-            self.prepare()
-            yield from self.batches(updates)
-
-    def parts(self, updates: int) -> list[int]:
-        """Divide a phase of so many updates into parts. Parts of equal numbers run the same operations on the same
-        memory, but for `prepare` before the first: a GPU then keeps a short graph for a long phase."""
-        return [updates]
-
-    def phase_key(self) -> Hashable:
-        """What a phase's operations depend on besides the contents of tensors and the number of updates.
-
-        Phases of equal keys run the same operations on the same memory, so that a GPU can replay them. None: the host
-        decides during the phase, which therefore runs from Python.
+        An update is made after each of them. The runner may stop early; the next call then yields the others.
         """
-        return None
-
-    def generators(self) -> list[torch.Generator]:
-        """Return the generators that batches are drawn from, besides torch's default one."""
-        return []
 
     @abstractmethod
     def loss(self, batch: Any) -> Loss:
         """Compute the loss of one batch. No side effects."""
 
-    def usual_loss(self) -> float:
-        """Return what the surprise of one reward adds to the loss of a batch; 0 if it has no bound.
-
-        A learner on a parameter server does not discard a gradient for so little (Nair et al. 2015, section 4.2).
-        """
-        return 0.0
-
     def after_update(self, batch: Any, loss: Loss) -> None:  # noqa: B027  optional
         """Called after each update, for example to set priorities of a replay. `ingest` updates target networks."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of a resumed run, except parameters, optimizer state and `progress`."""
+        """Return the state of a resumed run, except parameters, optimizer state and `now`."""
         return {"agent": self.agent.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.agent.load_state_dict(state["agent"])
+
+
+def set_schedules(algo: Algorithm) -> None:
+    """Set `now`, and the agent's epsilon, to the values of this moment. Called once per phase; does not wait."""
+    values = algo.schedules(algo.now.progress, algo.now.env_steps)
+    algo.now.set(values)
+    if "epsilon" in values:
+        algo.agent.epsilon = values["epsilon"]  # type: ignore[attr-defined]
+
+
+def advance(algo: Algorithm, env_steps: int) -> None:
+    """Count the env steps of a new rollout of this rank, and advance the schedules. Called before `ingest`."""
+    algo.now.count(algo.communicator.count(env_steps))
+    set_schedules(algo)
 
 
 def require(config: Any, **tests: tuple[bool, str]) -> None:

@@ -40,6 +40,10 @@ class C51Config(DQNConfig):
     epsilon_evaluation: float = 0.001
     """Epsilon in evaluations (Bellemare et al. 2017: 0.001)."""
 
+    def usual_loss(self) -> float:
+        """The cross entropy of a return that had a probability of 1e-6."""
+        return -math.log(1e-6) / self.batch_size
+
     def check(self) -> None:
         super().check()
         require(
@@ -53,7 +57,6 @@ class C51(DQN):
     """Learns the distribution of the return of each action by Q-learning on fixed atoms."""
 
     Config = C51Config
-    capturable = True
 
     def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
         c = self.config
@@ -65,10 +68,6 @@ class C51(DQN):
         c = self.config
         epsilon = c.optimizer_eps / c.batch_size if is_adam(c.optimizer) else c.optimizer_eps
         return make_optimizer(c.optimizer, size, alpha=c.rmsprop_alpha, epsilon=epsilon, device=str(self.device))
-
-    def usual_loss(self) -> float:
-        """The cross entropy of a return that had a probability of 1e-6."""
-        return -math.log(1e-6) / self.config.batch_size
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""

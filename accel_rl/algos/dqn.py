@@ -12,6 +12,7 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.convolution import find_network
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import batched_index, double_q_target, huber
 from accel_rl.optim.factory import OptimizerName, make_optimizer
@@ -87,15 +88,21 @@ class DQNConfig(ReplayAlgorithmConfig):
     hidden: Count = 0
     """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). 0: the network's own
     number."""
-    network: Literal["a3c", "dqn", "nature"] = "dqn"
+    network: str = "dqn"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015)."""
+    nature: three (Mnih et al. 2015). module:Class: a network of yours, a subclass of ConvNet."""
 
     @property
     def optimizer_name(self) -> str:
         return self.optimizer
 
+    def usual_loss(self) -> float:
+        """An error of twice the largest clipped reward, as of a point that is won where losing is expected."""
+        error = torch.tensor(2 * (self.reward_clip or 0.0))
+        return float(huber(error, self.huber)) / self.batch_size
+
     def check(self) -> None:
+        find_network(self.network)
         positive, share, zero = "above 0", "between 0 and 1", "0 or more"
         require(
             self,
@@ -124,11 +131,14 @@ class DQN(ReplayAlgorithm):
     """Q-learning from a replay, with a target network."""
 
     Config = DQNConfig
-    capturable = True
     sampling = {"envs": 16, "horizon": None}  # noqa: RUF012
 
     def build_agent(self, spec: EnvSpec) -> EpsilonGreedyAgent:
-        return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=self.config.epsilon_evaluation)
+        c = self.config
+        powers = None
+        if c.epsilon_spread and not c.noisy:  # Horgan et al. 2018
+            powers = 1 + c.epsilon_spread * torch.arange(self.B, device=self.device) / max(self.B - 1, 1)
+        return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=c.epsilon_evaluation, powers=powers)
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config
@@ -148,33 +158,25 @@ class DQN(ReplayAlgorithm):
             self.agent.model.resample()
             self.target.resample()
 
-    @property
-    def learning_rate(self) -> float:
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
         c = self.config
-        return c.learning_rate * (1 - self.progress if c.learning_rate_schedule == "linear" else 1.0)
+        decay = 1 - progress if c.learning_rate_schedule == "linear" else 1.0
+        return {"learning_rate": c.learning_rate * decay, "epsilon": self._epsilon(env_steps)}
 
-    @property
-    def max_grad_norm(self) -> float | None:  # type: ignore[override]
-        return self.config.clip_grad_norm or None
-
-    def epsilon(self, ahead: int = 0) -> float | Tensor:
-        """Return epsilon `ahead` env steps from now: one number, or [B] with --algo.epsilon-spread."""
+    def _epsilon(self, env_steps: int) -> float:
+        """Return epsilon: 1 during the initial random play, then decaying linearly."""
         c = self.config
         if c.epsilon_unit == "updates":
             done, begun = self.run_updates, self.run_updates > 0
         else:
-            done = self.env_steps + ahead - c.replay.start
+            done = env_steps - c.replay.start
             begun = done >= 0
         if not begun:
             return 1.0
         if c.noisy:
             return 0.0
         share = min(done / c.epsilon_steps, 1.0) if c.epsilon_steps else 1.0
-        epsilon = c.epsilon + (c.epsilon_final - c.epsilon) * share
-        if not c.epsilon_spread:
-            return epsilon
-        power = 1 + c.epsilon_spread * torch.arange(self.B, device=self.device) / max(self.B - 1, 1)
-        return torch.full((self.B,), epsilon, device=self.device) ** power
+        return c.epsilon + (c.epsilon_final - c.epsilon) * share
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w huber(r + gamma q'(s', a*) - q(s, a))], Mnih et al. 2015, algorithm 1."""
@@ -185,11 +187,6 @@ class DQN(ReplayAlgorithm):
             target = double_q_target(batch.r_t, batch.discount_t, q_t, selector)
         error = target - batched_index(q, batch.a_tm1)
         return self.combine_losses(batch, huber(error, self.config.huber), error, q)
-
-    def usual_loss(self) -> float:
-        """An error of twice the largest clipped reward, as of a point that is won where losing is expected."""
-        error = torch.tensor(2 * self.config.reward_clip)
-        return float(huber(error, self.config.huber)) / self.config.batch_size
 
     def combine_losses(self, batch: ReplayBatch, losses: Tensor, error: Tensor, q: Tensor) -> Loss:
         """Return the weighted mean of losses [N] as a Loss.

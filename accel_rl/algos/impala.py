@@ -57,37 +57,31 @@ class IMPALA(A2C):
     """
 
     Config = IMPALAConfig
-    capturable = False  # each window lies in other memory
     on_policy = False  # the loss recomputes values, and V-trace corrects for the policy that sampled
     sampling = {"envs": 120, "horizon": 1}  # noqa: RUF012  Dalton & Frosio 2020, Table 3
 
     def __init__(self, config: IMPALAConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
         self.window = RolloutWindow(config.window, T, self.device)
-        self.turn = 0
+        self.turn = 0  # the group of environments whose window is the next batch
 
     @property
     def update_batch(self) -> int:
         return self.config.window * self.B * self.communicator.size // self.config.batches
 
     def ingest(self, rollout: Rollout) -> None:
+        """Append the rollout, and assemble the window of the environments whose turn it is."""
         self.window.append(rollout)
+        n, first = self.B // self.config.batches, self.turn
+        self.turn = (self.turn + 1) % self.config.batches
+        self.rollout = None
+        if self.window.ready:
+            self.rollout = self.window.rollout(slice(first * n, (first + 1) * n))
+            self._cut_values = self._values_at_time_limits(self.rollout)
 
-    def due(self, most: int | None = None) -> int:
-        self._group, self.turn = self.turn, (self.turn + 1) % self.config.batches
-        return int(self.window.ready)
-
-    def prepare(self) -> None:
-        """Assemble the window of the environments whose turn it is."""
-        n = self.B // self.config.batches
-        self._window = self.window.rollout(slice(self._group * n, (self._group + 1) * n))
-        self._cut_values = self._values_at_time_limits(self._window)
-
-    def phase_key(self) -> None:
-        """The window's memory is another one in every phase."""
-
-    def batches(self, updates: int) -> Iterator[Rollout]:  # type: ignore[override]  # a window, not cells
-        yield self._window
+    def batches(self) -> Iterator[Rollout]:  # type: ignore[override]  # a window, not cells
+        if self.rollout is not None:
+            yield self.rollout
 
     def loss(self, batch: Rollout) -> Loss:  # type: ignore[override]
         """-E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)], Espeholt et al. 2018, section 4.2.

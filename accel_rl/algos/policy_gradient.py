@@ -1,24 +1,26 @@
-"""The base class of A2C, PPO and IMPALA: agent, reward clipping, values at time limits, advantages, batches."""
+"""The base class of algorithms that learn from whole rollouts: advantages, and batches of the rollout."""
 
 import math
-from collections.abc import Hashable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 
+from accel_rl.agents.base import Agent
 from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.data.staging import Staging
 from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.models.convolution import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.ops.policy_gradient import finite_where_invalid
 from accel_rl.ops.returns import generalized_advantage
-from accel_rl.system.devices import is_gpu
+from accel_rl.optim.factory import make_optimizer
+from accel_rl.optim.optimizer import Optimizer
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,14 @@ class PolicyGradientConfig(AlgorithmConfig):
     et al. 2015), 0 for other environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
-    network: Literal["a3c", "dqn", "nature"] = "a3c"
+    network: str = "a3c"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015)."""
+    nature: three (Mnih et al. 2015). module:Class: a network of yours, a subclass of ConvNet."""
     lstm: int = 0
     """Number of units of an LSTM between network body and heads (A3C-LSTM, Mnih et al. 2016: 256). 0: no LSTM."""
 
     def check(self) -> None:
+        find_network(self.network)
         positive, share = "above 0", "between 0 and 1"
         require(
             self,
@@ -70,8 +73,9 @@ class PolicyGradientConfig(AlgorithmConfig):
 class PolicyBatch:
     """N samples: obs [N, ...], action [N] int64; advantage, value target [N]; valid [N] bool, None: all are valid.
 
-    log_prob, value [N]: as recorded while acting. For a recurrent agent the samples are whole sequences, [T * n]
-    time-major. Non-finite numbers of invalid cells become zero; the action of an invalid cell must be a valid action.
+    recorded: what the agent recorded while acting, by name, each [N]. For a recurrent agent the samples are whole
+    sequences, [T * n] time-major. Non-finite numbers of invalid cells become zero; the action of an invalid cell must
+    be a valid action.
     """
 
     obs: Tensor
@@ -79,14 +83,14 @@ class PolicyBatch:
     advantage: Tensor
     target: Tensor
     valid: Tensor | None
-    log_prob: Tensor
-    value: Tensor
+    recorded: dict[str, Tensor]
     memory: RnnState | None = None
 
     def __post_init__(self) -> None:
         if self.valid is not None:
-            for name in ("obs", "advantage", "target", "log_prob", "value"):
+            for name in ("obs", "advantage", "target"):
                 setattr(self, name, finite_where_invalid(getattr(self, name), self.valid))
+            self.recorded = {name: finite_where_invalid(x, self.valid) for name, x in self.recorded.items()}
 
     @property
     def samples(self) -> Tensor | float:
@@ -95,65 +99,46 @@ class PolicyBatch:
 
 
 class PolicyGradient(Algorithm):
-    """Computes the advantages of each rollout. Subclasses define the loss and the batches."""
+    """Computes the advantages of each rollout, and updates once from the whole rollout. Subclasses define the loss.
 
-    Config = PolicyGradientConfig
+    The agent records its `value`, and has a method `value(obs, memory)`. The settings may be any with the fields
+    learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip.
+    """
 
-    agent: CategoricalPolicyAgent
+    Config: ClassVar[type[AlgorithmConfig]] = PolicyGradientConfig
 
-    def __init__(self, config: PolicyGradientConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
-        super().__init__(config, spec, T=T, B=B, device=device)
-        self._staging = Staging(self.device)
-        self._cuts = torch.zeros(0, device=self.device)
-        self._cut_values: Tensor | None = None  # V of the last observations at time limits [T, B]
-        self._fixed: dict[str, Tensor] = {}
-        self._is_whole = True  # whether all cells of the rollout are valid
+    agent: Any
+    rollout: Rollout | None = None
 
-    def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
+    def build_agent(self, spec: EnvSpec) -> Agent:
         c = self.config
         if c.lstm:
             return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network))
         return CategoricalPolicyAgent(ActorCritic(spec, c.network))
 
-    @property
-    def learning_rate(self) -> float:
-        return self.config.learning_rate * self.remaining(self.config.learning_rate_schedule)
+    def build_optimizer(self, size: int) -> Optimizer:
+        return make_optimizer("adam", size, alpha=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
 
-    def remaining(self, schedule: str) -> float:
-        """Return the factor of a schedule at this point of the run: from 1 down to 0 if linear, else 1."""
-        return 1 - self.progress if schedule == "linear" else 1.0
-
-    @property
-    def max_grad_norm(self) -> float | None:  # type: ignore[override]
-        return self.config.clip_grad_norm or None
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
+        c = self.config
+        return {"learning_rate": c.learning_rate * remaining(c.learning_rate_schedule, progress)}
 
     def ingest(self, rollout: Rollout) -> None:
-        self.rollout, self._is_whole = rollout, rollout.is_whole
-        self._cut_values = self._values_at_time_limits(rollout)
-
-    def phase_key(self) -> Hashable:
-        return id(self.rollout), self._is_whole, self._cut_values is not None
-
-    def prepare(self) -> None:
-        """Compute the rollout's advantages: the first part of a phase."""
-        rollout = self.rollout
-        valid = None if self._is_whole else rollout.valid
+        """Compute the rollout's advantages and value targets [T, B]."""
+        self.rollout = rollout
+        valid = None if rollout.is_whole else rollout.valid
         value = rollout.recorded["value"]
         bootstrap = self.agent.value(rollout.observations(rollout.T), rollout.memory(rollout.T, 1))  # V(s_T) [B]
         if valid is not None:  # the cell before an invalid one has a discount of 0, but 0 x NaN is NaN
             value, bootstrap = finite_where_invalid(value, valid), finite_where_invalid(bootstrap, valid[-1])
-        advantage = self.advantages(rollout, value, bootstrap)
-        self.advantage = self.at_fixed_address("advantage", advantage)
-        self.target = self.at_fixed_address("target", advantage + value)  # a return, whatever normalizes the advantage
-        self._valid = None if valid is None else valid.reshape(-1)
+        self._cut_values = self._values_at_time_limits(rollout)
+        self.advantage = self.advantages(rollout, value, bootstrap)
+        self.target = self.advantage + value  # a return, whatever normalizes the advantage
 
-    def at_fixed_address(self, name: str, value: Tensor) -> Tensor:
-        """Return `value`; on a GPU in memory that stays, since captured parts of later phases read it there."""
-        if not is_gpu(self.device) or self.phase_key() is None:
-            return value
-        if name not in self._fixed:
-            self._fixed[name] = torch.empty_like(value)
-        return self._fixed[name].copy_(value)
+    def batches(self) -> Iterator[PolicyBatch]:
+        yield self.batch()
+
+    # -- advantages ------------------------------------------------------------
 
     def advantages(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
         """Return the advantages [T, B] by GAE. value [T, B]; bootstrap [B] = V(s_T)."""
@@ -180,15 +165,13 @@ class PolicyGradient(Algorithm):
 
     def _values_at_time_limits(self, rollout: Rollout) -> Tensor | None:
         """Return V of the last observations of episodes that a time limit cut [T, B]; None if there are none."""
-        host = rollout.on_host
-        t, b = torch.nonzero(host.truncated & ~host.terminated, as_tuple=True)
-        if not len(t):
+        cells = rollout.time_limits()
+        if cells is None:
             return None
-        t, b = self._staging.put(torch.stack([t, b]))
-        if self._cuts.shape != rollout.reward.shape:
-            self._cuts = torch.zeros_like(rollout.reward)  # stays in its memory: a captured phase reads it
-        self._cuts[t, b] = self.agent.value(rollout.final_observation(t, b), self._memory_after(rollout, t, b))
-        return self._cuts
+        t, b = cells
+        values = torch.zeros_like(rollout.reward)
+        values[t, b] = self.agent.value(rollout.final_observation(t, b), self._memory_after(rollout, t, b))
+        return values
 
     @torch.no_grad()
     def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> RnnState | None:
@@ -196,8 +179,36 @@ class PolicyGradient(Algorithm):
         if rollout.state is None:
             return None
         states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[2]
-        assert states is not None
         return RnnState(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
+
+    # -- batches and losses ------------------------------------------------------------
+
+    def batch(self, index: Tensor | None = None) -> PolicyBatch:
+        """Return samples of the rollout; all of them, time-major, without an index.
+
+        index: cells t * B + b [N] in any order; of a recurrent agent, environments [n], whose steps stay together.
+        """
+        r = self.rollout
+        assert r is not None
+        i: Tensor | slice = slice(None)
+        memory = r.memory()
+        if index is None:
+            obs = r.observations(0, r.T)
+        else:
+            i = index
+            if self.agent.state_size:
+                memory = r.memory(b=index)
+                i = (torch.arange(r.T, device=index.device)[:, None] * r.B + index).flatten()
+            obs = r.observation(i // r.B, i % r.B)
+        return PolicyBatch(
+            obs=obs,
+            action=r.action.reshape(-1)[i],
+            advantage=self.advantage.reshape(-1)[i],
+            target=self.target.reshape(-1)[i],
+            valid=None if r.is_whole else r.valid.reshape(-1)[i],
+            recorded={name: x.flatten(0, 1)[i] for name, x in r.recorded.items()},
+            memory=memory,
+        )
 
     def combine_losses(
         self,
@@ -222,32 +233,7 @@ class PolicyGradient(Algorithm):
         }
         return Loss(total, {name: x.detach() for name, x in parts.items()}, samples=samples)
 
-    # -- batches of the rollout ------------------------------------------------------------
 
-    def whole(self) -> PolicyBatch:
-        """Return the rollout as one batch."""
-        r = self.rollout
-        return self._batch(slice(None), r.observations(0, r.T), r.memory())
-
-    def cells(self, i: Tensor) -> PolicyBatch:
-        """Return the cells i = t * B + b [N], in any order. Not for recurrent agents."""
-        return self._batch(i, self.rollout.observation(i // self.rollout.B, i % self.rollout.B))
-
-    def sequences(self, b: Tensor) -> PolicyBatch:
-        """Return all steps of the environments b [n], time-major."""
-        r = self.rollout
-        i = (torch.arange(r.T, device=b.device)[:, None] * r.B + b).flatten()
-        return self._batch(i, r.observation(i // r.B, i % r.B), r.memory(b=b))
-
-    def _batch(self, i: slice | Tensor, obs: Tensor, memory: RnnState | None = None) -> PolicyBatch:
-        r = self.rollout
-        return PolicyBatch(
-            obs=obs,
-            action=r.action.reshape(-1)[i],
-            advantage=self.advantage.reshape(-1)[i],
-            target=self.target.reshape(-1)[i],
-            valid=None if self._valid is None else self._valid[i],
-            log_prob=r.recorded["log_prob"].reshape(-1)[i],
-            value=r.recorded["value"].reshape(-1)[i],
-            memory=memory,
-        )
+def remaining(schedule: str, progress: float) -> float:
+    """Return the factor of a schedule: from 1 down to 0 over the run if linear, else 1."""
+    return 1 - progress if schedule == "linear" else 1.0

@@ -1,20 +1,18 @@
 """Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347; Stooke & Abbeel 2018, sections 3.1 and 5.3)."""
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
-from accel_rl.algos.algorithm import Loss, equal_parts, require
-from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
-from accel_rl.data.rollout import Rollout
-from accel_rl.data.spec import EnvSpec
+from accel_rl.algos.algorithm import Loss, require
+from accel_rl.algos.minibatches import Minibatches
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
 from accel_rl.optim.factory import AdamName, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
-from accel_rl.system.devices import is_gpu
 
 
 @dataclass(frozen=True)
@@ -79,89 +77,41 @@ class PPO(PolicyGradient):
     """Several epochs of minibatch updates per rollout, with the clipped surrogate objective."""
 
     Config = PPOConfig
-    capturable = True
     sampling = {"envs": 16, "horizon": 128}  # noqa: RUF012
-
-    def __init__(self, config: PPOConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
-        super().__init__(config, spec, T=T, B=B, device=device)
-        self._cursor = torch.zeros((), dtype=torch.int64, device=self.device)
-        self._parts = self._made = 0
+    _stop = False  # whether the KL divergence has ended the phase
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config
         return make_optimizer(c.optimizer, size, alpha=0.0, epsilon=c.optimizer_eps, device=str(self.device))
 
-    def schedules(self) -> dict[str, float]:
-        return {**super().schedules(), "clip": self.config.clip * self.remaining(self.config.clip_schedule)}
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
+        c = self.config
+        return {**super().schedules(progress, env_steps), "clip": c.clip * remaining(c.clip_schedule, progress)}
 
-    def phase_key(self) -> Hashable:
-        """None where the host decides: which cells are valid, or when the KL divergence is large enough to stop."""
-        return super().phase_key() if self._is_whole and not self.config.target_kl else None
-
-    def ingest(self, rollout: Rollout) -> None:
-        super().ingest(rollout)
-        self._valid_cells, cells_each = None, 1
-        if self.agent.state_size:  # recurrent: draw environments, so that sequences stay whole
-            n, cells_each = rollout.B, rollout.T
-        elif self._is_whole:
-            n = rollout.T * rollout.B
-        else:
-            self._valid_cells = self._staging.put(rollout.on_host.valid.reshape(-1).nonzero().squeeze(-1))
-            n = len(self._valid_cells)
-        samples = int(self.communicator.all_reduce_sum(torch.tensor(n * cells_each)))
-        fewest = self.communicator.all_reduce_min(n)
-        self._parts = max(1, min(-(-samples // self.config.minibatch), fewest))
-        self._stop = fewest == 0
-        self._drawn = n  # cells, or environments, that minibatches are drawn from
-        self._is_even = n % self._parts == 0  # whether all minibatches are of the same size
-
-    def due(self, most: int | None = None) -> int:
-        return 0 if self._stop else self.config.epochs * self._parts
-
-    def prepare(self) -> None:
-        """Compute the advantages, and draw the order of the cells in every epoch."""
-        super().prepare()
-        if self.config.normalize_advantage == "rollout":
-            valid = None if self._is_whole else self.rollout.valid
-            self.advantage = self.at_fixed_address("advantage", normalized(self.advantage, valid, self.communicator))
-        order = torch.stack([torch.randperm(self._drawn, device=self.device) for _ in range(self.config.epochs)])
-        self._order = self.at_fixed_address("order", order if self._valid_cells is None else self._valid_cells[order])
-        self._made = 0
-        self._cursor.zero_()
-
-    def parts(self, updates: int) -> list[int]:
-        return equal_parts(updates) if self._is_even else [updates]
-
-    def batches(self, updates: int) -> Iterator[PolicyBatch]:
-        take: Callable[[torch.Tensor], PolicyBatch] = self.sequences if self.agent.state_size else self.cells
-        for _ in range(updates):
+    def batches(self) -> Iterator[PolicyBatch]:
+        c, rollout, self._stop = self.config, self.rollout, False
+        assert rollout is not None
+        if c.normalize_advantage == "rollout":
+            valid = None if rollout.is_whole else rollout.valid
+            self.advantage = normalized(self.advantage, valid, self.communicator)
+        drawn = Minibatches(c.epochs, c.minibatch).draw(rollout, self.communicator, bool(self.agent.state_size))
+        for index in drawn:
             if self._stop:
                 return
-            batch = take(self._minibatch())
-            if self.config.normalize_advantage == "minibatch":
+            batch = self.batch(index)
+            if c.normalize_advantage == "minibatch":
                 batch.advantage = normalized(batch.advantage, batch.valid, self.communicator)
             yield batch
-
-    def _minibatch(self) -> torch.Tensor:
-        """Return the cells (of a recurrent agent: the environments) of the next minibatch."""
-        if self._is_even and is_gpu(self.device):  # the place in the order is on the GPU: all minibatches are alike
-            n = self._drawn // self._parts
-            i = self._order.view(-1)[self._cursor + torch.arange(n, device=self.device)]
-            self._cursor.add_(n)
-            return i
-        epoch, k = divmod(self._made, self._parts)
-        self._made += 1
-        return self._order[epoch].tensor_split(self._parts)[k]
 
     def loss(self, batch: PolicyBatch) -> Loss:
         """-L^CLIP + c_v E[(R - V)^2] - c_e E[H(pi)], Schulman et al. 2017 eq. 7 and 9."""
         c = self.config
         logits, value, _ = self.agent.forward(batch.obs, batch.memory)
-        log_ratio = log_prob(logits, batch.action) - batch.log_prob
-        clip = self.scheduled["clip"]
+        log_ratio = log_prob(logits, batch.action) - batch.recorded["log_prob"]
+        clip = self.now.clip
         policy_loss = -masked_mean(clipped_surrogate(log_ratio, batch.advantage, clip), batch.valid)
         if c.value_clip:
-            error = clipped_value_error(value, batch.value, batch.target, c.value_clip)
+            error = clipped_value_error(value, batch.recorded["value"], batch.target, c.value_clip)
         else:
             error = (batch.target - value).square()
         value_loss = masked_mean(error, batch.valid)

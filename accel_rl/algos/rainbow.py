@@ -43,4 +43,3 @@ class Rainbow(C51):
     """C51 with the settings of `RainbowConfig`."""
 
     Config = RainbowConfig
-    capturable = True

@@ -2,7 +2,7 @@
 
 import copy
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, equal_parts, require
+from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
+from accel_rl.algos.target_network import TargetNetwork
+from accel_rl.algos.update_budget import UpdateBudget
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.network_state import copy_network, load_network, network_state
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.returns import NStep
@@ -54,9 +55,8 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
 class ReplayAlgorithm(Algorithm):
     """Stores rollouts in a replay and yields batches from it. Its agent acts epsilon-greedily.
 
-    The training intensity sets the number of updates: each env step adds `intensity` transitions to the number due, and
-    each batch subtracts `batch_size`. `ingest` updates the target network every `target_interval` env steps (`due`,
-    every so many updates). The concurrent schedule does not use `ingest`; it calls `store` and `update_target` itself.
+    `budget` counts the updates that are due, `target_network` decides when the target network is copied. The concurrent
+    schedule does not use `ingest`: it calls `store` and `owe`, and copies the target network itself.
     """
 
     agent: EpsilonGreedyAgent
@@ -64,17 +64,9 @@ class ReplayAlgorithm(Algorithm):
 
     def __init__(self, config: ReplayAlgorithmConfig, spec: EnvSpec, *, T: int, B: int, device: str = "cpu"):
         super().__init__(config, spec, T=T, B=B, device=device)
-        self.target = copy.deepcopy(self.agent.model).requires_grad_(False)
-        self.env_steps = 0  # sampled so far, by all ranks
-        self.updates = 0
-        self._due = 0.0  # transitions still to be trained on, according to the training intensity
+        self.target_network = TargetNetwork(self.agent.model, config.target_interval, config.target_unit)
+        self.budget = UpdateBudget(config.intensity, config.batch_size)
         self.rewards: Tensor | None = None  # of the last batch [N]
-        self._target_copies = 0  # with target_unit "updates": number of target intervals that have begun
-        self.agent.epsilon = self.epsilon()
-
-    @abstractmethod
-    def epsilon(self, ahead: int = 0) -> float | Tensor:
-        """Return epsilon `ahead` env steps from now: one number, or one for each environment [B]."""
 
     @abstractmethod
     def build_returns(self) -> NStep:
@@ -82,6 +74,11 @@ class ReplayAlgorithm(Algorithm):
 
     def resample_noise(self) -> None:
         """Draw new noise for noisy networks. Called before each batch."""
+
+    @property
+    def target(self) -> Any:
+        """The target network."""
+        return self.target_network.model
 
     def begin(self) -> None:
         seed = int(torch.randint(2**62, ()))
@@ -93,30 +90,28 @@ class ReplayAlgorithm(Algorithm):
         seed = int(torch.randint(2**62, ()))
         self.replay = self.config.replay.over(other.replay.ring, str(self.device), seed)
         self.replay.join(self.communicator)
-        self.update_target()
+        self.target_network.update()
 
     @property
     def learning(self) -> bool:
         """Whether the initial random play is over, so that updates can begin."""
-        return self.env_steps >= self.config.replay.start and self.communicator.all_reduce_min(len(self.replay)) > 0
+        enough = self.now.env_steps >= self.config.replay.start
+        return enough and self.communicator.all_reduce_min(len(self.replay)) > 0
+
+    @property
+    def run_updates(self) -> int:
+        """Number of updates that the parameters have had, by all learners."""
+        return self.communicator.updates(self.budget.updates)
 
     def ingest(self, rollout: Rollout) -> None:
-        before, interval = self.env_steps, self.config.target_interval
-        self.owe(self.store(rollout))
-        if self.config.target_unit == "env-steps" and self.env_steps // interval > before // interval:
-            self.update_target()
+        self.store(rollout)
+        self.owe(self.now.counted.of_batch)
+        self.target_network.after_env_steps(self.now.env_steps - self.now.counted.of_run, self.now.env_steps)
 
-    def store(self, rollout: Rollout) -> int:
-        """Append a rollout to the replay and advance the schedules.
-
-        Returns the number of env steps, of all ranks that share a batch, for which updates become due.
-        """
+    def store(self, rollout: Rollout) -> None:
+        """Append a rollout to the replay, and advance the replay's own schedule."""
         self.replay.append(rollout)
-        self.replay.anneal(self.progress)
-        steps = self.communicator.count(rollout.env_steps)
-        self.env_steps += steps.of_run
-        self.agent.epsilon = self.epsilon()
-        return steps.of_batch
+        self.replay.anneal(self.now.progress)
 
     def owe(self, env_steps: int) -> int:
         """Make the updates for `env_steps` env steps due; a negative number cancels updates.
@@ -125,7 +120,7 @@ class ReplayAlgorithm(Algorithm):
         """
         if not self.learning:
             return 0
-        self._due += env_steps * self.config.intensity
+        self.budget.add(env_steps)
         return env_steps
 
     def behaviour(self) -> EpsilonGreedyAgent:
@@ -134,69 +129,37 @@ class ReplayAlgorithm(Algorithm):
         agent.model = copy.deepcopy(self.target)
         return agent
 
-    def due(self, most: int | None = None) -> int:
-        n = max(0, int(self._due // self.config.batch_size))
-        n = n if most is None else min(n, most)
-        if n and self.config.target_unit == "updates":
-            begun, since = divmod(self.run_updates, self.config.target_interval)
-            if begun + 1 != self._target_copies:
-                self.update_target()
-                self._target_copies = begun + 1
-            n = min(n, self.config.target_interval - since)
-        self._due -= n * self.config.batch_size
-        self.updates += n
-        return n
+    def phase(self) -> Iterator[None]:
+        """Yield before each update of the phase, which then counts as made. A phase ends where the target is copied."""
+        for _ in range(self.target_network.before_updates(self.run_updates, self.budget.due())):
+            self.budget.spend()
+            yield
 
-    def due_now(self, updates: int) -> int:
-        """Make `updates` updates due, whatever was sampled; returns how many of them may come before the next `due`."""
-        self._due = float(updates * self.config.batch_size)
-        return self.due()
+    def draw(self) -> ReplayBatch:
+        """Draw the batch of one update."""
+        self.resample_noise()
+        batch = self.replay.sample(self.config.batch_size // self.communicator.size)
+        self.rewards = batch.r_t
+        return batch
 
-    @property
-    def run_updates(self) -> int:
-        """Number of updates that the parameters have had, by all learners."""
-        return self.communicator.updates(self.updates)
-
-    def phase_key(self) -> Hashable:
-        """None for batches that come from another device."""
-        return self.replay.key if self.replay.is_capturable else None
-
-    def generators(self) -> list[torch.Generator]:
-        return [self.replay.generator]
-
-    def parts(self, updates: int) -> list[int]:
-        return equal_parts(updates)
-
-    def batches(self, updates: int) -> Iterator[ReplayBatch]:
-        for _ in range(updates):
-            self.resample_noise()
-            batch = self.replay.sample(self.config.batch_size // self.communicator.size)
-            self.rewards = batch.r_t
-            yield batch
+    def batches(self) -> Iterator[ReplayBatch]:
+        for _ in self.phase():
+            yield self.draw()
 
     def after_update(self, batch: ReplayBatch, loss: Loss) -> None:
         if loss.error is not None:
             self.replay.update(batch, loss.error)
 
-    def update_target(self) -> None:
-        """Copy the online network to the target network: parameters and buffers."""
-        copy_network(self.agent.model, self.target)
-
     def state_dict(self) -> dict[str, Any]:
         return {
             **super().state_dict(),
-            "target": network_state(self.target),
-            "env_steps": self.env_steps,
-            "updates": self.updates,
-            "due": self._due,
-            "target_copies": self._target_copies,
+            "target": self.target_network.state_dict(),
+            "budget": self.budget.state_dict(),
             "replay": self.replay.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         super().load_state_dict(state)
-        load_network(self.target, state["target"], "the checkpoint's target network")
-        self.env_steps, self.updates, self._due = state["env_steps"], state["updates"], state["due"]
-        self._target_copies = state["target_copies"]
+        self.target_network.load_state_dict(state["target"])
+        self.budget.load_state_dict(state["budget"])
         self.replay.load_state_dict(state["replay"])
-        self.agent.epsilon = self.epsilon()

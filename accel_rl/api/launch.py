@@ -48,7 +48,7 @@ def check(config: TrainConfig) -> None:
 def check_device(config: TrainConfig, plan: RankPlan) -> None:
     """Raise ConfigError if the network does not fit the observations, if the learner's memory does not fit on its
     device, or if games cannot be emulated there."""
-    if plan.sampler.engine == "device" and plan.device.startswith("cuda"):
+    if plan.sampler.on_device and plan.device.startswith("cuda"):
         from accel_rl.emulator.device import cuda
 
         cuda.check(plan.device)

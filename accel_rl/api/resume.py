@@ -79,7 +79,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: Changes) -> TrainConf
         distributed = dataclasses.replace(config.distributed, gpus="")
         config = dataclasses.replace(config, device=changes.device, distributed=distributed)
     if changes.engine:
-        sampler: Any = dataclasses.replace(config.sampler, engine=changes.engine)  # type: ignore[arg-type]
+        sampler: Any = dataclasses.replace(config.sampler, engine=changes.engine)
         config = dataclasses.replace(config, sampler=sampler)
     return config
 

@@ -117,7 +117,7 @@ def _short(name: str) -> str:
 def _check_importable(config: TrainConfig) -> None:
     """Raise ConfigError if another process of the run would have to import from this script or notebook."""
     processes = []
-    if config.env.id.startswith("__main__:") and (config.sampler.engine != "in-process" or config.distributed.several):
+    if config.env.id.startswith("__main__:") and (config.sampler.has_workers or config.distributed.several):
         processes.append((config.env.id, "worker processes; or use engine='in-process'"))
     if config.algorithm.startswith("__main__:") and (config.distributed.several or config.cluster != "none"):
         processes.append((config.algorithm, "the processes of the ranks"))

@@ -31,9 +31,7 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> T
     device = device or _available(hardware.gpu_name(gpus[0]) if gpus else config.device)
     s = config.sampler
     # engine: emulation on a device is for GPUs; the episodes are the same with workers
-    engine = "workers" if s.engine == "device" and device == "cpu" else s.engine
-    if env.backend != config.env.backend and engine == "device":
-        engine = "workers"
+    engine = "workers" if s.on_device and (device == "cpu" or env.backend != config.env.backend) else s.engine
     acting = TrainConfig(
         algorithm=config.algorithm,
         env=env,

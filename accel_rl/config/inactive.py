@@ -25,7 +25,7 @@ class Condition:
 
 
 def _async(config: TrainConfig) -> bool:
-    return config.distributed.update == "async"
+    return config.distributed.is_async
 
 
 def _several(config: TrainConfig) -> bool:
@@ -75,7 +75,7 @@ CONDITIONS = (
     ),
     Condition(
         ("sampler.workers", "sampler.inference_per_worker", "sampler.timeout_s", "strict"),
-        lambda c: c.sampler.engine == "workers",
+        lambda c: c.sampler.has_workers,
         "--sampler.engine workers",
     ),
     Condition(

@@ -31,8 +31,8 @@ def find_algorithm(name: str) -> type[Algorithm]:
     return found
 
 
-def find(name: str) -> Any:
-    """Import what `a2c` or `module:attribute` names. ConfigError.
+def find(name: str, flag: str = "algorithm") -> Any:
+    """Import what `a2c` or `module:attribute` names. ConfigError, which begins with the flag.
 
     The module is a user's, searched in the current folder too, or the file of one (`my_grids.py:sizes`), or a paper of
     accel_rl.papers.
@@ -47,12 +47,12 @@ def find(name: str) -> Any:
     except ModuleNotFoundError as e:
         if e.name is not None and (module_name == e.name or module_name.startswith(e.name + ".")):
             raise ConfigError(
-                f"algorithm {name!r}: there is no module {e.name!r} on the path{nearest(e.name, papers())}"
+                f"{flag} {name!r}: there is no module {e.name!r} on the path{nearest(e.name, papers())}"
             ) from e
-        raise ConfigError(f"algorithm {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
+        raise ConfigError(f"{flag} {name!r}: it cannot be imported ({' '.join(str(e).split())})") from e
     found = getattr(module, attribute, None)
     if found is None:
-        raise ConfigError(f"algorithm {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")
+        raise ConfigError(f"{flag} {name!r}: {module_name} has no {attribute}{nearest(attribute, dir(module))}")
     return found
 
 

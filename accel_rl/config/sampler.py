@@ -35,21 +35,31 @@ class SamplerConfig:
     number of emulators). cached: at once, by restoring a stored start state."""
     decorrelation_steps: Count = 300
     """Maximum number of uniform-random actions at the start of each environment (section 5.3, decorrelation)."""
-    engine: Literal["workers", "in-process", "device"] = "workers"
+    engine: str = "workers"
     """workers: worker processes step the environments. in-process: the learner's process steps them, for debugging; the
     rollouts are the same. device: Atari is emulated on the learner's device, and frames never leave it (Dalton & Frosio
-    2020); on a CPU a slow build of the same kernels runs."""
+    2020); on a CPU a slow build of the same kernels runs. module:Class: an engine of yours."""
     capture: bool = True
     """Capture inference once and replay it without Python (CPU) or as a CUDA graph (GPU), if the agent and all its
     modules are unmodified built-ins. events.log says when it is not captured, and why."""
     timeout_s: float = 60.0
     """Seconds after which a worker that does not answer counts as hung and is replaced."""
 
+    @property
+    def on_device(self) -> bool:
+        """Whether Atari is emulated on the learner's device."""
+        return self.engine == "device"
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether worker processes step the environments."""
+        return self.engine == "workers"
+
     def check(self) -> None:
         for name in ("envs", "horizon", "groups", "workers"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"--sampler.{name} {value}: must be at least 1")
-        if self.engine == "device":
+        if self.on_device:
             self._check_device()
         if self.decorrelation_steps < 0:
             raise ConfigError(f"--sampler.decorrelation-steps {self.decorrelation_steps}: must be 0 or more")

@@ -9,6 +9,7 @@ from accel_rl.algos.algorithm import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.checkpoint import CheckpointConfig
 from accel_rl.config.config_file import FORMAT, migrated, read_file
+from accel_rl.config.doors import check_doors
 from accel_rl.config.evaluation import EvaluationConfig
 from accel_rl.config.gorila import GorilaConfig
 from accel_rl.config.log import LogConfig
@@ -48,10 +49,10 @@ class TrainConfig:
     """Seed of all random numbers of the run."""
     run_dir: str = ""
     """Folder of the run; it is created. Default: runs/ALGORITHM-ENVIRONMENT-seedN-TIME."""
-    schedule: Literal["lockstep", "concurrent"] = "lockstep"
+    schedule: str = "lockstep"
     """lockstep: sample and learn in turns. concurrent (for Q-learning): sample and learn in parallel. The target
     network acts while the learner trains on the replay, which changes only every --algo.target-interval env steps
-    (Daley & Amato 2021)."""
+    (Daley & Amato 2021). module:Class: a schedule of yours."""
     cluster: Literal["none", "gorila", "ray"] = "none"
     """gorila: bundles and a sharded parameter server, started by Ray (Nair et al. 2015). The paper's optimizer is
     --optimizer adagrad; its learning rate was not searched (with 0.003 a small run had not begun to learn Pong). ray:
@@ -81,6 +82,7 @@ class TrainConfig:
     def check(self) -> None:
         """Raise ConfigError, one line, for impossible settings. All checks that need no other process are made here."""
         check_types(self)
+        check_doors(self.sampler.engine, self.distributed.update, self.schedule)
         if self.env_steps < 1:
             raise ConfigError(f"--env-steps {self.env_steps}: must be at least 1")
         if self.seed < 0:
@@ -96,7 +98,7 @@ class TrainConfig:
         self._check_schedule()
         self._check_group()
         self.algo.of_rank(self.distributed.size).check_sampling(self.T, self.rank_envs)
-        if self.sampler.engine == "device":
+        if self.sampler.on_device:
             self._check_device_engine()
         self.env.check()
         self.check_starts()
@@ -116,7 +118,7 @@ class TrainConfig:
             return
         if not self.env.game:
             raise ConfigError(f"--evaluation.starts saved is for Atari games: {self.env.id} is none")
-        if self.sampler.engine == "device":
+        if self.sampler.on_device:
             raise ConfigError("--sampler.engine device: --evaluation.starts saved needs workers or in-process")
         try:
             points = load_starts(Path(self.evaluation.resolved().starts_file))
@@ -136,7 +138,7 @@ class TrainConfig:
         check_noops(env.rules().noop_max)
 
     def _check_schedule(self) -> None:
-        if self.schedule == "lockstep":
+        if self.schedule != "concurrent":
             return
         if not isinstance(self.algo, ReplayAlgorithmConfig):
             raise ConfigError(
@@ -161,10 +163,12 @@ class TrainConfig:
                 raise ConfigError(f"--address {self.address}: only with --cluster gorila or ray")
             return
         if self.cluster == "ray":
-            if self.distributed.update == "async":
+            if self.distributed.is_async:
                 raise ConfigError("--update async: its ranks share one machine's memory; --cluster gorila has several")
             return
-        if self.distributed.several and self.distributed.update != "async":
+        if self.distributed.sync_class:
+            raise ConfigError(f"--update {self.distributed.update}: not with --cluster gorila")
+        if self.distributed.several and not self.distributed.is_async:
             raise ConfigError(
                 f"--ranks {self.distributed.size}: the ranks of a bundle need --update async with --cluster gorila"
             )
@@ -200,7 +204,7 @@ class TrainConfig:
             raise ConfigError(
                 f"--distributed.local-updates {g.local_updates}: needs --algo.optimizer adam, not {optimizer}"
             )
-        if g.update == "async":
+        if g.is_async:
             if self.secondary.batch:
                 raise ConfigError(f"--secondary.batch {self.secondary.batch}: only with --update all-reduce")
             return
@@ -214,7 +218,7 @@ class TrainConfig:
     @property
     def rank_envs(self) -> int:
         """Number of environments B of one rank."""
-        return self.sampler.envs // (self.distributed.size if self.distributed.update == "all-reduce" else 1)
+        return self.sampler.envs // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def evaluation_limit(self) -> int:
@@ -236,7 +240,7 @@ class TrainConfig:
     @property
     def rank_period(self) -> int:
         """The period in env steps of one rank: synchronous ranks take its steps together."""
-        return self.period // (self.distributed.size if self.distributed.update == "all-reduce" else 1)
+        return self.period // (self.distributed.size if not self.distributed.is_async else 1)
 
     @property
     def T(self) -> int:
@@ -251,7 +255,7 @@ class TrainConfig:
     def resolved(self) -> "TrainConfig":
         """Return the settings with the default horizon and backend filled in, and absolute paths. ConfigError."""
         env = self.env
-        if self.sampler.engine == "device" and env.randomness == "auto":
+        if self.sampler.on_device and env.randomness == "auto":
             env = replace(env, randomness="counter")
         sampler = replace(self.sampler, horizon=self.T)
         algo = self.algo.for_env(bool(env.game))

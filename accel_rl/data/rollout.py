@@ -9,6 +9,7 @@ from torch import Tensor
 
 from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
+from accel_rl.data.staging import Staging
 from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 
 
@@ -23,6 +24,7 @@ class Rollout:
     recorded: what the agent noted while acting, each [T, B] (value, log_prob ...).
     state, next_state [B, Z]: a recurrent agent's memory before step 0 and after step T - 1; None without one.
     host: the same cells in host memory, for a rollout on a GPU; None: this rollout is in host memory itself. Not saved.
+    staging: copies to the rollout's GPU, for which the host does not wait. Not saved.
     """
 
     frames: Tensor
@@ -39,6 +41,7 @@ class Rollout:
     state: Tensor | None = None
     next_state: Tensor | None = None
     host: "Rollout | None" = None
+    staging: Staging | None = None
 
     @classmethod
     def over(cls, arrays: RolloutArrays) -> "Rollout":
@@ -50,7 +53,7 @@ class Rollout:
 
     @classmethod
     def _saved(cls) -> list[str]:
-        return [name for name in cls.__slots__ if name != "host"]
+        return [name for name in cls.__slots__ if name not in ("host", "staging")]
 
     @classmethod
     def from_state(cls, state: dict[str, Any], device: torch.device | None = None) -> "Rollout":
@@ -72,6 +75,22 @@ class Rollout:
     def is_whole(self) -> bool:
         """Whether all cells are valid."""
         return bool(self.on_host.valid.all())
+
+    def valid_cells(self) -> Tensor:
+        """Return the valid cells t * B + b [N], in order, on the rollout's device. Does not wait for a GPU."""
+        return self._on_device(self.on_host.valid.reshape(-1).nonzero().squeeze(-1))
+
+    def time_limits(self) -> tuple[Tensor, Tensor] | None:
+        """Return the cells (t [N], b [N]) in which a time limit cut an episode; None if there are none."""
+        host = self.on_host
+        t, b = torch.nonzero(host.truncated & ~host.terminated, as_tuple=True)
+        if not len(t):
+            return None
+        t, b = self._on_device(torch.stack([t, b]))
+        return t, b
+
+    def _on_device(self, host: Tensor) -> Tensor:
+        return host.to(self.action.device) if self.staging is None else self.staging.put(host)
 
     @property
     def T(self) -> int:

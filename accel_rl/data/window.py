@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.rollout import Rollout
+from accel_rl.data.staging import Staging
 
 _ON_HOST = ("terminated", "truncated", "ended", "valid")
 _FLAGS = ("action", "reward", *_ON_HOST)
@@ -28,6 +29,7 @@ class RolloutWindow:
         self._pieces: deque[dict[str, Tensor]] = deque()
         self._tail: dict[str, Any] = {}  # what follows the last step: frames [1, B, ...], age [1, B], state
         self._stack = 1
+        self._staging: Staging | None = None  # of the rollouts
 
     def append(self, rollout: Rollout) -> None:
         """Add a rollout. Copies it, since the rollout's memory is reused."""
@@ -49,6 +51,7 @@ class RolloutWindow:
         while (len(self._pieces) - 1) * self.T >= self.N + S - 1:
             self._pieces.popleft()
         self._stack = S
+        self._staging = rollout.staging
         self._tail = {"frames": rollout.frames[S - 1 + self.T :].clone(), "age": rollout.age[-1:].clone()}
         self._tail["state"] = rollout.next_state
 
@@ -80,6 +83,7 @@ class RolloutWindow:
             state=recent[0]["state"][b] if "state" in recent[0] else None,
             next_state=None if tail["state"] is None else tail["state"][b],
             host=self._on_host(recent, b),
+            staging=self._staging,
             **{**flags, "valid": _without_breaks(flags["valid"], flags["ended"])},
         )
 

@@ -6,24 +6,80 @@ Source: Stooke & Abbeel 2018, section 4.2.
 import hashlib
 import time
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from accel_rl.distributed.collective import Collective
-from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.gradient_sync import GradientSync
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.optimizer import Optimizer, Rate
+from accel_rl.optim.optimizer import Rate
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import RunError
 
 WIDE = 1 << 16  # smallest number of parameters of a layer that is reduced while backward continues
 
 
-class AllReduce(Local):
+class GradientMean(Protocol):
+    """Averages the gradients of all ranks: `CollectiveMean`, or `SharedMemoryMean` for ranks of one machine."""
+
+    communicator: Collective
+
+    def backward(self, loss: Tensor, samples: Tensor | float) -> None:
+        """Compute this rank's gradient of a loss [], the mean over a number of samples []."""
+
+    def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
+        """Average the gradients and the loss [] over all ranks, and clip the mean gradient in `flat.grad`.
+
+        Returns (gradient norm before clipping [], mean loss []). Does not synchronise a GPU.
+        """
+
+
+class AllReduce(GradientSync):
     """Averages the gradients of all ranks and clips the mean. Every rank then takes the same step from the same
     numbers, so parameters stay identical. The ranks compare a hash of them every `check_interval` updates, and on GPUs
     at every row of metrics.
+    """
+
+    def __init__(self, guarded: GuardedStep, mean: GradientMean, check_interval: int = 100):
+        """check_interval: number of updates between two comparisons of the parameters; 0: never."""
+        self.flat, self.skips, self.times = guarded.flat, guarded.skips, {"sync_s": 0.0}
+        self.guarded, self.mean, self.check_interval = guarded, mean, check_interval
+        self._updates = 0
+        self._on_gpu = is_gpu(self.flat.data.device)
+
+    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
+        self.mean.backward(loss, samples)
+
+    def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
+        began = time.monotonic()
+        norm, loss = self.mean.reduce(loss, samples, self.guarded.max_norm)
+        self.times["sync_s"] += time.monotonic() - began
+        self.guarded.of_clipped(learning_rate, norm + loss)
+        self._updates += 1
+        if self.check_interval and self._updates % self.check_interval == 0 and not self._on_gpu:
+            self._compare()
+        return norm
+
+    def verify(self) -> None:
+        """Compare the parameters of GPUs; those of CPUs are compared every `check_interval` updates. RunError."""
+        if self.check_interval and self._on_gpu:
+            self._compare()
+
+    def _compare(self) -> None:
+        compare_ranks(self.flat, self.mean.communicator, f"after {self._updates} updates")
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.guarded.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.guarded.load_state_dict(state)
+
+
+class CollectiveMean:
+    """The mean over torch's process group: NCCL on GPUs, gloo on CPUs.
 
     Each rank is weighted by its number of valid samples. Gradient, number of samples and loss share one collective, so
     that all ranks see a non-finite number in the same update. On CPUs, if one layer holds most parameters, its
@@ -33,28 +89,17 @@ class AllReduce(Local):
         sockets                        | wide layer ..... | the rest |
     """
 
-    def __init__(
-        self,
-        flat: FlatParameters,
-        optimizer: Optimizer,
-        max_norm: float | None,
-        communicator: Collective,
-        check_interval: int = 100,
-    ):
-        """check_interval: number of updates between two comparisons of the parameters; 0: never."""
-        super().__init__(flat, optimizer, max_norm)
-        self.communicator, self.check_interval = communicator, check_interval
-        self._updates = 0
-        self.times = {"sync_s": 0.0}
+    def __init__(self, flat: FlatParameters, communicator: Collective):
+        self._flat, self.communicator = flat, communicator
         self._ahead = _wide(flat)
         self._computing = False
         self._finish: Callable[[], None] | None = None
         if self._ahead is not None:
             dict(flat.named)[self._ahead].register_post_accumulate_grad_hook(self._send_ahead)
 
-    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
+    def backward(self, loss: Tensor, samples: Tensor | float) -> None:
         self._computing = True
-        super().backward(loss * samples)
+        self._flat.backward(loss * samples)
         self._computing = False
 
     def _send_ahead(self, p: Tensor) -> None:
@@ -68,27 +113,8 @@ class AllReduce(Local):
             p.grad = view
         self._finish = self.communicator.begin_sum(view)
 
-    def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
-        began = time.monotonic()
-        norm, loss = self.reduce(loss, samples)
-        self.times["sync_s"] += time.monotonic() - began
-        self._step(learning_rate, norm + loss)
-        self._updates += 1
-        if self.check_interval and self._updates % self.check_interval == 0 and not is_gpu(self.flat.data.device):
-            self.check()
-        return norm
-
-    def verify(self) -> None:
-        """Compare the parameters of GPUs; those of CPUs are compared every `check_interval` updates. RunError."""
-        if self.check_interval and is_gpu(self.flat.data.device):
-            self.check()
-
-    def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
-        """Average the gradient that `backward` computed and the loss [] over all ranks, and clip the gradient.
-
-        Returns (gradient norm before clipping [], mean loss []). Does not synchronise a GPU.
-        """
-        message = self.flat.message
+    def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
+        message = self._flat.message
         # a number written by an index is copied from pageable memory, which a CUDA graph cannot capture
         message[-1].copy_(loss * samples)
         if isinstance(samples, Tensor):
@@ -98,26 +124,13 @@ class AllReduce(Local):
         if self._finish is None:
             self.communicator.all_reduce_sum(message)
         else:
-            part = self.flat.slices[self._ahead]  # type: ignore[index]
+            part = self._flat.slices[self._ahead]  # type: ignore[index]
             rest = torch.cat([message[: part.start], message[part.stop :]])
             self.communicator.all_reduce_sum(rest)
             message[: part.start], message[part.stop :] = rest[: part.start], rest[part.start :]
             self._finish()
             self._finish = None
-        return clip_by_norm_(self.flat.grad, self.max_norm, message[-2]), message[-1] / message[-2]
-
-    def check(self, whole: bool = False) -> None:
-        """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
-
-        whole: compare frozen parameters and buffers, too. During a phase each rank's buffers follow its own samples.
-        """
-        digests = self.communicator.gather(
-            [digest(x) for x in (self.flat.data, *(self.flat.untrained() if whole else ()))]
-        )
-        if any(d != digests[0] for d in digests):
-            most = max(digests, key=digests.count)
-            wrong = [r for r, d in enumerate(digests) if d != most]
-            raise RunError(f"after {self._updates} updates the parameters of rank {wrong} differ from the others'")
+        return clip_by_norm_(self._flat.grad, max_norm, message[-2]), message[-1] / message[-2]
 
 
 def _wide(flat: FlatParameters) -> str | None:
@@ -128,6 +141,20 @@ def _wide(flat: FlatParameters) -> str | None:
     name = max(flat.slices, key=lambda name: len(flat.data[flat.slices[name]]))
     n = len(flat.data[flat.slices[name]])
     return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None
+
+
+def compare_ranks(flat: FlatParameters, communicator: Collective, when: str, with_untrained: bool = False) -> None:
+    """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
+
+    when: begins the message. with_untrained: compare frozen parameters and buffers, too. During a phase each rank's
+    buffers follow its own samples.
+    """
+    tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
+    digests = communicator.gather([digest(x) for x in tensors])
+    if any(d != digests[0] for d in digests):
+        most = max(digests, key=digests.count)
+        wrong = [r for r, d in enumerate(digests) if d != most]
+        raise RunError(f"{when} the parameters of rank {wrong} differ from the others'")
 
 
 def digest(data: Tensor) -> str:

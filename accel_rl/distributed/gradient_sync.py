@@ -1,105 +1,68 @@
-"""From gradients to updates: the interface, and its form for a single learner."""
+"""From losses to updates: the interface, and its form for a single learner."""
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from accel_rl.distributed.skipped_updates import CountsSkipped
-from accel_rl.optim.flat import FlatParameters, clip_by_norm_
-from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.devices import is_gpu
+from accel_rl.distributed.guarded_step import GuardedStep, SkippedUpdates
+from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizer import Rate
 
 
-class GradientSync(Protocol):
-    """Turns the gradient in `flat.grad` into an update of `flat.data`."""
+class GradientSync(ABC):
+    """Turns a loss into one update of `flat.data`, together with the learners that share the parameters.
 
-    @property
-    def skipped(self) -> int:
-        """Number of updates that were skipped because their loss or gradient was not finite. Waits for a GPU."""
+    A class of yours, `--update module:Class`, is built as `Class(flat, algo, communicator)` by every synchronous rank
+    (docs/extending.md has an example). Most need only `step`.
+    """
 
-    @property
-    def skipped_in_a_row(self) -> int:
-        """Number of skipped updates since the last one that was made. Waits for a GPU."""
-
+    flat: FlatParameters
+    skips: SkippedUpdates
+    """Numbers of updates that were skipped because their loss or gradient was not finite."""
     times: dict[str, float]
     """Seconds spent on synchronization with other ranks, by activity; empty for a single rank."""
 
-    def pull(self) -> None:
-        """Fetch newer parameters. Called before an off-policy gradient is computed, and before an evaluation."""
+    def update(self, loss: Tensor, samples: Tensor | float, learning_rate: Rate) -> Tensor:
+        """Minimise a loss [], the mean over a number of samples []. Returns the gradient's norm before clipping, []."""
+        self.backward(loss, samples)
+        return self.step(learning_rate, loss.detach(), samples)
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
-        """Compute the gradient of a loss [] into `flat.grad`. The following `step` gets the same `samples` []."""
+        """Compute the gradient of a loss [] into `flat.grad`."""
+        self.flat.backward(loss)
 
+    @abstractmethod
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
-        """Make one update; returns the gradient's norm before clipping, [].
+        """Make one update from `flat.grad`; returns the gradient's norm before clipping, []. loss, samples: as given to
+        `backward`. A non-finite update must be skipped by every rank, or by none (see `GuardedStep`)."""
 
-        loss []: the loss that was minimised. samples []: number of samples that the loss is the mean of.
-        """
+    def pull(self) -> None:  # noqa: B027  optional
+        """Fetch newer parameters. Called before an off-policy gradient is computed, and before an evaluation."""
 
-    def show_skipped(self) -> None:
-        """Begin to bring the number of skipped updates from a GPU to the host, without waiting for it."""
+    def verify(self) -> None:  # noqa: B027  optional
+        """Check what only the parameters show. RunError. Waits for a GPU; called at every row of metrics."""
 
-    @property
-    def seen_skipped_in_a_row(self) -> int:
-        """The last value of `skipped_in_a_row` that has reached the host. Does not wait."""
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, with `parameters` [P] and the numbers of `skips`. Vectors of the optimizer are flat."""
 
-    def verify(self) -> None: ...
-
-    def state_dict(self) -> dict[str, Any]: ...
-
+    @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
-class Local(CountsSkipped):
-    """A single learner: clip, then step the optimizer. A non-finite update is skipped.
+class Local(GradientSync):
+    """A single learner: clip, then step the optimizer."""
 
-    On a GPU the host does not wait to learn whether an update is skipped: the gradient becomes zero, the optimizer
-    changes nothing, and the GPU counts it.
-    """
-
-    def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
-        self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
-        super().__init__(flat.data.device)
-        self.times: dict[str, float] = {}
-        self._on_gpu = is_gpu(flat.data.device)  # whether only the GPU knows which updates are skipped
-
-    def pull(self) -> None:
-        """Nothing to fetch."""
-
-    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
-        self.flat.backward(loss)
+    def __init__(self, guarded: GuardedStep):
+        self.flat, self.skips, self.times = guarded.flat, guarded.skips, {}
+        self.guarded = guarded
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
-        norm = clip_by_norm_(self.flat.grad, self.max_norm)
-        self._step(learning_rate, norm + loss)
-        return norm
-
-    def _step(self, learning_rate: Rate, finite: Tensor) -> None:
-        """Update, unless `finite` (norm + loss) is not finite. An overflow of the norm also skips the update."""
-        is_finite = torch.isfinite(finite)
-        self._skips.note(is_finite)
-        if self._on_gpu:
-            self.flat.grad.copy_(torch.where(is_finite, self.flat.grad, 0.0))
-            self._apply_optimizer(learning_rate, is_finite)
-        elif is_finite:
-            self._apply_optimizer(learning_rate)
-
-    def _apply_optimizer(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        self.optimizer.step(self.flat.data, self.flat.grad, learning_rate, finite)
-
-    def verify(self) -> None:
-        """Check what only a look at the parameters shows. RunError. Waits for a GPU; called at every row."""
+        return self.guarded(learning_rate, loss)
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "parameters": self.flat.data,
-            "optimizer": self.optimizer.state_dict(),
-            "skipped": self.skipped,
-            "skipped_in_a_row": self.skipped_in_a_row,
-        }
+        return self.guarded.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.flat.data.copy_(state["parameters"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self._skips.set(state["skipped"], state["skipped_in_a_row"])
+        self.guarded.load_state_dict(state)

@@ -15,15 +15,16 @@ from torch import Tensor
 
 from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.chunk_transfer import ChunkTransfer
-from accel_rl.distributed.gradient_sync import Local
-from accel_rl.optim.flat import FlatParameters
+from accel_rl.distributed.gradient_sync import GradientSync
+from accel_rl.distributed.guarded_step import GuardedStep
+from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
 from accel_rl.system.devices import is_gpu
 
 LOCK_S = 60.0  # a chunk is normally locked for about a millisecond
 
 
-class LockedChunks(Local):
+class LockedChunks(GradientSync):
     """Gradient synchronization through central parameters in locked chunks. Call `connect` before the first update."""
 
     def __init__(
@@ -39,14 +40,14 @@ class LockedChunks(Local):
         """
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
-        super().__init__(flat, self.optimizers[0], max_norm)
+        self._guarded = GuardedStep(flat, EachChunk(self), max_norm)
+        self.flat, self.skips, self.times = flat, self._guarded.skips, {"sync_s": 0.0, "lock_wait_s": 0.0}
         self._transfer: ChunkTransfer | None = None  # of a learner on a GPU
         self._rank, self._first = rank, rank % len(self.parts)
         self.warmup_updates = 0  # gradients of other ranks than 0 are dropped until this number of central updates
         self._parameters = [-1] * len(self.parts)  # versions of parameters and optimizer state in this rank
         self._states = [-1] * len(self.parts)
         self.refreshed = 0  # number of pulls of the parameters
-        self.times = {"sync_s": 0.0, "lock_wait_s": 0.0}
 
     # -- the central parameters ------------------------------------------------------------
 
@@ -80,16 +81,19 @@ class LockedChunks(Local):
         self.refreshed += 1
         return changed
 
-    def _step(self, learning_rate: Rate, finite: Tensor) -> None:
-        if (
-            self._rank
-            and self.warmup_updates
-            and min(map(self.central.updates, range(len(self.parts)))) < self.warmup_updates
-        ):
-            return
-        super()._step(learning_rate, finite)
+    def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
+        if self._is_warming_up:
+            return clip_by_norm_(self.flat.grad, self._guarded.max_norm)
+        return self._guarded(learning_rate, loss)
 
-    def _apply_optimizer(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
+    @property
+    def _is_warming_up(self) -> bool:
+        """Whether this rank's gradients are dropped, since rank 0 makes the first updates alone."""
+        central_updates = map(self.central.updates, range(len(self.parts)))
+        return bool(self._rank and self.warmup_updates and min(central_updates) < self.warmup_updates)
+
+    def step_chunks(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
+        """Step the optimizer of each chunk and write the chunk to the central parameters. See `Optimizer.step`."""
         began = time.monotonic()
         with closing(self._free()) as free:
             for k in free:
@@ -166,7 +170,7 @@ class LockedChunks(Local):
             name: torch.cat([s[name] for s in states]) if isinstance(value, Tensor) else [s[name] for s in states]
             for name, value in states[0].items()
         }
-        return {**super().state_dict(), "optimizer": optimizer}
+        return {"parameters": self.flat.data, "optimizer": optimizer, **self.skips.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state into this rank; only `connect` writes it to the central parameters. ValueError if the number of
@@ -179,4 +183,20 @@ class LockedChunks(Local):
                     raise ValueError(f"the checkpoint has {len(value)} chunks, the run {len(self.parts)}")
                 mine[name] = value[part] if isinstance(value, Tensor) else value[k]
             optimizer.load_state_dict(mine)
-        self._skips.set(state["skipped"], state["skipped_in_a_row"])
+        self.skips.load_state_dict(state)
+
+
+class EachChunk:
+    """The optimizer of `LockedChunks` as one: its step is a step of each chunk's."""
+
+    def __init__(self, chunks: LockedChunks):
+        self._chunks = chunks
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
+        self._chunks.step_chunks(learning_rate, finite)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._chunks.state_dict()["optimizer"]
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError("LockedChunks loads the states of its chunks")

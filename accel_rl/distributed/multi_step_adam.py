@@ -43,7 +43,7 @@ class MultiStepAdam(LockedChunks):
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
         self._steps = [0 for _ in self.parts]  # of each chunk's optimizer, as the host knows them
-        self._on_gpu = False  # the host has to know how many updates were made, so it waits for each
+        self._guarded.knows_on_gpu = False  # the host has to know how many updates were made, so it waits for each
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def connect(self, central: Central, publish: bool) -> None:
@@ -80,7 +80,7 @@ class MultiStepAdam(LockedChunks):
         self._push_all()
         return True
 
-    def _apply_optimizer(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
+    def step_chunks(self, learning_rate: Rate, finite: Tensor | None = None) -> None:
         if not self._n:  # the local updates begin from the central state
             for k in range(len(self.parts)):
                 if self.central.version(k) != self._states[k]:

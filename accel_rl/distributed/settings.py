@@ -1,7 +1,6 @@
 """Settings of distributed training."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from accel_rl.system import hardware
 from accel_rl.system.counts import Count, OptionalCount
@@ -19,10 +18,11 @@ class DistributedConfig:
     gpus: str = ""
     """GPUs to use, such as 0,1. If there are more ranks than GPUs, ranks share them evenly. Default: --device for all
     ranks."""
-    update: Literal["all-reduce", "async"] = "all-reduce"
+    update: str = "all-reduce"
     """all-reduce: one learner on several devices; --envs, --batch-size and --minibatch are divided among the ranks.
     async: each rank is a learner of its own with --envs environments and full batches; it applies each gradient to the
-    central parameters at once. --replay.size is divided among the ranks in both modes."""
+    central parameters at once. --replay.size is divided among the ranks in both modes. module:Class: ranks as of
+    all-reduce that exchange gradients by a GradientSync of yours."""
     chunks: Count = 3
     """async: number of disjoint chunks of the central parameters, each with its own lock (section 4.3)."""
     local_updates: Count = 1
@@ -39,6 +39,16 @@ class DistributedConfig:
     always replaced, while the other ranks continue."""
     timeout_s: float = 120.0
     """Seconds after which a rank that does not answer counts as hung."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether each rank is a learner of its own, which applies its gradients to central parameters."""
+        return self.update == "async"
+
+    @property
+    def sync_class(self) -> str:
+        """Name of the user's class that exchanges gradients, `module:Class`; "" for the built-in ways."""
+        return self.update if ":" in self.update else ""
 
     @property
     def named_gpus(self) -> list[int]:
@@ -64,7 +74,7 @@ class DistributedConfig:
     @property
     def several(self) -> bool:
         """Whether each rank runs in a process of its own."""
-        return self.size > 1 or self.update == "async"
+        return self.size > 1 or self.is_async
 
     def device(self, rank: int, ranks: int, other: str) -> str:
         """Return the device of one of the machine's `ranks` ranks; `other` if --gpus names none."""
@@ -80,7 +90,7 @@ class DistributedConfig:
                 raise ConfigError(f"--distributed.{name.replace('_', '-')} {getattr(self, name)}: must be 0 or more")
         if not self.timeout_s > 0:
             raise ConfigError(f"--distributed.timeout-s {self.timeout_s}: must be above 0")
-        if self.local_updates > 1 and self.update != "async":
+        if self.local_updates > 1 and not self.is_async:
             raise ConfigError(f"--distributed.local-updates {self.local_updates}: only with --update async")
         if self.gpus and self.ranks and self.ranks < len(self.gpu_list):
             raise ConfigError(f"--gpus {self.gpus}: {self.ranks} ranks cannot use {len(self.gpu_list)} GPUs")

@@ -15,13 +15,10 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.shared_memory import Layout, SharedArrays
-from accel_rl.distributed.all_reduce import AllReduce
 from accel_rl.distributed.central import chunks
 from accel_rl.distributed.collective import Collective
-from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.process_watch import Watch
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.optimizer import Optimizer
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
 
@@ -30,43 +27,33 @@ _SPIN_S = 2e-3  # longer waits sleep: the awaited rank may need this core
 _SLEEP_S = 2e-4
 
 
-class SharedReduce(AllReduce):
-    """All-reduce with a bitwise identical result on every rank."""
+class SharedMemoryMean:
+    """The mean of the gradients, bitwise identical on every rank. See `GradientMean`."""
 
-    def __init__(
-        self,
-        flat: FlatParameters,
-        optimizer: Optimizer,
-        max_norm: float | None,
-        communicator: Collective,
-        check_interval: int,
-        fd: int,
-        timeout_s: float,
-    ):
+    def __init__(self, flat: FlatParameters, communicator: Collective, fd: int, timeout_s: float):
         """fd: an open file, empty at first, that all ranks share."""
-        super().__init__(flat, optimizer, max_norm, communicator, check_interval)
+        self._flat, self.communicator, self._timeout_s = flat, communicator, timeout_s
         n, R = len(flat.message), communicator.size
         layout: Layout = {"parts": ("float32", (R, n)), "sum": ("float32", (n,)), "turns": ("int64", (R, _LINE))}
         layout["squares"] = ("float64", (R, _LINE))
         memory = SharedArrays.over(layout, fd) if communicator.rank == 0 else None
         communicator.all_reduce_min(0)
-        memory = memory or SharedArrays.attach(layout, fd)
-        self._timeout_s, self._memory = timeout_s, memory
+        self._memory = memory or SharedArrays.attach(layout, fd)
         pids = communicator.gather(os.getpid())
         communicator.watch = Watch({r: pid for r, pid in enumerate(pids) if r != communicator.rank})
-        self._turns, self._squares = memory["turns"], memory["squares"]
-        self._parts, self._sum = torch.from_numpy(memory["parts"]), torch.from_numpy(memory["sum"])
+        self._turns, self._squares = self._memory["turns"], self._memory["squares"]
+        self._parts, self._sum = torch.from_numpy(self._memory["parts"]), torch.from_numpy(self._memory["sum"])
         shares = chunks(n - 2, R)
         self._share = shares[communicator.rank] if communicator.rank < len(shares) else slice(0, 0)
-        flat.place_gradient(self._parts[communicator.rank])
+        flat.place_gradient(self._parts[communicator.rank])  # gradients are not copied
 
-    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
-        Local.backward(self, loss, samples)  # gradients are not copied
+    def backward(self, loss: Tensor, samples: Tensor | float) -> None:
+        self._flat.backward(loss)
 
-    def reduce(self, loss: Tensor, samples: Tensor | float = 1.0) -> tuple[Tensor, Tensor]:
+    def reduce(self, loss: Tensor, samples: Tensor | float, max_norm: float | None) -> tuple[Tensor, Tensor]:
         parts, share, total = self._parts, self._share, self._sum[:-2]
-        own = parts[self.communicator.rank]
-        own[-2], own[-1] = samples, loss
+        mine = parts[self.communicator.rank]
+        mine[-2], mine[-1] = samples, loss
         self._meet()
         counts, losses = parts[:, -2].tolist(), parts[:, -1].tolist()
         n = sum(counts) or float("nan")  # no samples at all: the update is skipped
@@ -74,8 +61,8 @@ class SharedReduce(AllReduce):
         self._squares[self.communicator.rank, 0] = _weighted_sum(shares, [count / n for count in counts], total[share])
         self._meet()
         norm = math.sqrt(self._squares[:, 0].sum())
-        scale = 1.0 if self.max_norm is None else min(self.max_norm / (norm + 1e-6), 1.0)
-        torch.mul(total, scale, out=self.flat.grad)
+        scale = 1.0 if max_norm is None else min(max_norm / (norm + 1e-6), 1.0)
+        torch.mul(total, scale, out=self._flat.grad)
         return torch.tensor(norm), torch.tensor(sum(c * x for c, x in zip(counts, losses, strict=True)) / n)
 
     def _meet(self) -> None:

@@ -157,8 +157,9 @@ class MemberContext:
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         self._sync = ShardedSync(
-            flat, algo.build_optimizer, algo.max_grad_norm, self._config, f"member-{self.rank}", saves_shards=False,
-            usual_loss=algo.usual_loss(),
+            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, f"member-{self.rank}",
+            saves_shards=False,
+            usual_loss=algo.config.usual_loss(),
             rewards=lambda: algo.rewards if isinstance(algo, ReplayAlgorithm) else None,
         )  # fmt: skip
         self.communicator.sync = self._sync
@@ -195,7 +196,7 @@ class MemberContext:
         assert sync is not None
         counts = sync.counts
         all_of_it = Work(
-            self._env_steps, episodes, updates, sync.skipped, counts.outliers, counts.lost, sync.bytes_moved,
+            self._env_steps, episodes, updates, sync.skips.total, counts.outliers, counts.lost, sync.bytes_moved,
             outliers_won=counts.outliers_won, batches_won=counts.batches_won,
         )  # fmt: skip
         return all_of_it - self._earlier

@@ -107,7 +107,7 @@ class Reader(SingleRank):
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         self.sync = ShardedSync(
-            flat, algo.build_optimizer, algo.max_grad_norm, self._config, self._name, self._saves_shards
+            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, self._name, self._saves_shards
         )
         return self.sync
 

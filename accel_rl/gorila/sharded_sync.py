@@ -12,7 +12,8 @@ from torch import Tensor
 
 from accel_rl.config.parameter_server import ParameterServerConfig
 from accel_rl.distributed.central import chunks
-from accel_rl.distributed.skipped_updates import CountsSkipped
+from accel_rl.distributed.gradient_sync import GradientSync
+from accel_rl.distributed.guarded_step import SkippedUpdates
 from accel_rl.gorila.shard import Pulled, Push, PushCounts, Shard, Snapshot, Version, from_snapshots, to_snapshots
 from accel_rl.gorila.transport import Future, ShardCalls, Transport
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
@@ -24,7 +25,7 @@ class _Pull(NamedTuple):
     future: Future
 
 
-class ShardedSync(CountsSkipped):
+class ShardedSync(GradientSync):
     """Pushes each shard's slice of the gradient to it, and pulls parameters. Call `connect` before the first update.
 
     An update computes the gradient at the parameters pulled last, clips it by the norm of all slices, and pushes the
@@ -61,7 +62,7 @@ class ShardedSync(CountsSkipped):
         self._in_flight: deque[list[tuple[Future, _Pull]]] = deque()  # (push, pull) of each shard, oldest update first
         self._snapshots: list[Snapshot] | None = None  # of a state that was loaded and not yet published
         self._outliers, self._rewards = OutlierGuard(config.outlier_deviations, usual_loss), rewards
-        super().__init__(torch.device("cpu"))
+        self.skips = SkippedUpdates(torch.device("cpu"))
         self.counts = PushCounts()
         self.refreshed = 0  # number of pulls
         self._bytes = 0
@@ -126,13 +127,10 @@ class ShardedSync(CountsSkipped):
 
     # -- an update -------------------------------------------------------------
 
-    def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
-        self.flat.backward(loss)
-
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         norm = clip_by_norm_(self.flat.grad, self.max_norm)
         is_finite = torch.isfinite(norm + loss).cpu()
-        self._skips.note(is_finite)
+        self.skips.count(is_finite)
         if is_finite:
             if self._is_outlier(float(loss)):
                 self.counts.outliers += 1
@@ -196,9 +194,6 @@ class ShardedSync(CountsSkipped):
 
     # -- skipped updates and checkpoints ---------------------------------------
 
-    def verify(self) -> None:
-        """Nothing to check: the shards own the parameters."""
-
     def state_dict(self) -> dict[str, Any]:
         """Wait for all answers, and return the state of the shards and of this learner."""
         self._collect(0)
@@ -214,8 +209,7 @@ class ShardedSync(CountsSkipped):
             "sequence": self._sequence,
             "outliers": self._outliers.state_dict(),
             "counts": asdict(self.counts),
-            "skipped": self.skipped,
-            "skipped_in_a_row": self.skipped_in_a_row,
+            **self.skips.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -225,7 +219,7 @@ class ShardedSync(CountsSkipped):
         self._sequence = state["sequence"]
         self._outliers.load_state_dict(state["outliers"])
         self.counts = PushCounts(**state["counts"])
-        self._skips.set(state["skipped"], state["skipped_in_a_row"])
+        self.skips.load_state_dict(state)
 
 
 WARM_UP = 100

@@ -22,15 +22,22 @@ def relu_conv2d(
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias)
     x = x.gather() if isinstance(x, FrameStacks) else x
-    if is_gpu(weight.device):
-        return torch.relu_(conv2d_on_gpu(x, weight / 255 if of_bytes else weight, bias, stride, padding))
     if conv_bf16_amx.supports(x, weight, stride, padding):
         return conv_bf16_amx.conv_bf16_amx(x, weight, bias, stride, padding)
     if conv_f32_winograd.supports(x, weight, stride, padding):
         return conv_f32_winograd.conv_f32_winograd(x, weight, bias, stride, padding)
+    return torch.relu_(conv2d(x, weight, bias, stride, padding, of_bytes))
+
+
+def conv2d(x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool) -> Tensor:
+    """The same without the ReLU, by torch: every compiled kernel ends with a ReLU."""
+    x = x.gather() if isinstance(x, FrameStacks) else x
+    weight = weight / 255 if of_bytes else weight
+    if is_gpu(weight.device):
+        return conv2d_on_gpu(x, weight, bias, stride, padding)
     if x.dtype == torch.uint8:  # convolutions train 1.4 times as fast on channels-last memory
         x = x.to(_input_dtype(weight), memory_format=torch.channels_last)
-    return torch.relu_(F.conv2d(x, weight / 255 if of_bytes else weight, bias, stride, padding))
+    return F.conv2d(x, weight, bias, stride, padding)
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:

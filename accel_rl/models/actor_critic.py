@@ -6,7 +6,7 @@ from typing import cast
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.convolution import NETWORKS
+from accel_rl.models.convolution import find_network
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Head
 from accel_rl.models.mlp import MLP
@@ -14,9 +14,10 @@ from accel_rl.models.precision import float32_head
 
 
 def body(spec: EnvSpec, network: str = "a3c") -> tuple[nn.Module, int]:
-    """The module that turns observations into features, and their number: one of NETWORKS for pictures, else an MLP."""
+    """The module that turns observations into features, and their number: an MLP for vectors."""
     if spec.is_image:
-        net: nn.Module = NETWORKS[network](spec.channels, *spec.frame_shape[-2:])
+        height, width = spec.frame_shape[-2:]
+        net: nn.Module = find_network(network)(spec.channels, height, width)
     else:
         net = MLP(math.prod(spec.frame_shape) * spec.stack)
     return net, cast(int, net.out_features)

@@ -3,15 +3,17 @@
 import math
 from typing import ClassVar, cast
 
+import torch
 from torch import Tensor, nn
 
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.kernels.relu import relu_
-from accel_rl.kernels.relu_conv2d import relu_conv2d
+from accel_rl.kernels.relu_conv2d import conv2d, relu_conv2d
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Linear
 from accel_rl.models.precision import float32_if_small
-from accel_rl.system.errors import ConfigError
+from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.user_module import import_user_module
 
 
 class ReLUConv2d(nn.Conv2d):
@@ -26,12 +28,33 @@ class ReLUConv2d(nn.Conv2d):
         return relu_conv2d(x, self.weight, self.bias, self.stride[0], self.padding[0], self.of_bytes)
 
 
+class NormConv2d(ReLUConv2d):
+    """The same with a layer norm, over all features of the output, between the convolution and the ReLU.
+
+    Ba et al. 2016, arXiv:1607.06450. torch computes it: the compiled convolutions end with the ReLU.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool
+    ):
+        """size: height and width of the output."""
+        super().__init__(inputs, outputs, kernel, stride, padding, of_bytes)
+        self.norm = nn.LayerNorm((*size, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert self.bias is not None and not isinstance(self.padding, str)
+        y = conv2d(x, self.weight, self.bias, self.stride[0], self.padding[0], self.of_bytes)
+        return torch.relu_(self.norm(y.permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
+
+
 def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
     return (size + 2 * padding - kernel) // stride + 1
 
 
 class ConvNet(nn.Module):
     """Convolutions (channels, kernel, stride, padding), then one fully connected layer; a ReLU after each.
+
+    A network of yours is a subclass with other `layers` and `hidden`.
 
     obs [N, S, H, W], or [N, S, C, H, W] with channels, uint8 -> [N, hidden]; with hidden 0 it ends after the
     convolutions.
@@ -40,8 +63,9 @@ class ConvNet(nn.Module):
     layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
     hidden: ClassVar[int] = 512
 
-    def __init__(self, channels: int, height: int, width: int, hidden: int | None = None):
-        """channels: of an observation, S x C. ConfigError for pictures that are too small."""
+    def __init__(self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: bool = False):
+        """channels: of an observation, S x C. layer_norm: a layer norm before each ReLU. ConfigError for pictures that
+        are too small."""
         super().__init__()
         hidden = self.hidden if hidden is None else hidden
         size, least = (height, width), self.least_size()
@@ -50,12 +74,17 @@ class ConvNet(nn.Module):
                 f"pictures of {height}x{width} are too small for {type(self).__name__}: at least {least}x{least}"
             )
         for i, (out, kernel, stride, padding) in enumerate(self.layers):
-            self.add_module(f"conv_{i}", ReLUConv2d(channels, out, kernel, stride, padding, of_bytes=i == 0))
-            channels = out
             size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
+            if layer_norm:
+                layer: ReLUConv2d = NormConv2d(channels, out, kernel, stride, padding, size, of_bytes=i == 0)
+            else:
+                layer = ReLUConv2d(channels, out, kernel, stride, padding, of_bytes=i == 0)
+            self.add_module(f"conv_{i}", layer)
+            channels = out
         self.convolutions = cast(list[ReLUConv2d], list(self.children()))
         self.out_features = hidden or channels * math.prod(size)
         self.fc_0 = Linear(channels * math.prod(size), hidden) if hidden else None
+        self.norm_0 = nn.LayerNorm(hidden) if hidden and layer_norm else None
         gain = math.sqrt(2)  # with torch's default, the signal halves in each layer
         for convolution in self.convolutions:
             orthogonal_(convolution, gain)
@@ -80,7 +109,10 @@ class ConvNet(nn.Module):
             x = convolution(x)
         # in channels-last order, so that no pass moves memory
         x = x.permute(0, 2, 3, 1).flatten(1)
-        return x if self.fc_0 is None else relu_(float32_if_small(self.fc_0, x))
+        if self.fc_0 is None:
+            return x
+        x = float32_if_small(self.fc_0, x)
+        return relu_(x if self.norm_0 is None else self.norm_0(x))
 
 
 class A3CNet(ConvNet):
@@ -114,3 +146,22 @@ class NatureNet(ConvNet):
 
 
 NETWORKS: dict[str, type[ConvNet]] = {"a3c": A3CNet, "dqn": DQNNet, "nature": NatureNet}
+
+
+def find_network(name: str) -> type[ConvNet]:
+    """Return the class of `nature`, or of a user's `my_module:MyNet`. ConfigError, one line, for another name."""
+    if name in NETWORKS:
+        return NETWORKS[name]
+    module_name, colon, attribute = name.partition(":")
+    allowed = f"{', '.join(NETWORKS)} or module:Class"
+    if not colon:
+        raise ConfigError(f"--algo.network {name}: must be {allowed}{nearest(name, NETWORKS)}")
+    try:
+        module = import_user_module(module_name)
+    except ImportError as e:
+        raise ConfigError(f"--algo.network {name}: it cannot be imported ({' '.join(str(e).split())})") from e
+    cls = getattr(module, attribute, None)
+    if not (isinstance(cls, type) and issubclass(cls, ConvNet)):
+        why = f"{module_name} has no {attribute}{nearest(attribute, dir(module))}" if cls is None else "another object"
+        raise ConfigError(f"--algo.network {name}: must be a subclass of {ConvNet.__module__}.ConvNet; {why}")
+    return cls

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.kernels.relu import relu_
-from accel_rl.models.convolution import NETWORKS
+from accel_rl.models.convolution import find_network
 from accel_rl.models.initialize import orthogonal_
 from accel_rl.models.linear import Head, Linear
 from accel_rl.models.mlp import MLP
@@ -20,12 +20,12 @@ from accel_rl.ops.q_learning import dueling
 VECTOR_HIDDEN = 128
 
 
-def features(spec: EnvSpec, network: str) -> tuple[nn.Module, int, int]:
+def features(spec: EnvSpec, network: str, layer_norm: bool = False) -> tuple[nn.Module, int, int]:
     """The module that turns observations into features, their number, and the width of the next hidden layer."""
     if spec.is_image:
-        cls = NETWORKS[network]
+        cls = find_network(network)
         height, width = spec.frame_shape[-2:]
-        body = cls(spec.channels, height, width, hidden=0)
+        body = cls(spec.channels, height, width, hidden=0, layer_norm=layer_norm)
         return body, body.out_features, cls.hidden
     mlp = MLP(math.prod(spec.frame_shape) * spec.stack, (VECTOR_HIDDEN,))
     return mlp, mlp.out_features, VECTOR_HIDDEN
@@ -34,9 +34,11 @@ def features(spec: EnvSpec, network: str) -> tuple[nn.Module, int, int]:
 class Stream(nn.Module):
     """features [N, F] -> hidden (ReLU) -> [N, outputs]; initially every output is nearly zero."""
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool):
+    def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool, layer_norm: bool = False):
+        """layer_norm: a layer norm before the ReLU."""
         super().__init__()
         self.noisy = noisy
+        self.norm = nn.LayerNorm(hidden) if layer_norm else None
         if noisy:
             self.hidden: nn.Linear = NoisyLinear(inputs, hidden)
             self.out: nn.Linear = NoisyLinear(hidden, outputs)
@@ -45,11 +47,11 @@ class Stream(nn.Module):
             self.out = orthogonal_(Head(hidden, outputs), 0.01)
 
     def forward(self, x: Tensor, noise: bool) -> Tensor:
+        x = float32_if_small(lambda y: self.hidden(y, noise) if self.noisy else self.hidden(y), x)
+        x = x if self.norm is None else self.norm(x)
         if self.noisy:
-            return float32_head(
-                lambda y: self.out(y, noise), torch.relu(float32_if_small(lambda y: self.hidden(y, noise), x))
-            )
-        return float32_head(self.out, relu_(float32_if_small(self.hidden, x)))
+            return float32_head(lambda y: self.out(y, noise), torch.relu(x))
+        return float32_head(self.out, relu_(x))
 
 
 class QNetwork(nn.Module):
@@ -67,14 +69,16 @@ class QNetwork(nn.Module):
         noisy: bool = False,
         atoms: int = 1,
         hidden: int = 0,
+        layer_norm: bool = False,
     ):
-        """hidden: units of the fully connected layer, or of each stream; 0: the number of `features`."""
+        """network: `nature`, or a class of a user's (`find_network`). hidden: units of the fully connected layer, or of
+        each stream; 0: the number of `features`. layer_norm: a layer norm before each ReLU, for pictures."""
         super().__init__()
         self.n_actions, self.atoms, self.noisy = spec.n_actions, atoms, noisy
-        self.body, inputs, width = features(spec, network)
+        self.body, inputs, width = features(spec, network, layer_norm)
         hidden = hidden or width
-        self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, noisy)
-        self.value = Stream(inputs, hidden, atoms, noisy) if is_dueling else None
+        self.advantage = Stream(inputs, hidden, spec.n_actions * atoms, noisy, layer_norm)
+        self.value = Stream(inputs, hidden, atoms, noisy, layer_norm) if is_dueling else None
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
         """obs [N, ...] -> [N, A, atoms]. noise: with the noise of the last `resample`; without, the mean network."""

@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.config.doors import find_engine
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, inexact_reset
 from accel_rl.runners.plan import SamplerPlan
 from accel_rl.samplers.base import RolloutSampler
-from accel_rl.samplers.engine import Engine
-from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.engine import Engine, EngineSetup
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
-from accel_rl.samplers.workers.pool import WorkerPool
-from accel_rl.samplers.workers.pool_config import PoolConfig
+from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system import hardware
 
@@ -61,7 +60,7 @@ def build_sampler(
         "window": config.log.window,
         "acceleration": CapturedActing(s.capture, note),
     }
-    if plan.engine == "device":
+    if plan.on_device:
         from accel_rl.samplers.device import DeviceSampler
         from accel_rl.samplers.device_game import make_device_game
 
@@ -69,31 +68,29 @@ def build_sampler(
             make_device_game(env, training, reset == "cached", plan.device), spec, grouping, plan.T, action_seed, seed,
             decorrelation_steps=decorrelation, first_index=first_index, buffers=plan.buffers, **inference,
         )  # fmt: skip
-    engine: Engine
+    setup = EngineSetup(
+        env, spec, grouping, plan.T, seed, training, reset, decorrelation, first_index, plan.buffers, starts_file
+    )
+    engine = build_engine(plan, setup, config, log)
     threads = None
-    if plan.engine == "in-process":
-        engine = InProcessEngine(
-            env, spec, grouping, plan.T, seed, training=training, reset=reset, decorrelation_steps=decorrelation,
-            first_index=first_index, buffers=plan.buffers, starts_file=starts_file,
-        )  # fmt: skip
-    else:
-        pool = PoolConfig(
-            cores=plan.worker_cores,
-            training=training,
-            reset=reset,
-            decorrelation_steps=decorrelation,
-            strict=config.strict,
-            timeout_s=s.timeout_s,
-            nice=NICE_BESIDE_SERVER if plan.shares_cores else 0,
-            spins=0 if plan.shares_cores else 200,
-            first_index=first_index,
-            buffers=plan.buffers,
-            starts_file=starts_file,
-        )
-        engine = WorkerPool(env, spec, grouping, plan.T, seed, pool, log)
-        if plan.threaded_inference:
-            threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
+    if plan.threaded_inference:
+        assert isinstance(engine, WorkerPool)
+        threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
     return Sampler(
         engine, spec, action_seed, reset=reset, device=plan.device, act_cores=plan.act_cores,
         partial_starts=decorrelation > 0, threads=threads, log=log, **inference,
     )  # fmt: skip
+
+
+def build_engine(plan: SamplerPlan, setup: EngineSetup, config: TrainConfig, log: Callable[[str], None]) -> Engine:
+    """Build what steps the environments on the host: worker processes, this process, or an engine of the user's."""
+    if plan.has_workers:
+        pool = PoolConfig(
+            cores=plan.worker_cores,
+            strict=config.strict,
+            timeout_s=config.sampler.timeout_s,
+            nice=NICE_BESIDE_SERVER if plan.shares_cores else 0,
+            spins=0 if plan.shares_cores else 200,
+        )
+        return WorkerPool(setup, pool, log)
+    return find_engine(plan.engine)(setup)

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from accel_rl.algos.algorithm import advance, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.metrics.update_metrics import UpdateMetrics
@@ -85,6 +86,8 @@ class Concurrent:
 
         (0, []) if it is interrupted. remaining: env steps until the end of the run.
         """
+        for algo in self.algos:
+            set_schedules(algo)
         if not self._rollouts:
             self._begin(remaining)
         self._pause.clear()
@@ -104,7 +107,7 @@ class Concurrent:
         if self.algo.communicator.size > 1:
             return False
         return self.interrupted() or any(
-            x.gradient_sync.seen_skipped_in_a_row >= self.most_skipped for _, x in self.learners
+            x.gradient_sync.skips.seen_in_a_row >= self.most_skipped for _, x in self.learners
         )
 
     # -- a period ------------------------------------------------------------
@@ -118,7 +121,8 @@ class Concurrent:
         ranks = self.algo.communicator.size  # their schedules count the steps of all; the others sample as many
         staged = ranks * sum(r.env_steps for r in self._staged)
         while len(self._staged) < self._rollouts and not (self._ends_early() or _failed(training)):
-            self.behaviour.epsilon = self.algo.epsilon(staged)
+            now = self.algo.now
+            self.behaviour.epsilon = self.algo.schedules(now.progress, now.env_steps + staged)["epsilon"]
             rollout = self.sampler.collect(self.behaviour)
             self._staged.append(rollout)  # whole until the period's end: the sampler has a buffer for each
             staged += ranks * rollout.env_steps
@@ -133,10 +137,13 @@ class Concurrent:
         """In the trainer's thread: learn from every minibatch that is due."""
         with self._on_its_stream():
             for prefix, learner in self.learners:
-                while n := learner.algo.due(most=learner.at_once):
-                    self._found += [(prefix, metrics) for metrics in learner.learn(n)]
-                    if self._pause.is_set() or self._ends_early():
+                while made := learner.learn(pause=self._is_to_pause):
+                    self._found += [(prefix, metrics) for metrics in made]
+                    if self._is_to_pause():
                         break
+
+    def _is_to_pause(self) -> bool:
+        return self._pause.is_set() or self._ends_early()
 
     def _on_its_stream(self) -> AbstractContextManager[Any]:
         """On a GPU, the trainer's work is not ordered with that of sampling."""
@@ -150,10 +157,14 @@ class Concurrent:
             self._runtime.default_stream(self.algo.device).wait_stream(self._stream)
         env_steps = sum(r.env_steps for r in self._staged)  # of this rank
         for algo, owed in zip(self.algos, self._owed, strict=True):
-            taken = sum(algo.store(rollout) for rollout in self._staged)
+            taken = 0
+            for rollout in self._staged:
+                advance(algo, rollout.env_steps)
+                algo.store(rollout)
+                taken += algo.now.counted.of_batch
             if owed > taken:  # skipped cells (--sampler.reset wait) are not trained on
                 algo.owe(taken - owed)
-            algo.update_target()
+            algo.target_network.update()
         copy_network(self.algo.target, self.behaviour.model)
         metrics = [found.prefixed(prefix) for prefix, found in self._found]
         self._rollouts, self._staged, self._found = 0, [], []

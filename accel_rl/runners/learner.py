@@ -1,18 +1,20 @@
 """The learner of a run: algorithm, flat parameters, optimizer and gradient synchronization."""
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Generator
+from contextlib import closing, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
-from accel_rl.algos.algorithm import UPDATES_OF_A_PART, Algorithm
+from accel_rl.algos.algorithm import Algorithm, set_schedules
+from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.buffers import average_buffers
+from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import (
     has_modes,
@@ -27,6 +29,7 @@ from accel_rl.runners.best_agent import agent_state
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.seeds import own_generator
 from accel_rl.speed.captured_updates import CapturedUpdates
+from accel_rl.speed.scheduled_tensors import ScheduledTensors
 from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import ConfigError
 
@@ -50,56 +53,53 @@ class Learner:
         self._has_statistics = bool(statistics(self.algo.agent.model))
         self.flat = FlatParameters(self.algo.agent.model)
         self.algo.communicator = context.communicator
-        self.gradient_sync = context.gradient_sync(self.flat, self.algo)
+        if is_gpu(device):
+            self.algo.now = ScheduledTensors(self.algo.device)
+        set_schedules(self.algo)
+        self.gradient_sync = self._build_gradient_sync(config, context)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
         self._captured: CapturedUpdates | None = None
         if is_gpu(device) and context.captures_updates:
-            self._captured = CapturedUpdates(self.algo, self._update_each, config.capture_updates, note)
+            self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates, note)
         elif is_gpu(device):
             note(
                 "updates are not captured as CUDA graphs, Python runs for each of them: ranks exchange them on the host"
             )
 
-    @property
-    def at_once(self) -> int:
-        """Number of updates that need not be interrupted."""
-        return 1 if self._captured is None else UPDATES_OF_A_PART
+    def _build_gradient_sync(self, config: TrainConfig, context: RankContext) -> GradientSync:
+        if name := config.distributed.sync_class:
+            found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, context.communicator)
+            return found
+        return context.gradient_sync(self.flat, self.algo)
 
-    def learn(self, updates: int, between: Callable[[], None] = lambda: None) -> list[UpdateMetrics]:
-        """Make the next `updates` updates of a phase; returns their metrics. On a GPU it does not wait for them.
+    def learn(
+        self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False
+    ) -> list[UpdateMetrics]:
+        """Make the updates of a phase; returns their metrics. On a GPU it does not wait for them.
 
-        between: called after each update, or each part of the phase that a GPU replays.
+        between: called after each update. pause: called after `between`; True ends the phase early.
         """
-        self.algo.refresh()
         made: list[UpdateMetrics] = []
-        if self._captured is None:
-            made = self._from_python(updates, between)
-        else:
-            for i, n in enumerate(self.algo.parts(updates)):
-                made += self._captured.make(n, begins=i == 0)
-                between()
-        self.updates += sum(metrics.updates for metrics in made)  # a phase may end early
-        if updates and self._has_statistics:
-            average_buffers(statistics(self.algo.agent.model), self.algo.communicator)
-        self.gradient_sync.show_skipped()
-        return made
-
-    def _from_python(self, updates: int, between: Callable[[], None]) -> list[UpdateMetrics]:
-        made = []
-        for metrics in self._update_each(updates, begins=True):
-            made.append(UpdateMetrics.of(metrics))
-            between()
-        return made
-
-    def _update_each(self, updates: int, begins: bool) -> Iterator[dict[str, Tensor]]:
-        if not updates:
-            return
-        if begins:
-            self.algo.prepare()
         # a change of the mode takes 20 microseconds and more, so networks without one are left in eval mode
-        with training_mode(self.algo.agent.model) if self._has_modes else nullcontext():
-            for batch in self.algo.batches(updates):
-                yield self.update(batch)
+        mode = training_mode(self.algo.agent.model) if self._has_modes else nullcontext()
+        with mode, closing(self._phase()) as phase:
+            for metrics in phase:
+                made.append(metrics)
+                between()
+                if pause():
+                    break
+        self.updates += len(made)
+        if made and self._has_statistics:
+            average_buffers(statistics(self.algo.agent.model), self.algo.communicator)
+        self.gradient_sync.skips.show()
+        return made
+
+    def _phase(self) -> Generator[UpdateMetrics]:
+        if self._captured is not None:
+            yield from self._captured.phase()
+        else:
+            for batch in self.algo.batches():
+                yield UpdateMetrics.of(self.update(batch))
 
     def update(self, batch: Any) -> dict[str, Tensor]:
         """Make one update from a batch; returns its metrics, scalars []."""
@@ -107,15 +107,20 @@ class Learner:
             self.gradient_sync.pull()
         with autocast_for(self.precision, self.algo.device):
             loss = self.algo.loss(batch)
-        self.gradient_sync.backward(loss.total, loss.samples)
         before = self.flat.data.clone() if self.norms else None
-        learning_rate = self.algo.scheduled["learning_rate"]
-        grad_norm = self.gradient_sync.step(learning_rate, loss.total.detach(), loss.samples)
+        learning_rate = self.algo.now.learning_rate
+        grad_norm = self.gradient_sync.update(loss.total, loss.samples, learning_rate)
         self.algo.after_update(batch, loss)
         norms = {"grad_norm": grad_norm, **self._norms(before)}
         if twice := norms.keys() & loss.metrics.keys():
             raise ConfigError(f"metric {min(twice)!r}: every update has a metric of this name; give the metric another")
         return {**loss.metrics, **norms}
+
+    @property
+    def learning_rate(self) -> float:
+        """Learning rate at this point of the run."""
+        now = self.algo.now
+        return self.algo.schedules(now.progress, now.env_steps)["learning_rate"]
 
     def close(self) -> None:
         """Free the captured updates; call it before the process group ends."""
@@ -138,13 +143,19 @@ class Learner:
     def state_dict(self) -> dict[str, Any]:
         """Return the state. The network is by name; the optimizer's vectors are flat, in the order of `layout`."""
         sync = self.gradient_sync.state_dict()
-        return {"algo": self.algo.state_dict(), **self.trained_state(sync), "updates": self.updates}
+        return {
+            "algo": self.algo.state_dict(),
+            **self.trained_state(sync),
+            "updates": self.updates,
+            "env_steps": self.algo.now.env_steps,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Load a state. ConfigError, one line, if it is of another network or optimizer."""
         self.load_trained(state)
         self.algo.load_state_dict(state["algo"])
         self.updates = state["updates"]
+        self.algo.now.env_steps = state["env_steps"]
 
     def trained_state(self, sync: dict[str, Any]) -> dict[str, Any]:
         """Return the state of the network and of its optimizer. sync: state of the gradient synchronization, whose

@@ -4,10 +4,11 @@
 
     for each rollout:
         rollout = sampler.collect(agent)             T steps of B environments
+        advance(algo, rollout.env_steps)             algo.now: learning rate, clip range, epsilon ...
         algo.ingest(rollout)                         advantages, or an append to the replay
-        for batch in algo.phase():                   epochs x minibatches, or draws from the replay
+        for batch in algo.batches():                 epochs x minibatches, or draws from the replay
             loss = algo.loss(batch)
-            sync.backward(loss); sync.step(rate)     gradient, clipping, optimizer
+            sync.update(loss, rate)                  gradient, clipping, optimizer
             algo.after_update(batch, loss)           priorities
 
 A `Trainer` adds evaluations, rows, checkpoints, signals, workers, ranks and CUDA graphs to this, and computes the same:
@@ -20,14 +21,16 @@ from typing import Any
 
 import torch
 
-from accel_rl.algos.algorithm import Algorithm, Loss
+from accel_rl.algos.algorithm import Algorithm, Loss, advance, set_schedules
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.envs.make import make_spec
 from accel_rl.models.network_state import training_mode
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.seeds import Stream, derived_seed
+from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
@@ -60,39 +63,40 @@ def train(
     algo = find_algorithm(config.algorithm)(config.algo, spec, T=config.T, B=config.sampler.envs)
     model = algo.agent.model.eval()
     flat = FlatParameters(model)
-    sync = Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
+    sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
+    set_schedules(algo)
     algo.begin()
     sampler = build_sampler(config, groups)
 
-    env_steps = updates = 0
+    now, updates = algo.now, 0
     try:
-        while env_steps < config.env_steps:
-            algo.progress = env_steps / config.env_steps
+        while now.env_steps < config.env_steps:
+            before = now.env_steps
+            now.progress = before / config.env_steps
             rollout = sampler.collect(algo.agent)
+            advance(algo, rollout.env_steps)
             algo.ingest(rollout)
             with training_mode(model):
-                for batch in algo.phase():
+                for batch in algo.batches():
                     loss = algo.loss(batch)
-                    sync.backward(loss.total, loss.samples)
-                    sync.step(algo.learning_rate, loss.total.detach(), loss.samples)
+                    sync.update(loss.total, loss.samples, now.learning_rate)
                     algo.after_update(batch, loss)
-                    updated(env_steps, batch, loss)
+                    updated(before, batch, loss)
                     updates += 1
-            env_steps += rollout.env_steps
     finally:
         sampler.close()
-    return LoopResult(env_steps, updates, tuple(score for score, _ in sampler.episodes.recent), algo)
+    return LoopResult(now.env_steps, updates, tuple(score for score, _ in sampler.episodes.recent), algo)
 
 
 def build_sampler(config: TrainConfig, groups: int) -> Sampler:
     """Build the serial sampler: environments stepped one after another, and inference by the agent as it is."""
     s, seed = config.sampler, derived_seed(config.seed, Stream.SAMPLER)
     spec = make_spec(config.env, training=True, reset=s.reset)
-    engine = InProcessEngine(
+    setup = EngineSetup(
         config.env, spec, Grouping(s.envs, groups, workers=1), config.T, seed,
         reset=s.reset, decorrelation_steps=s.decorrelation_steps,
     )  # fmt: skip
     return Sampler(
-        engine, spec, seed, reset=s.reset, window=config.log.window,
+        InProcessEngine(setup), spec, seed, reset=s.reset, window=config.log.window,
         partial_starts=s.decorrelation_steps > 0,
     )  # fmt: skip

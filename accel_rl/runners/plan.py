@@ -40,13 +40,23 @@ class SamplerPlan:
     @property
     def in_process(self) -> bool:
         """Whether environments are stepped in this process or on its device, without workers."""
-        return self.engine != "workers"
+        return not self.has_workers
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether worker processes step the environments."""
+        return self.engine == "workers"
+
+    @property
+    def on_device(self) -> bool:
+        """Whether Atari is emulated on the device."""
+        return self.engine == "device"
 
     def environments(self) -> str:
         """Describe how many environments there are, and where they are stepped."""
         B, groups, workers = self.grouping.B, self.grouping.groups, self.grouping.workers
-        where = {"device": f"on {self.device}", "in-process": "in this process"}.get(self.engine)
-        where = where or f"on {counted(workers, 'worker')}"
+        where = f"on {counted(workers, 'worker')}" if self.has_workers else "in this process"
+        where = f"on {self.device}" if self.on_device else where
         return f"{counted(B, 'environment')} in {counted(groups, 'group')} {where}"
 
     @property
@@ -80,7 +90,7 @@ class RankPlan:
         if _emulator_on_cpu(config.env, device):  # workers wait for actions, so inference takes every core
             placement = replace(placement, act_threads=placement.torch_threads)
         groups = s.groups or (1 if _emulator_on_cpu(config.env, device) or s.envs % 2 else 2)
-        if s.engine == "device":
+        if s.on_device:
             placement = replace(placement, worker_cores=placement.worker_cores[:1])
         elif s.workers is None:
             placement = _fit_workers(config, placement, 1 if s.inference_per_worker else groups)
@@ -102,7 +112,7 @@ class RankPlan:
         """Describe the plan, a fact a line."""
         p, s = self.placement, self.sampler
         groups = counted(s.grouping.groups, "group")
-        if s.engine == "device":
+        if s.on_device:
             workers = f"environments are emulated on {s.device}"
         elif s.in_process:
             workers = "environments are stepped in the learner's process"

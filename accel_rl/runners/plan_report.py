@@ -34,13 +34,13 @@ class RankMemory:
         layout = rollout_layout(spec, s.T, B)
         rollout = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
         limit = bound(spec, s.T, config.sampler.reset)
-        emulators = B * (limit.emulator if s.engine != "device" else DEVICE_EMULATOR_BYTES)
+        emulators = B * (limit.emulator if not s.on_device else DEVICE_EMULATOR_BYTES)
         replay, where = 0, ""
         if isinstance(config.algo, ReplayAlgorithmConfig):
             where = config.algo.replay.where(plan.device)
             replay = int(config.algo.replay.size * config.algo.replay.bytes_each(spec))
         simulators = emulators + workers * limit.worker
-        return cls(s.buffers * rollout, simulators, replay, where, s.engine == "device")
+        return cls(s.buffers * rollout, simulators, replay, where, s.on_device)
 
     def on(self, device: str, rank_device: str) -> int:
         """Return the bytes on a device, "cpu" or the rank's."""

@@ -105,8 +105,8 @@ class Reporter:
             **episode_metrics(recent),
             **{f"info/{name}": mean for name, mean in episodes.means().items()},
             **self.recorder.means(),
-            "learning_rate": learner.algo.learning_rate,
-            "skipped_updates": learner.gradient_sync.skipped,
+            "learning_rate": learner.learning_rate,
+            "skipped_updates": learner.gradient_sync.skips.total,
         }
         self.write(at, row, evaluations, learner.gradient_sync.times)
 

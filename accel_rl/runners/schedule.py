@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from accel_rl.algos.algorithm import advance
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
@@ -10,7 +11,7 @@ from accel_rl.samplers.base import RolloutSampler
 
 
 class Schedule(Protocol):
-    """`Lockstep` or `Concurrent`."""
+    """`Lockstep` or `Concurrent`. One of yours, `--schedule module:Class`, is built like `Lockstep`."""
 
     interrupted: Callable[[], bool]
     """Called during a cycle, which ends early once it returns True."""
@@ -59,9 +60,9 @@ class Lockstep:
         rollout = self.sampler.collect(self.context.agent(first.algo.agent, first.gradient_sync))
         metrics: list[UpdateMetrics] = []
         for prefix, learner in self.learners:
+            advance(learner.algo, rollout.env_steps)
             learner.algo.ingest(rollout)
-            made = learner.learn(learner.algo.due(), self.sampler.check)
-            metrics += [m.prefixed(prefix) for m in made]
+            metrics += [m.prefixed(prefix) for m in learner.learn(self.sampler.check)]
         return rollout.env_steps, metrics
 
     def state_dict(self) -> None:

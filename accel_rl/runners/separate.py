@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.agents.base import Agent
+from accel_rl.algos.algorithm import advance, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
@@ -48,6 +49,7 @@ class Sampling(_Part):
         algo = self._learner.algo
         assert isinstance(algo, ReplayAlgorithm)
         rollout = self._sampler.collect(self._context.agent(algo.agent, self._learner.gradient_sync))
+        advance(algo, rollout.env_steps)
         algo.store(rollout)
         return rollout.env_steps, []
 
@@ -65,7 +67,9 @@ class Learning(_Part):
         if not len(algo.replay):
             time.sleep(WAIT_S)
             return 0, []
-        return 0, self._learner.learn(algo.due_now(UPDATES_A_CYCLE))
+        algo.budget.set(UPDATES_A_CYCLE)
+        set_schedules(algo)
+        return 0, self._learner.learn()
 
 
 class NoSampler:

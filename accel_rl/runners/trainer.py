@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
+from accel_rl.config.doors import find_schedule
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.recorder import episode_metrics
@@ -118,8 +119,9 @@ class Trainer:
             return Sampling(self.sampler, self.learner, self.context)
         if not self.context.samples:
             return Learning(self.learner)
-        if c.schedule == "lockstep":
-            return Lockstep(self.sampler, self.learner, self.secondary, self.context)
+        if c.schedule != "concurrent":
+            schedule = Lockstep if c.schedule == "lockstep" else find_schedule(c.schedule)
+            return schedule(self.sampler, self.learner, self.secondary, self.context)
         return Concurrent(
             self.sampler,
             self.learner,
@@ -168,7 +170,7 @@ class Trainer:
     def _cycle(self) -> None:
         """Sample and learn once."""
         for learner in self.learners:
-            learner.algo.progress = self.context.progress(self.at.env_steps / self.config.env_steps)
+            learner.algo.now.progress = self.context.progress(self.at.env_steps / self.config.env_steps)
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.reporter.recorder.add(m)
@@ -176,7 +178,7 @@ class Trainer:
             self.at.env_steps, env_steps, self.sampler.episodes, self.learner.updates
         )
         for learner in self.learners:
-            if learner.gradient_sync.seen_skipped_in_a_row >= self.config.max_skipped_updates:
+            if learner.gradient_sync.skips.seen_in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
         self._show_progress()
 
@@ -191,7 +193,7 @@ class Trainer:
             f"the last good checkpoint is at {last:,} env steps" if last is not None else "there is no checkpoint yet"
         )
         line = (
-            f"{learner.gradient_sync.skipped_in_a_row} updates in a row had a loss or gradient that is not finite, at "
+            f"{learner.gradient_sync.skips.in_a_row} updates in a row had a loss or gradient that is not finite, at "
             f"{self.at.env_steps:,} env steps; {saved}. Try a lower --algo.learning-rate, or look for NaN in the "
             "environment's rewards and observations"
         )
@@ -222,7 +224,7 @@ class Trainer:
         """Look at what a GPU noted by itself since the last row. RunError."""
         for learner in self.learners:
             learner.gradient_sync.verify()
-            if learner.gradient_sync.skipped_in_a_row >= self.config.max_skipped_updates:
+            if learner.gradient_sync.skips.in_a_row >= self.config.max_skipped_updates:
                 raise self._diverged(learner)
 
     def _evaluate(self, stop: StopRequest) -> list[Evaluation]:

@@ -1,14 +1,43 @@
-"""The interface of engines, which step the environments of a sampler."""
+"""The interface of engines, which step the environments of a sampler, and what each engine is built from."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from accel_rl.data.rollout_arrays import RolloutArrays
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import EnvConfig
 from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.workers.stepper import BUFFERS
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSetup:
+    """A sampler's environments. An engine of yours, `--sampler.engine module:Class`, is built as `Class(setup)`."""
+
+    env: EnvConfig
+    spec: EnvSpec
+    grouping: Grouping
+    T: int
+    """Agent steps of each environment in a rollout."""
+    seed: int
+    training: bool = True
+    """False: for evaluations."""
+    reset: str = "immediate"
+    """See `SamplerConfig.reset`."""
+    decorrelation_steps: int = 0
+    """Maximum number of uniform-random actions at the start of each environment."""
+    first_index: int = 0
+    """Index of the first environment among those of all ranks."""
+    buffers: int = BUFFERS
+    """Number of rollouts in memory."""
+    starts_file: str = ""
+    """File of saved starts of episodes; "": episodes begin with a reset."""
 
 
 class Engine(Protocol):
-    """`WorkerPool` (processes) or `InProcessEngine`. A group is ready when none of its environments owes a step."""
+    """Steps environments in groups: `WorkerPool` (processes) or `InProcessEngine`. A group is ready when none of its
+    environments owes a step."""
 
     grouping: Grouping
     buffers: list[RolloutArrays]

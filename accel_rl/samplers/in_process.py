@@ -3,44 +3,33 @@
 from collections.abc import Sequence
 
 from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import EnvConfig, make_batch
+from accel_rl.envs.make import make_batch
 from accel_rl.envs.sequential import SequentialEnv
 from accel_rl.envs.starts import StartOrder
-from accel_rl.samplers.grouping import Grouping, env_seed
-from accel_rl.samplers.workers.stepper import BUFFERS, GroupStepper
+from accel_rl.samplers.engine import EngineSetup
+from accel_rl.samplers.grouping import env_seed
+from accel_rl.samplers.workers.stepper import GroupStepper
 
 
 class InProcessEngine:
     """The same requests and buffers as `WorkerPool`, without processes, for tests and debugging."""
 
-    def __init__(
-        self,
-        env: EnvConfig,
-        spec: EnvSpec,
-        grouping: Grouping,
-        T: int,
-        seed: int,
-        *,
-        training: bool = True,
-        reset: str = "immediate",
-        decorrelation_steps: int = 0,
-        first_index: int = 0,
-        buffers: int = BUFFERS,
-        starts_file: str = "",
-    ):
-        self.grouping = grouping
-        self.buffers = [RolloutArrays.zeros(spec, T, grouping.B) for _ in range(buffers)]
+    def __init__(self, setup: EngineSetup):
+        grouping = setup.grouping
+        self.setup, self.grouping = setup, grouping
+        self.buffers = [RolloutArrays.zeros(setup.spec, setup.T, grouping.B) for _ in range(setup.buffers)]
         self._joined = False
 
         def build(seed: int, g: int) -> SequentialEnv:
             b = grouping.group(g)
-            seeds = [env_seed(seed, first_index + i) for i in range(b.start, b.stop)]
-            starts = StartOrder(starts_file, b.start, grouping.B) if starts_file else None
-            return make_batch(env, seeds, training, reset, decorrelation_steps, starts)
+            seeds = [env_seed(seed, setup.first_index + i) for i in range(b.start, b.stop)]
+            starts = StartOrder(setup.starts_file, b.start, grouping.B) if setup.starts_file else None
+            return make_batch(setup.env, seeds, setup.training, setup.reset, setup.decorrelation_steps, starts)
 
         self._build = build
-        self._steppers = [GroupStepper(build(seed, g), self.buffers, grouping.group(g)) for g in range(grouping.groups)]
+        self._steppers = [
+            GroupStepper(build(setup.seed, g), self.buffers, grouping.group(g)) for g in range(grouping.groups)
+        ]
 
     def start(self, restore: bool = False) -> None:
         for stepper in self._steppers if not restore else ():

@@ -1,11 +1,11 @@
 """Which agents' inference may be captured and replayed without calling Python: a list of classes, by opt-in.
 
 A captured act replays what the kernels computed, so the agent and every module of its network must do nothing else at
-a step: no counting, no logging, no randomness of their own. The built-in classes below are known to. A subclass is
-another class, and is not captured unless it is registered, too.
+a step: no counting, no logging, no randomness of their own. The built-in classes below are known to. A subclass
+counts as its parent if it inherits `act` or `forward`; else it is not captured unless it is registered, too.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Container, Hashable
 from typing import Any
 
 import torch.nn.modules.module
@@ -15,7 +15,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
-from accel_rl.models.convolution import A3CNet, DQNNet, NatureNet, ReLUConv2d
+from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet, NatureNet, NormConv2d, ReLUConv2d
 from accel_rl.models.linear import Head, Linear
 from accel_rl.models.mlp import MLP
 from accel_rl.models.noisy import NoisyLinear
@@ -37,8 +37,9 @@ class Same:
 
 
 _MODULES: set[type[nn.Module]] = {
-    ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, A3CNet, DQNNet, NatureNet, ReLUConv2d, Linear, Head, MLP,
-    RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell, nn.Tanh,
+    ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, ConvNet, A3CNet, DQNNet, NatureNet, ReLUConv2d,
+    NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
+    nn.LayerNorm, nn.Tanh,
 }  # fmt: skip
 # By agent: what `act` depends on besides observations, uniform numbers and the values of the parameters.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
@@ -68,7 +69,7 @@ def acting(agent: Agent) -> Any:
 def refusal(agent: Agent) -> str | None:
     """Why the agent's inference is not captured; None if it may be."""
     agent = acting(agent)
-    if type(agent) not in _AGENTS:
+    if _registered(type(agent), _AGENTS, ("act", "forward", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
     if "act" in vars(agent) or "forward" in vars(agent):
         return f"act or forward of this {type(agent).__name__} was replaced"
@@ -76,12 +77,26 @@ def refusal(agent: Agent) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Why a network's passes are not captured; None if they may be."""
+    """Why a network's passes are not captured while acting; None if they may be."""
+    for name, m in model.named_modules():
+        if _registered(type(m), _MODULES, ("forward", "__call__")) is None:
+            return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
+    return hook_of(model)
+
+
+def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
+    """Return the nearest registered class that `cls` is, or inherits all of `methods` from; None if there is none."""
+    base = next((c for c in cls.__mro__ if c in classes), None)
+    if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
+        return None
+    return base
+
+
+def hook_of(model: nn.Module) -> str | None:
+    """Return which module has a hook, which a replay would not call; None if there is none."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
-        if type(m) not in _MODULES:
-            return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
         if "forward" in vars(m) or m._forward_hooks or m._forward_pre_hooks:
             return f"{name or 'the network'} has a hook, or its forward was replaced"
     return None
@@ -131,4 +146,6 @@ class Eligibility:
 
 def _key(agent: Agent, settings: Hashable) -> Hashable:
     agent = acting(agent)
-    return type(agent), _AGENTS[type(agent)](agent), settings, agent.model
+    registered = _registered(type(agent), _AGENTS, ("act", "forward", "value"))
+    assert registered is not None
+    return type(agent), _AGENTS[registered](agent), settings, agent.model

@@ -1,128 +1,187 @@
-"""Updates on a GPU as CUDA graphs: whole phases, replayed without Python."""
+"""Updates on a GPU as CUDA graphs: one graph is one update, replayed without Python.
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
-from typing import NamedTuple
+    batches() in Python    draw 1 | copy | draw 2 | copy | ...      a batch is copied to memory that stays
+    graph                         | update 1     | update 2 ...     loss, backward, norm, optimizer step, after_update
 
-import torch
+Where the batches come from a replay on the same GPU, the draw is part of the graph.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, NamedTuple
+
 from torch import Tensor
 
 from accel_rl.algos.algorithm import Algorithm
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.metrics.update_metrics import UpdateMetrics
-from accel_rl.speed.capturable import module_refusal
+from accel_rl.speed.capturable import hook_of
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
+from accel_rl.speed.python_state import Reads, numbers_of
+from accel_rl.speed.static_batch import StaticBatch, kind_of
 from accel_rl.system.errors import RunError
 from accel_rl.system.hardware import say_once
 
-Updates = Callable[[int, bool], Iterable[dict[str, Tensor]]]
-"""(number of updates, whether they begin a phase) -> their metrics: makes them, one after the other."""
+Update = Callable[[Any], Mapping[str, Tensor | float]]
+"""batch -> metrics: makes one update."""
+MOST = 16
+"""Number of kinds of batches that have graphs. Python makes the updates of further kinds."""
 
 
-class _Part(NamedTuple):
+class _Graph(NamedTuple):
     replay: Replay
-    metrics: UpdateMetrics  # in the graph's memory: of its last replay
+    names: tuple[str, ...]
+    sums: Tensor  # the metrics of the last replay, in the graph's memory
+    batch: StaticBatch | None
+    reads: Reads
 
 
 class CapturedUpdates:
-    """Makes the updates of phases, part by part: the first ones from Python, later ones by replaying a graph of a part.
+    """Makes the updates of phases: the first ones of each kind from Python, later ones by replaying a graph.
 
-    A graph includes advantages or draws from a replay, losses, backward passes, norms, optimizer steps and priorities.
-    One is kept for each `Algorithm.phase_key` and number of updates. The results are bitwise those of the same updates
-    from Python. What is not captured is noted once, with the reason.
+    The results are bitwise those of the same updates from Python. Each kind of batch (shapes, dtypes, parts that are
+    None) has a graph. An update is not captured if it waits for the GPU, or if something that it reads besides tensors
+    changes. The reason is logged once.
 
     NCCL requires that all ranks capture a collective or none, and that they launch the graphs of one such capture
-    together. The keys of ranks differ, for example by their replays' pools of final frames. So before each part the
-    ranks exchange numbers of their keys, and a graph is kept for each combination.
+    together. The kinds of ranks differ, for example by their replays' pools of final frames. So before each update the
+    ranks exchange the numbers of their kinds, and a graph is kept for each combination.
     """
 
-    def __init__(self, algo: Algorithm, updates: Updates, enabled: bool, note: Callable[[str], None]):
-        """note: writes to events.log."""
-        self._algo, self._updates, self._note = algo, updates, note
+    def __init__(self, algo: Algorithm, update: Update, enabled: bool, log: Callable[[str], None]):
+        """log: writes a line to events.log."""
+        self._algo = algo
+        self._update = update
+        self._log = log
         self._graphs = CudaGraphs(algo.device)
-        self._captures: dict[Hashable, _Part] = {}  # by `_key`
-        self._made: dict[Hashable, int] = {}  # parts made from Python, by `_key`
-        self._numbers: dict[Hashable, int] = {}  # from 1, of this rank's keys
-        self._prepares = type(algo).prepare is not Algorithm.prepare
-        self._noted: set[str] = set()
-        why = refusal(algo) if enabled else "--no-capture-updates"
+        self._numbers: dict[Hashable, int] = {}  # from 1, of this rank's kinds
+        self._captures: dict[tuple[int, ...], _Graph] = {}  # by `_key`
+        self._made: dict[tuple[int, ...], int] = {}  # updates from Python, by `_key`
+        self._logged: set[str] = set()
+        why = "" if enabled else "--no-capture-updates"
+        why = why or hook_of(algo.agent.model) or ""
         self.enabled = not why
         if why:
             self._refuse(why)
 
-    def make(self, updates: int, begins: bool) -> list[UpdateMetrics]:
-        """Make so many updates, which may begin a phase; returns their metrics. Does not wait for the GPU."""
-        begins &= self._prepares
-        if not self.enabled or not updates:
-            return self._from_python(updates, begins)
-        key = self._key(updates, begins)
+    def phase(self) -> Iterator[UpdateMetrics]:
+        """Make the updates of a phase; yields the metrics of each. Does not wait for the GPU."""
+        algo = self._algo
+        if self.enabled and isinstance(algo, ReplayAlgorithm) and _draws_on_the_gpu(algo):
+            for _ in algo.phase():
+                yield self._make(("draw", algo.replay.key), None)
+        else:
+            for batch in algo.batches():
+                yield self._make(kind_of(batch, algo.device.type), batch)
+
+    def _make(self, kind: Hashable | None, batch: Any) -> UpdateMetrics:
+        """Make one update. batch: None if the update draws it."""
+        key = self._key(kind)
         if key is None:
-            self._refuse(f"{type(self._algo).__name__} decides on the host in this phase")
-            return self._from_python(updates, begins)
+            return self._from_python(batch)
         if key not in self._captures:
-            self._made[key] = self._made.get(key, 0) + 1
-            if self._made[key] <= WARM_UP:
+            if not self._is_warm(key):
                 with self._graphs.warming_up():
-                    return self._from_python(updates, begins)
-            if not self._capture(key, updates, begins):
-                return self._from_python(updates, begins)
-        part = self._captures[key]
-        part.replay()
-        return [replace(part.metrics, sums=part.metrics.sums.clone())]  # the next replay overwrites them
+                    return self._checked(batch)
+            if not self._capture(key, batch):
+                return self._from_python(batch)
+        graph = self._captures[key]
+        if graph.batch is not None:
+            graph.batch.load(batch)
+        graph.replay()
+        return UpdateMetrics(graph.names, graph.sums.clone(), 1)  # the next replay overwrites them
 
-    def _key(self, updates: int, begins: bool) -> Hashable | None:
-        """Return what the next part depends on, on all ranks that share its batches; None if a host decides."""
-        phase_key, communicator = self._algo.phase_key(), self._algo.communicator
-        if communicator.size == 1:
-            return None if phase_key is None else (updates, begins, phase_key)
-        number = 0 if phase_key is None else self._numbers.setdefault(phase_key, len(self._numbers) + 1)
-        numbers = communicator.all_gather(number)
-        return (updates, begins, *numbers) if all(numbers) else None
+    def _is_warm(self, key: tuple[int, ...]) -> bool:
+        self._made[key] = self._made.get(key, 0) + 1
+        return self._made[key] > WARM_UP
 
-    def _capture(self, key: Hashable, updates: int, begins: bool) -> bool:
-        """Capture a part; returns whether all ranks could. If not, none captures from now on."""
+    def _key(self, kind: Hashable | None) -> tuple[int, ...] | None:
+        """Return the numbers of the next update's kind on all ranks that share its batches; None: Python makes it."""
+        if not self.enabled:  # as on all ranks
+            return None
+        if kind is None:
+            self._refuse("a batch has parts on the host, or that cannot be copied")
+        elif kind not in self._numbers and len(self._numbers) >= MOST:
+            self._refuse(f"there are more than {MOST} kinds of batches")
+            kind = None
+        elif changed := self._changed():
+            self._refuse(f"{changed!r} of {type(self._algo).__name__}, which its update reads, changes")
+            kind = None
+        number = 0 if kind is None else self._numbers.setdefault(kind, len(self._numbers) + 1)
+        communicator = self._algo.communicator
+        numbers = (number,) if communicator.size == 1 else tuple(communicator.all_gather(number))
+        return numbers if all(numbers) else None
+
+    def _changed(self) -> str:
+        """Return the name of an attribute that some graph has read and that has another value now."""
+        return next((name for graph in self._captures.values() if (name := graph.reads.changed())), "")
+
+    def _capture(self, key: tuple[int, ...], batch: Any) -> bool:
+        """Capture an update; returns whether all ranks could. If not, none captures from now on."""
         why = ""
+        reads = Reads(self._algo)
         try:
-            self._captures[key] = self._captured(updates, begins)
+            self._captures[key] = self._captured(batch, reads)
+            if changed := reads.changed():
+                why = f"an update changes {changed!r} of {type(self._algo).__name__}"
         except RunError:
             raise
         except RuntimeError as e:
             why = " ".join(str(e).split())[:300]
         if self._algo.communicator.all_reduce_min(int(not why)):
             return True
+        reads.restore()  # Python makes this update
+        self._disable(why or "another rank could not capture them")
+        say_once(self._line(why or "another rank could not capture them"))
+        return False
+
+    def _captured(self, batch: Any, reads: Reads) -> _Graph:
+        static = None if batch is None else StaticBatch(batch)
+        made: list[UpdateMetrics] = []
+
+        def work() -> None:
+            with reads.recording():
+                made.append(self._from_python(None if static is None else static.batch))
+
+        generators = [self._algo.replay.generator] if isinstance(self._algo, ReplayAlgorithm) and batch is None else []
+        replay = self._graphs.capture(work, generators)
+        return _Graph(replay, made[0].names, made[0].sums, static, reads)
+
+    def _checked(self, batch: Any) -> UpdateMetrics:
+        """Make one update from Python, and find out whether a number of the agent or its network changes in it."""
+        before = numbers_of(self._algo)
+        metrics = self._from_python(batch)
+        after = numbers_of(self._algo)
+        changed = next((name for name, value in before.items() if after.get(name) != value), "")
+        alike = self._algo.communicator.all_reduce_min(int(not changed))
+        if not alike:
+            self._disable(f"an update changes {changed}" if changed else "another rank could not capture them")
+        return metrics
+
+    def _from_python(self, batch: Any) -> UpdateMetrics:
+        if batch is None:
+            assert isinstance(self._algo, ReplayAlgorithm)
+            batch = self._algo.draw()
+        return UpdateMetrics.of(self._update(batch))
+
+    def _disable(self, why: str) -> None:
         self.enabled = False
         self.close()
-        why = why or "another rank could not capture them"
         self._refuse(why)
-        say_once(f"updates are not captured as CUDA graphs, Python runs for each of them: {why}")
-        return False
 
     def close(self) -> None:
         """Free the graphs. NCCL's communicator cannot end before: its end waits for all graphs that use it."""
         self._captures.clear()
 
-    def _from_python(self, updates: int, begins: bool) -> list[UpdateMetrics]:
-        return [UpdateMetrics.of(metrics) for metrics in self._updates(updates, begins)]
-
-    def _captured(self, updates: int, begins: bool) -> _Part:
-        found: list[UpdateMetrics] = []
-
-        def work() -> None:
-            metrics = self._from_python(updates, begins)
-            total = torch.stack([m.sums for m in metrics]).sum(0)
-            found.append(UpdateMetrics(metrics[0].names, total, updates))
-
-        replay = self._graphs.capture(work, self._algo.generators())
-        return _Part(replay, found[0])
-
     def _refuse(self, why: str) -> None:
-        if why not in self._noted:
-            self._note(f"updates are not captured as CUDA graphs, Python runs for each of them: {why}")
-        self._noted.add(why)
+        if why not in self._logged:
+            self._log(self._line(why))
+        self._logged.add(why)
+
+    @staticmethod
+    def _line(why: str) -> str:
+        return f"updates are not captured as CUDA graphs, Python runs for each of them: {why}"
 
 
-def refusal(algo: Algorithm) -> str | None:
-    """Why an algorithm's updates are not captured; None if they may be."""
-    cls = type(algo)
-    if not cls.__dict__.get("capturable", False):
-        return f"{cls.__name__} does not say capturable = True"
-    return module_refusal(algo.agent.model)
+def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
+    """Whether a graph may draw the batches: from a replay on the learner's GPU, in the way of `ReplayAlgorithm`."""
+    return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable

@@ -53,7 +53,7 @@ def needs_of(config: TrainConfig) -> Needs:
         gpus = 0 if config.device == "cpu" else math.ceil(g.members * (g.bundle_gpus or 1))
         return Needs(gpus, math.ceil(g.members * (g.bundle_cpus or 1)))
     ranks, group = config.distributed.size, config.distributed
-    decided = group.ranks is not None or group.update == "async"
+    decided = group.ranks is not None or group.is_async
     return Needs(ranks, ranks * (config.sampler.workers or 1), 0 if decided else config.sampler.envs)
 
 

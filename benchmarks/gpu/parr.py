@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from accel_rl.algos.algorithm import advance
 from accel_rl.data.spec import EnvSpec
 from accel_rl.runners.learner import Learner
 from benchmarks.gpu.bench import Bench, Result
@@ -53,11 +54,12 @@ def train_step(bench: Bench, spec: EnvSpec, N: int, replay_device: str, capture:
     learner.algo.begin()
     rollout = rollout_on(bench.device, spec)
     for _ in range(bench.sizes.capacity // (T * B) + 1):
+        advance(learner.algo, rollout.env_steps)
         learner.algo.ingest(rollout)
 
     def steps() -> int:
-        learner.learn(bench.sizes.at_once)
-        return bench.sizes.at_once
+        learner.algo.budget.set(bench.sizes.at_once)  # type: ignore[attr-defined]
+        return len(learner.learn())
 
     for _ in range(4):
         steps()

@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Result:
     shown, shown_steps = begin, 0
     with contextlib.closing(training):
         while bench.left and steps < ENV_STEPS:
-            training.learner.algo.progress = steps / ENV_STEPS
+            training.learner.algo.now.progress = steps / ENV_STEPS
             steps += training.schedule.cycle(ENV_STEPS - steps)[0]
             recent = list(training.sampler.episodes.recent)
             score, now = episode_metrics(recent)["score"], time.monotonic()

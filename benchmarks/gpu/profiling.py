@@ -39,9 +39,15 @@ def measure(bench: Bench) -> Result:
 def _updates(bench: Bench, training: Training) -> tuple[Callable[[], object], int]:
     """Return a function that makes at least `profiled` updates, and their number."""
     algo = training.learner.algo
-    n = bench.sizes.at_once if isinstance(algo, ReplayAlgorithm) else algo.due()
+
+    def learn() -> int:
+        if isinstance(algo, ReplayAlgorithm):
+            algo.budget.set(bench.sizes.at_once)
+        return len(training.learner.learn())
+
+    n = learn()
     calls = -(-bench.sizes.profiled // n)
-    return lambda: [training.learner.learn(n) for _ in range(calls)], calls * n
+    return lambda: [learn() for _ in range(calls)], calls * n
 
 
 def _acting(bench: Bench, training: Training) -> tuple[Callable[[], object], int]:

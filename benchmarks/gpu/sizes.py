@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from accel_rl.algos.algorithm import UPDATES_OF_A_PART
 from accel_rl.models.precision import Precision
 
 
@@ -21,7 +20,7 @@ class Sizes:
     ppo_minibatch: int = 512  # the published code of Stooke & Abbeel 2018
     batches: tuple[tuple[str, int], ...] = (("dqn", 512), ("c51", 2_048), ("rainbow", 512))
     q_network: str = "dqn"  # Stooke & Abbeel 2018
-    at_once: int = UPDATES_OF_A_PART  # updates of one call
+    at_once: int = 8  # updates of one call
     intensity: float = 8.0  # uses of each transition, as in the paper
     replay_size: int = 250_000
     replay_start: int = 50_000

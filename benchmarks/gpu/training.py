@@ -150,13 +150,13 @@ class Training:
     def updates(self, seconds: float) -> float:
         """Measure updates/s alone."""
         algo = self.learner.algo
-        n = self.bench.sizes.at_once if isinstance(algo, ReplayAlgorithm) else algo.due()
         if not isinstance(algo, ReplayAlgorithm):
             algo.ingest(self._rollout)
 
         def update() -> int:
-            self.learner.learn(n)
-            return n
+            if isinstance(algo, ReplayAlgorithm):
+                algo.budget.set(self.bench.sizes.at_once)
+            return len(self.learner.learn())
 
         return self._settled(update, seconds, warm_up=WARM_UP + 1)
 

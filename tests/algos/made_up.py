@@ -2,9 +2,11 @@
 
 import torch
 
+from accel_rl.algos.algorithm import advance
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.ops.policy_gradient import log_prob
 
 T, B, S = 5, 6, 4
@@ -43,13 +45,19 @@ def act_over(algo, r):
     r.recorded["log_prob"] = log_prob(logits, r.action.reshape(-1)).view(r.T, r.B)
 
 
+def ingest(algo, r):
+    """The runner's steps after a rollout."""
+    advance(algo, r.env_steps)
+    algo.ingest(r)
+
+
 def updates(algo, flat, batches):
     """The runner's steps on one batch after another: loss, backward, gradient_sync, after_update. Yields the losses."""
-    gradient_sync = Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
+    gradient_sync = Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
     for batch in batches:
         loss = algo.loss(batch)
         flat.backward(loss.total)
-        gradient_sync.step(algo.learning_rate, loss.total.detach())
+        gradient_sync.step(algo.now.learning_rate, loss.total.detach())
         algo.after_update(batch, loss)
         yield loss
 

@@ -8,7 +8,7 @@ import torch
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import ConfigError
-from tests.algos.made_up import SPEC, B, T, act_over, rollout, update
+from tests.algos.made_up import SPEC, B, T, act_over, ingest, rollout, update
 
 
 def build(config=None, seed=0):
@@ -65,15 +65,18 @@ def test_an_update_equals_the_textbook(invalid):
     algo, flat = build(config)
     want, want_loss = textbook_update(algo, r, config)
     act_over(algo, r)
-    algo.ingest(r)
-    (batch,) = list(algo.phase())
+    ingest(algo, r)
+    (batch,) = list(algo.batches())
     loss = update(algo, flat, batch)
     assert loss.total.item() == pytest.approx(want_loss, abs=1e-5)
     torch.testing.assert_close(flat.data, want, atol=1e-5, rtol=0)
 
 
 def test_learning_rate_grows_with_the_root_of_the_batch():
-    rate = lambda T, B, **k: A2C(A2CConfig(**k), SPEC, T=T, B=B).learning_rate  # noqa: E731
+
+    def rate(T, B, **k):
+        return A2C(A2CConfig(**k), SPEC, T=T, B=B).schedules(0.0, 0)["learning_rate"]
+
     assert rate(5, 16) == pytest.approx(7e-4)
     assert rate(5, 64) == pytest.approx(14e-4)
     assert rate(5, 512) == pytest.approx(3e-3)  # the paper's cap
@@ -82,7 +85,11 @@ def test_learning_rate_grows_with_the_root_of_the_batch():
 
 def test_learning_rate_in_proportion_to_the_batch():
     """Clemente et al. 2017; the cap is the paper's."""
-    rate = lambda B, **k: A2C(A2CConfig(learning_rate_scaling="linear", **k), SPEC, T=5, B=B).learning_rate  # noqa: E731
+
+    def rate(B, **k):
+        algo = A2C(A2CConfig(learning_rate_scaling="linear", **k), SPEC, T=5, B=B)
+        return algo.schedules(0.0, 0)["learning_rate"]
+
     assert rate(16) == pytest.approx(7e-4) and rate(32) == pytest.approx(14e-4) and rate(512) == pytest.approx(3e-3)
     assert rate(512, max_learning_rate=1.0) == pytest.approx(32 * 7e-4)
 
@@ -91,14 +98,12 @@ def test_learning_rate_in_proportion_to_the_batch():
 def test_warmup_goes_from_the_reference_to_the_scaled_step_size(progress, expected):
     """Goyal et al. 2017, section 2.2."""
     algo = A2C(A2CConfig(warmup=0.05), SPEC, T=5, B=9 * 16)
-    algo.progress = progress
-    assert algo.learning_rate == pytest.approx(expected)
+    assert algo.schedules(progress, 0)["learning_rate"] == pytest.approx(expected)
 
 
 def test_linear_schedule():
     algo, _ = build(A2CConfig(learning_rate_schedule="linear", learning_rate_scaling="none"))
-    algo.progress = 0.25
-    assert algo.learning_rate == pytest.approx(0.75 * 7e-4)
+    assert algo.schedules(0.25, 0)["learning_rate"] == pytest.approx(0.75 * 7e-4)
 
 
 def test_invalid_cells_do_not_matter():
@@ -108,10 +113,9 @@ def test_invalid_cells_do_not_matter():
         algo, _ = build()
         act_over(algo, r)
         r.action[~r.valid] = 0
-        algo.ingest(r)
-        algo.prepare()
+        ingest(algo, r)
         algo.advantage[~r.valid] += noise
-        batch = algo.whole()
+        batch = algo.batch()
         losses.append(algo.loss(batch).total.item())
     assert losses[0] == losses[1]
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from accel_rl.algos.algorithm import set_schedules
 from accel_rl.algos.c51 import C51, C51Config
 from accel_rl.algos.dqn import DQN, DQNConfig
 from accel_rl.algos.rainbow import Rainbow, RainbowConfig
@@ -29,7 +30,7 @@ def learner(cls, config, seed=0):
         for p in algo.target.parameters():
             p.add_(0.03 * torch.randn(p.shape))
     for i in range(6):
-        algo.ingest(made_up.rollout(seed=i))
+        made_up.ingest(algo, made_up.rollout(seed=i))
     return algo, flat
 
 
@@ -135,11 +136,11 @@ def test_updates_are_the_textbooks(name):
 
 def test_the_intensity_decides_how_many_updates_follow():
     algo, _ = learner(DQN, DQNConfig(replay=SMALL, batch_size=32, intensity=4))
-    algo._due = 0.0
+    algo.budget.set(0)
     counts = []
     for i in range(8):
-        algo.ingest(made_up.rollout(seed=10 + i))
-        counts.append(sum(1 for _ in algo.phase()))
+        made_up.ingest(algo, made_up.rollout(seed=10 + i))
+        counts.append(sum(1 for _ in algo.batches()))
     assert sum(counts) == 8 * 30 * 4 // 32 and set(counts) <= {3, 4}
 
 
@@ -149,9 +150,9 @@ def test_nothing_is_learned_before_the_start():
     algo.begin()
     counts = []
     for i in range(3):
-        algo.ingest(made_up.rollout(seed=i))
-        counts.append(sum(1 for _ in algo.phase()))
-        assert (algo.agent.epsilon == 1.0) == (algo.env_steps < 61)
+        made_up.ingest(algo, made_up.rollout(seed=i))
+        counts.append(sum(1 for _ in algo.batches()))
+        assert (algo.agent.epsilon == 1.0) == (algo.now.env_steps < 61)
     assert counts[:2] == [0, 0] and counts[2] > 0
 
 
@@ -159,12 +160,12 @@ def test_epsilon_goes_down_and_can_differ_between_environments():
     config = DQNConfig(replay=SMALL, epsilon_steps=100, epsilon_final=0.1)
     algo = DQN(config, made_up.SPEC, T=made_up.T, B=made_up.B)
     for steps, want in ((0, 1.0), (59, 1.0), (60, 1.0), (110, 0.55), (160, 0.1), (10**6, 0.1)):
-        algo.env_steps = steps
-        assert algo.epsilon() == pytest.approx(want)
+        assert algo.schedules(0.0, steps)["epsilon"] == pytest.approx(want)
     algo = DQN(replace(config, epsilon_spread=7.0), made_up.SPEC, T=made_up.T, B=made_up.B)
-    algo.env_steps = 10**6
+    algo.now.env_steps = 10**6
+    set_schedules(algo)
     want = [0.1 ** (1 + 7 * i / 5) for i in range(6)]
-    assert algo.epsilon().tolist() == pytest.approx(want, rel=1e-4)
+    assert algo.agent.epsilon.tolist() == pytest.approx(want, rel=1e-4)
 
 
 def test_the_target_follows_in_intervals():
@@ -173,10 +174,10 @@ def test_the_target_follows_in_intervals():
     same = lambda: all(  # noqa: E731
         torch.equal(a, b) for a, b in zip(algo.target.parameters(), algo.agent.model.parameters(), strict=True)
     )
-    algo.env_steps = 140
-    algo.ingest(made_up.rollout(seed=9))
+    algo.now.env_steps = 140
+    made_up.ingest(algo, made_up.rollout(seed=9))
     assert not same()
-    algo.ingest(made_up.rollout(seed=9))  # passes 200
+    made_up.ingest(algo, made_up.rollout(seed=9))  # passes 200
     assert same()
 
 
@@ -184,14 +185,15 @@ def test_the_target_follows_in_updates():
     """Parr 2017: the target network is copied every so many train steps, whatever is sampled meanwhile."""
     config = DQNConfig(replay=SMALL, batch_size=32, intensity=4, target_interval=5, target_unit="updates")
     algo, _ = learner(DQN, config)
-    algo._due, copied = 0.0, []
-    update = algo.update_target
-    algo.update_target = lambda: (copied.append(algo.updates), update())
+    algo.budget.set(0)
+    copied, update = [], algo.target_network.update
+    algo.target_network.update = lambda: (copied.append(algo.budget.updates), update())
     made = []
     for i in range(8):
-        algo.ingest(made_up.rollout(seed=10 + i))
-        made.append(algo.due())
-    assert sum(made) == algo.updates and copied == list(range(0, algo.updates, 5))
+        made_up.ingest(algo, made_up.rollout(seed=10 + i))
+        made.append(sum(1 for _ in algo.phase()))
+    updates = algo.budget.updates
+    assert sum(made) == updates and copied == list(range(0, updates, 5))
     assert all(b % 5 == 0 or a // 5 == b // 5 for a, b in zip(np.cumsum(made) - made, np.cumsum(made), strict=True))
 
 
@@ -212,20 +214,20 @@ def test_schedules_follow_the_updates_of_all_learners():
     )  # fmt: skip
     algo, _ = learner(DQN, config)
     algo.communicator = server = OfServer()
-    copied, update = [], algo.update_target
-    algo.update_target = lambda: (copied.append(server.made), update())
+    copied, update = [], algo.target_network.update
+    algo.target_network.update = lambda: (copied.append(server.made), update())
     for server.made, epsilon in ((0, 1.0), (1, 0.9991), (90, 0.919), (130, 0.883), (140, 0.874), (350, 0.685)):
-        algo.ingest(made_up.rollout(seed=server.made))
+        made_up.ingest(algo, made_up.rollout(seed=server.made))
         assert algo.agent.epsilon == pytest.approx(epsilon)
-        n = algo.due()
+        n = sum(1 for _ in algo.phase())
         assert n <= 100 - server.made % 100
     assert copied == [0, 130, 350], "once in each interval of 100"
-    assert algo.epsilon(ahead=10**6) == pytest.approx(0.685), "env steps do not count"
+    assert algo.schedules(0.0, 10**6)["epsilon"] == pytest.approx(0.685), "env steps do not count"
     again, _ = learner(DQN, config)
     again.load_state_dict(algo.state_dict())
-    again.communicator, again.update_target = server, algo.update_target
-    again.ingest(made_up.rollout(seed=1))
-    again.due()
+    again.communicator, again.target_network.update = server, algo.target_network.update
+    made_up.ingest(again, made_up.rollout(seed=1))
+    list(again.phase())
     assert copied == [0, 130, 350], "a resumed learner does not copy again"
 
 
@@ -271,8 +273,8 @@ def test_the_horizon_follows_from_the_batch():
 def test_a_noisy_network_needs_no_epsilon_and_its_target_noise_of_its_own():
     algo, flat = learner(Rainbow, RainbowConfig(replay=replace(SMALL, prioritized=True), noisy=True))
     assert algo.agent.epsilon == 0.0
-    algo._due = 32.0
-    (batch,) = algo.phase()
+    algo.budget.set(1)
+    (batch,) = algo.batches()
     noise = [m.advantage.hidden.noise_in.clone() for m in (algo.agent.model, algo.target)]
     assert not torch.equal(*noise)
     before = flat.data.clone()

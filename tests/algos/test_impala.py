@@ -7,7 +7,7 @@ from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import ConfigError
-from tests.algos.made_up import SPEC, B, T, act_over, rollout, update
+from tests.algos.made_up import SPEC, B, T, act_over, ingest, rollout, update
 
 
 def build(cls, config, T=T, B=B):
@@ -28,8 +28,8 @@ def test_one_batch_is_a2c(invalid):
     ):
         algo, flat = build(cls, config)
         act_over(algo, r)
-        algo.ingest(r)
-        (batch,) = list(algo.phase())
+        ingest(algo, r)
+        (batch,) = list(algo.batches())
         update(algo, flat, batch)
         results.append(flat.data)
     torch.testing.assert_close(results[0], results[1], atol=1e-5, rtol=0)
@@ -41,8 +41,8 @@ def test_groups_take_turns_and_wait_for_a_whole_window():
     for k in range(8):
         r = rollout(seed=k, T=1)
         act_over(algo, r)
-        algo.ingest(r)
-        sizes.append([(b.T, b.B) for b in algo.phase()])
+        ingest(algo, r)
+        sizes.append([(b.T, b.B) for b in algo.batches()])
     assert sizes[:3] == [[], [], []] and sizes[3:] == [[(4, 2)]] * 5
     assert algo.update_batch == 4 * 2
 
@@ -53,8 +53,8 @@ def test_it_corrects_for_an_older_policy():
     algo, flat = build(IMPALA, IMPALAConfig(window=T, batches=1))
     act_over(algo, r)
     flat.data += 0.05 * torch.randn(len(flat.data), generator=torch.Generator().manual_seed(1))
-    algo.ingest(r)
-    (batch,) = list(algo.phase())
+    ingest(algo, r)
+    (batch,) = list(algo.batches())
     loss = update(algo, flat, batch)
     assert abs(loss.metrics["ratio"].item() - 1) > 1e-3 and torch.isfinite(flat.data).all()
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.algorithm import set_schedules
 from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.algos.policy_gradient import PolicyBatch
 from accel_rl.algos.ppo import PPO, PPOConfig
@@ -13,7 +14,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.ops.policy_gradient import finite_where_invalid, log_prob, masked_mean
 from accel_rl.optim.flat import FlatParameters
-from tests.algos.made_up import act_over
+from tests.algos.made_up import act_over, ingest
 
 T, B = 6, 4
 SPEC = EnvSpec("vectors", (3,), "float32", 2, 1)
@@ -65,8 +66,8 @@ def gradient(name, value):
         for x in (r.reward, *r.recorded.values(), r.frames[:T]):
             x[~r.valid] = value
         r.frames[T, ~r.valid[-1]] = value
-    algo.ingest(r)
-    (batch,) = algo.phase()
+    ingest(algo, r)
+    (batch,) = algo.batches()
     loss = algo.loss(batch).total
     flat.backward(loss)
     return flat.grad.clone(), loss.detach()
@@ -88,10 +89,15 @@ def test_a_batch_made_by_hand(name):
     cls, config = ALGORITHMS[name]
     algo, valid = cls(config, SPEC, T=T, B=B), torch.tensor([True, False, True])
     flat = FlatParameters(algo.agent.model)
-    algo.rollout = rollout()
+    set_schedules(algo)
     numbers = torch.tensor([1.0, NAN, 2.0])
     batch = PolicyBatch(
-        torch.randn(3, 3), torch.tensor([0, 1, 1]), numbers.clone(), numbers.clone(), valid, numbers.clone(), numbers
+        torch.randn(3, 3),
+        torch.tensor([0, 1, 1]),
+        numbers.clone(),
+        numbers.clone(),
+        valid,
+        {"log_prob": numbers.clone(), "value": numbers},
     )
     flat.backward(algo.loss(batch).total)
     assert flat.grad.isfinite().all() and flat.grad.norm() > 0
@@ -104,8 +110,8 @@ def test_nan_in_a_valid_cell_is_seen():
     flat = FlatParameters(algo.agent.model)
     act_over(algo, r)
     r.reward[0, 0] = NAN
-    algo.ingest(r)
-    (batch,) = algo.phase()
+    ingest(algo, r)
+    (batch,) = algo.batches()
     loss = algo.loss(batch).total
     flat.backward(loss)
     assert not loss.isfinite() and not flat.grad.isfinite().all()
@@ -121,5 +127,5 @@ def test_finite_where_invalid():
 
 def test_old_numbers_need_not_be_given_anew():
     """`replace` of a batch keeps what is valid."""
-    batch = PolicyBatch(*(torch.ones(2) for _ in range(4)), torch.tensor([True, False]), torch.ones(2), torch.ones(2))
+    batch = PolicyBatch(*(torch.ones(2) for _ in range(4)), torch.tensor([True, False]), {"value": torch.ones(2)})
     assert replace(batch, advantage=torch.tensor([2.0, NAN])).advantage.tolist() == [2.0, 0.0]

@@ -17,6 +17,7 @@ from accel_rl.algos.c51 import C51Config
 from accel_rl.algos.ppo import PPOConfig
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from tests.algos import oracle
+from tests.algos.made_up import ingest
 from tests.algos.options import ALGORITHMS, NO_LOSS_OF, NUMBERS, WITH, changed, options_of, settings
 from tests.algos.streams import ACTIONS, SPEC, B, Stream, act
 
@@ -51,7 +52,7 @@ class Played:
         c.check_sampling(self.T, B)
         self.optimizer = self.algo.build_optimizer(len(self.flat.data))
         self.steps = oracle.Steps(*self.rule())
-        self.algo.progress = PROGRESS
+        self.algo.now.progress = PROGRESS
         self.outcome: list[float] = []
         self.updates = 0
         self.state = torch.zeros(B, self.algo.agent.state_size) if getattr(c, "lstm", 0) else None
@@ -76,11 +77,11 @@ class Played:
         self.flat.backward(loss.total)
         self.check_gradient(before, loss_of)
         g = self.flat.grad.double().numpy().copy()
-        assert self.algo.learning_rate == pytest.approx(rate)
+        assert self.algo.now.learning_rate == pytest.approx(rate)
         change = self.steps.step(oracle.clipped_by_norm(g, self.config.clip_grad_norm), rate)
         data = self.flat.data.double().numpy().copy()
-        clip_by_norm_(self.flat.grad, self.algo.max_grad_norm)
-        self.optimizer.step(self.flat.data, self.flat.grad, self.algo.learning_rate)
+        clip_by_norm_(self.flat.grad, self.algo.config.max_grad_norm)
+        self.optimizer.step(self.flat.data, self.flat.grad, self.algo.now.learning_rate)
         moved = self.flat.data.double().numpy() - data
         rounding = 1e-7 * np.linalg.norm(data)  # of the parameters to float32
         assert np.linalg.norm(moved - change) <= 1e-3 * np.linalg.norm(change) + rounding
@@ -144,7 +145,7 @@ def phases(played):
         r = stream.rollout(k)
         state = act(played.algo.agent, r, state)
         torch.manual_seed(k)
-        played.algo.ingest(r)
+        ingest(played.algo, r)
         yield k, r
 
 
@@ -173,7 +174,7 @@ def play_a2c(played):
                 c, logits[chosen], value[chosen], a.action[chosen], advantage[chosen], target[chosen]
             )
 
-        (batch,) = algo.phase()
+        (batch,) = algo.batches()
         played.check_update(batch, loss_of, rate)
 
 
@@ -204,7 +205,7 @@ def play_ppo(played):
         want = list(minibatches(played, a, k))
         torch.manual_seed(k)
         made, stopped = 0, False
-        for batch, drawn in zip(algo.phase(), want, strict=False):
+        for batch, drawn in zip(algo.batches(), want, strict=False):
             assert not stopped
             made += 1
             cells = [cell for unit in drawn for cell in unit if a.valid[cell]]
@@ -234,7 +235,7 @@ def play_impala(played):
     for k, r in phases(played):
         rollouts.append(arrays(r))
         states.append(None if r.state is None else r.state.double().numpy())
-        batches = list(algo.phase())
+        batches = list(algo.batches())
         if k + 1 < pieces:
             assert not batches
             continue
@@ -326,7 +327,7 @@ def play_q_learning(played):
     priorities, due, env_steps = Priorities(c.replay), 0.0, 0
     for k in range(Q_ROLLOUTS):
         r = stream.rollout(k)
-        algo.ingest(r)
+        ingest(algo, r)
         before, env_steps = env_steps, env_steps + int(r.valid.sum())
         rows = range(0, max(0, (k + 1) * T - c.n_step))
         cells = [(t, b) for t in rows for b in range(B) if oracle.is_known(s, t, b, c.n_step)]
@@ -337,7 +338,7 @@ def play_q_learning(played):
             target_net = played.parameters
         made = 0
         while due >= c.batch_size:
-            phase = algo.phase()
+            phase = algo.batches()
             some = False
             while True:
                 generator = torch.Generator()
@@ -350,7 +351,7 @@ def play_q_learning(played):
                 check_q_update(played, batch, s, cells, priorities, generator, target_net, atoms, rate)
                 due, made, some = due - c.batch_size, made + 1, True
             assert some, "an update is due, and none is made"
-        assert next(algo.phase(), None) is None, "an update is made that is not due"
+        assert next(algo.batches(), None) is None, "an update is made that is not due"
         played.outcome.append(made)
 
 

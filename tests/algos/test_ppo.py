@@ -6,7 +6,7 @@ import torch
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import ConfigError
-from tests.algos.made_up import SPEC, B, T, act_over, rollout, updates
+from tests.algos.made_up import SPEC, B, T, act_over, ingest, rollout, updates
 
 
 def build(config, seed=0):
@@ -76,8 +76,8 @@ def test_updates_equal_the_textbook(invalid):
     want = textbook(twin, r, config, minibatches)
 
     torch.manual_seed(7)
-    algo.ingest(r)
-    losses = list(updates(algo, flat, algo.phase()))
+    ingest(algo, r)
+    losses = list(updates(algo, flat, algo.batches()))
     assert len(losses) == len(minibatches)
     torch.testing.assert_close(flat.data, want, atol=1e-5, rtol=0)
 
@@ -86,18 +86,17 @@ def ingested(config, **kw):
     r = rollout(**kw)
     algo, _ = build(config)
     act_over(algo, r)
-    algo.ingest(r)
+    ingest(algo, r)
     return algo, r
 
 
 def test_every_valid_cell_once_an_epoch_and_minibatches_of_even_size():
     algo, r = ingested(PPOConfig(minibatch=7, epochs=3), invalid=True)
-    algo.rollout.reward[:] = torch.arange(T * B).view(T, B).float()
-    algo.rollout.recorded["value"] = algo.rollout.reward.clone()  # marks the cells
-    batches = list(algo.phase())
+    algo.rollout.recorded["value"] = torch.arange(T * B).view(T, B).float()  # marks the cells
+    batches = list(algo.batches())
     sizes = {len(b.action) for b in batches}
     assert max(sizes) - min(sizes) <= 1 and max(sizes) <= 7
-    seen = torch.cat([b.value for b in batches]).long().sort().values
+    seen = torch.cat([b.recorded["value"] for b in batches]).long().sort().values
     want = r.valid.reshape(-1).nonzero().squeeze(-1).repeat_interleave(3)
     assert torch.equal(seen, want)
 
@@ -107,14 +106,14 @@ def test_a_rollout_without_a_valid_cell_gives_no_update():
     r.valid[:] = False
     algo, _ = build(PPOConfig())
     act_over(algo, r)
-    algo.ingest(r)
-    assert list(algo.phase()) == []
+    ingest(algo, r)
+    assert list(algo.batches()) == []
 
 
 def test_advantages_are_normalised_over_what_is_asked():
     for over in ("minibatch", "rollout", "none"):
         algo, _ = ingested(PPOConfig(minibatch=10, epochs=1, normalize_advantage=over))
-        parts = [b.advantage for b in algo.phase()]
+        parts = [b.advantage for b in algo.batches()]
         whole = torch.cat(parts)
         centred = [abs(p.mean().item()) < 1e-5 and abs(p.std().item() - 1) < 1e-4 for p in parts]
         assert all(centred) == (over == "minibatch")
@@ -125,16 +124,14 @@ def test_epochs_stop_when_the_policy_has_moved_too_far():
     config = PPOConfig(minibatch=10, epochs=50, learning_rate=1e-3, target_kl=0.01, clip_grad_norm=0)
     algo, _ = ingested(config)
     flat = FlatParameters(algo.agent.model)
-    kls = [loss.metrics["kl"].item() for loss in updates(algo, flat, algo.phase())]
+    kls = [loss.metrics["kl"].item() for loss in updates(algo, flat, algo.batches())]
     assert 1 < len(kls) < 150
     assert all(k <= 0.015 for k in kls[:-1]) and kls[-1] > 0.015
 
 
 def test_schedules_shrink_step_and_clip():
     algo, _ = build(PPOConfig(clip_schedule="linear"))
-    algo.progress = 0.75
-    assert algo.learning_rate == pytest.approx(0.25e-3)
-    assert algo.remaining("linear") == pytest.approx(0.25)
+    assert algo.schedules(0.75, 0) == pytest.approx({"learning_rate": 0.25e-3, "clip": 0.25 * 0.2})
 
 
 @pytest.mark.parametrize(("field", "value"), [("clip", 0.0), ("epochs", 0), ("minibatch", 0), ("value_clip", -0.1)])

@@ -8,10 +8,11 @@ from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
-from tests.algos.made_up import update
+from tests.algos.made_up import ingest, update
 
 ENV = EnvConfig(id="experiments.recall:make")
 T, B = 6, 4  # an episode is 10 steps: some end inside a rollout, none at its edge alone
@@ -21,7 +22,7 @@ def build(cls, config, T=T, reset="immediate"):
     spec = make_spec(ENV, training=True)
     torch.manual_seed(0)
     algo = cls(config, spec, T=T, B=B)
-    engine = InProcessEngine(ENV, spec, Grouping(B, 2, 1), T, 0, reset=reset, decorrelation_steps=7)
+    engine = InProcessEngine(EngineSetup(ENV, spec, Grouping(B, 2, 1), T, 0, reset=reset, decorrelation_steps=7))
     return algo, FlatParameters(algo.agent.model), Sampler(engine, spec, 0, reset=reset)
 
 
@@ -32,14 +33,13 @@ def test_learning_sees_what_acting_saw(reset):
     episodes = 0
     for _ in range(6):
         r = sampler.collect(algo.agent)
-        algo.ingest(r)
-        algo.prepare()
-        for batch in (algo.whole(), algo.sequences(torch.tensor([2, 0]))):
+        ingest(algo, r)
+        for batch in (algo.batch(), algo.batch(torch.tensor([2, 0]))):
             logits, value, _ = algo.agent.forward(batch.obs, batch.memory)
             log_prob = torch.log_softmax(logits, -1).gather(-1, batch.action[:, None].clamp(min=0))[:, 0]
             valid = slice(None) if batch.valid is None else batch.valid
-            torch.testing.assert_close(value[valid], batch.value[valid])
-            torch.testing.assert_close(log_prob[valid], batch.log_prob[valid])
+            torch.testing.assert_close(value[valid], batch.recorded["value"][valid])
+            torch.testing.assert_close(log_prob[valid], batch.recorded["log_prob"][valid])
         episodes += int(r.ended.sum())
     assert episodes >= 8
 
@@ -69,8 +69,8 @@ def test_every_algorithm_learns_with_a_memory(cls, config, T):
     algo, flat, sampler = build(cls, config, T)
     before, updates = flat.data.clone(), 0
     for _ in range(4):
-        algo.ingest(sampler.collect(algo.agent))
-        for batch in algo.phase():
+        ingest(algo, sampler.collect(algo.agent))
+        for batch in algo.batches():
             update(algo, flat, batch)
             updates += 1
     assert updates and not torch.equal(before, flat.data) and flat.data.isfinite().all()
@@ -85,8 +85,8 @@ def test_one_batch_of_impala_is_a2c_with_a_memory_too():
         (IMPALA, IMPALAConfig(lstm=16, optimizer="rmsprop", window=T, batches=1)),
     ):
         algo, flat, sampler = build(cls, config)
-        algo.ingest(sampler.collect(algo.agent))
-        for batch in algo.phase():
+        ingest(algo, sampler.collect(algo.agent))
+        for batch in algo.batches():
             update(algo, flat, batch)
         results.append(flat.data)
     torch.testing.assert_close(results[0], results[1], atol=1e-5, rtol=0)
@@ -98,7 +98,7 @@ def test_the_value_past_a_time_limit_uses_the_memory_before_it():
     r.truncated[2, 1] = r.ended[2, 1] = True
     r.terminated[2, 1] = False
     r.final_frames[2, 1] = torch.randn(r.final_frames.shape[2:])
-    algo.ingest(r)
+    ingest(algo, r)
     got = algo.next_value(r, r.recorded["value"], torch.zeros(B))[2, 1]
     state = r.state[1:2]
     for t in range(3):

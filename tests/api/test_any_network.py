@@ -97,7 +97,7 @@ def test_targets_and_acting_copies_are_whole(tmp_path, schedule):
         learned = network_state(algo.agent.model)
         assert learned["front.num_batches_tracked"] > 0 and learned["front.running_mean"].any()
         for learner in trainer.learners:
-            learner.algo.update_target()
+            learner.algo.target_network.update()
             mine, target = (network_state(x) for x in (learner.algo.agent.model, learner.algo.target))
             assert all(torch.equal(mine[name], target[name]) for name in mine)
         if schedule == "concurrent":
@@ -186,7 +186,7 @@ def test_the_optimizers_state_follows_the_names(tmp_path, monkeypatch):
     def moments() -> dict[str, torch.Tensor]:
         learner = Learner(config, spec, "cpu", seed=1)
         learner.load_state_dict(state["learner"])
-        return learner.flat.by_name(learner.gradient_sync.optimizer.square)
+        return learner.flat.by_name(learner.gradient_sync.guarded.optimizer.square)
 
     before = moments()
     monkeypatch.setenv(VALUE_FIRST, "1")

@@ -57,7 +57,8 @@ def test_without_reward_clipping_the_guard_is_refused():
 def test_what_a_reward_adds_to_a_loss():
     """An error of 2 by Huber's loss, in a batch of 8."""
     made = DQN(DQN.Config(batch_size=8, reward_clip=1.0), SPEC, T=2, B=2)
-    assert made.usual_loss() == pytest.approx(1.5 / 8)
+    assert made.config.usual_loss() == pytest.approx(1.5 / 8)
     squared = DQN(DQN.Config(batch_size=8, huber=0.0, reward_clip=0.5), SPEC, T=2, B=2)
-    assert squared.usual_loss() == pytest.approx(0.5 / 8)
-    assert C51(C51.Config(batch_size=8, reward_clip=1.0), SPEC, T=2, B=2).usual_loss() == pytest.approx(13.8155 / 8)
+    assert squared.config.usual_loss() == pytest.approx(0.5 / 8)
+    distribution = C51(C51.Config(batch_size=8, reward_clip=1.0), SPEC, T=2, B=2)
+    assert distribution.config.usual_loss() == pytest.approx(13.8155 / 8)

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accel_rl.algos.algorithm import Algorithm
+from accel_rl.algos.algorithm import Algorithm, advance, set_schedules
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.replays.returns import NStep
 from accel_rl.replays.ring import FrameRing
@@ -34,7 +35,9 @@ class Ours:
         self.flat = FlatParameters(self.model)
         with torch.no_grad():  # outputs that differ
             self.flat.data += 0.05 * torch.randn(len(self.flat.data))
-        self._sync = Local(self.flat, self.algo.build_optimizer(len(self.flat.data)), self.algo.max_grad_norm)
+        set_schedules(self.algo)
+        optimizer = self.algo.build_optimizer(len(self.flat.data))
+        self._sync = Local(GuardedStep(self.flat, optimizer, self.algo.config.max_grad_norm))
 
     def weights(self) -> dict[str, Tensor]:
         return {name: p.detach().clone() for name, p in self.model.named_parameters()}
@@ -47,15 +50,14 @@ class Ours:
         """Make one update; returns the loss."""
         loss = self.algo.loss(batch)
         self._sync.backward(loss.total)
-        self._sync.step(self.algo.learning_rate, loss.total.detach())
+        self._sync.step(self.algo.now.learning_rate, loss.total.detach())
         return float(loss.total.detach())
 
     def learn(self, rollout: Rollout) -> list[float]:
         """Make all updates of a rollout; returns their losses."""
+        advance(self.algo, rollout.env_steps)
         self.algo.ingest(rollout)
-        n = self.algo.due()
-        self.algo.prepare()
-        return [self.update(batch) for batch in self.algo.batches(n)]
+        return [self.update(batch) for batch in self.algo.batches()]
 
 
 def rollout(ours: Ours) -> Rollout:

@@ -38,8 +38,6 @@ def policy_data(ours: Ours, r: Any) -> Any:
     from tensordict import TensorDict
 
     ours.algo.ingest(r)
-    ours.algo.due()
-    ours.algo.prepare()
     advantage = ours.algo.advantage.reshape(-1, 1)
     value = r.recorded["value"].reshape(-1, 1)
     return TensorDict(

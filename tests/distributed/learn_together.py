@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from accel_rl.algos.algorithm import advance
 from accel_rl.config.train import default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed import all_reduce
@@ -57,12 +58,14 @@ def learner_of(name, group):
 
 
 def from_rollouts(learner, group):
-    algo, n = learner.algo, UPDATES if learner.algo.max_grad_norm and not hasattr(learner.algo.config, "epochs") else 10
+    algo, c = learner.algo, learner.algo.config
+    n = UPDATES if c.max_grad_norm and not hasattr(c, "epochs") else 10
     for r in rollouts(n, invalid=True):
         mine = part(r, group.rank, group.size)
         act_over(algo, mine)
+        advance(algo, mine.env_steps)
         algo.ingest(mine)
-        learner.learn(algo.due())
+        learner.learn()
 
 
 def from_replay(learner, group):
@@ -70,7 +73,9 @@ def from_replay(learner, group):
     algo, g, each = learner.algo, torch.Generator().manual_seed(3), B // PARTS
     algo.begin()
     for r in rollouts(20, invalid=False):
-        algo.store(part(r, group.rank, group.size))
+        mine = part(r, group.rank, group.size)
+        advance(algo, mine.env_steps)
+        algo.store(mine)
     for i in range(UPDATES):
         t = torch.randint(0, 20 * T - 10, (PARTS, 32 // PARTS), generator=g)
         b = torch.arange(PARTS)[:, None] * each + torch.randint(0, each, t.shape, generator=g)
@@ -83,7 +88,7 @@ def from_replay(learner, group):
         learner.update(batch)
         learner.updates += 1
         if i % 10 == 9:
-            algo.update_target()
+            algo.target_network.update()
 
 
 def priorities(learner):
@@ -108,10 +113,10 @@ def learn(of_algorithm):
         group = of_algorithm(name)
         learner = learner_of(name, group)
         (from_rollouts if name in ("a2c", "ppo") else from_replay)(learner, group)
-        assert learner.updates == UPDATES and not learner.gradient_sync.skipped, (name, learner.updates)
+        assert learner.updates == UPDATES and not learner.gradient_sync.skips.total, (name, learner.updates)
         found[name], found[f"{name}/hash"] = learner.flat.data, digest(learner.flat.data)
-        found[f"{name}/rate"] = learner.algo.learning_rate
-        found[f"{name}/ahead"] = getattr(learner.gradient_sync, "_ahead", None)
+        found[f"{name}/rate"] = learner.learning_rate
+        found[f"{name}/ahead"] = getattr(getattr(learner.gradient_sync, "mean", None), "_ahead", None)
     return {**found, "priorities": priorities(learner)}
 
 

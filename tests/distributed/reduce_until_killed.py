@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from accel_rl.algos.ppo import PPOConfig
 from accel_rl.config.train import default_config
 from accel_rl.distributed.process_group import dist
 from accel_rl.optim.adam import Adam
@@ -19,7 +20,7 @@ from accel_rl.system.errors import RunError
 class Plain:
     """An algorithm as far as an exchange knows it."""
 
-    max_grad_norm = 0.5
+    config = PPOConfig()
 
     def build_optimizer(self, n):
         return Adam(n)

@@ -13,6 +13,7 @@ import torch
 
 from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.optim.adagrad import AdaGrad
@@ -71,7 +72,7 @@ def test_chunks_are_disjoint_whole_and_aligned():
 @pytest.mark.parametrize("name", RULES)
 def test_one_rank_equals_single_mode_bit_for_bit(fd, name, k):
     alone = FlatParameters(model())
-    expected = learn(Local(alone, RULES[name](len(alone.data)), 0.5))
+    expected = learn(Local(GuardedStep(alone, RULES[name](len(alone.data)), 0.5)))
     got = learn(connected(LockedChunks(FlatParameters(model()), RULES[name], 0.5, k), fd))
     assert torch.equal(got, expected)
 
@@ -82,7 +83,7 @@ def test_ranks_take_turns_as_one_would(fd, name):
     a = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd)
     b = connected(LockedChunks(FlatParameters(model()), RULES[name], None, 3), fd, create=False)
     alone = FlatParameters(model())
-    single = Local(alone, RULES[name](len(alone.data)), None)
+    single = Local(GuardedStep(alone, RULES[name](len(alone.data)), None))
     for i in range(10):
         learn((a, b)[i % 2], 1, seed=i)
         learn(single, 1, seed=i)
@@ -92,7 +93,7 @@ def test_ranks_take_turns_as_one_would(fd, name):
     again.load_state_dict(state)
     assert torch.equal(again.flat.data, alone.data)
     for optimizer, part in zip(again.optimizers, again.parts, strict=True):
-        assert torch.equal(optimizer.square, single.optimizer.square[part])
+        assert torch.equal(optimizer.square, single.guarded.optimizer.square[part])
         assert getattr(optimizer, "steps", 10) == 10
 
 
@@ -101,7 +102,7 @@ def test_others_wait_until_the_rule_has_seen_what_is_not_late(fd):
     other = connected(LockedChunks(FlatParameters(model()), RULES["rmsprop"], None, 3, rank=1), fd, create=False)
     first.warmup_updates = other.warmup_updates = 4
     alone = FlatParameters(model())
-    single = Local(alone, RULES["rmsprop"](len(alone.data)), None)
+    single = Local(GuardedStep(alone, RULES["rmsprop"](len(alone.data)), None))
     for i in range(4):
         learn(other, 1, seed=9)
         assert torch.equal(other.flat.data, first.flat.data)
@@ -138,7 +139,7 @@ def test_what_is_not_finite_never_becomes_central(fd):
     gradient_sync.flat.grad.fill_(float("nan"))
     gradient_sync.step(1e-2, torch.zeros(()))
     gradient_sync.pull()
-    assert gradient_sync.skipped == 1 and torch.equal(gradient_sync.flat.data, before)
+    assert gradient_sync.skips.total == 1 and torch.equal(gradient_sync.flat.data, before)
     assert {gradient_sync.central.version(k) for k in range(3)} == {1}
 
 
@@ -194,7 +195,7 @@ def test_multi_step_adam_equals_the_papers_formulas(fd, n):
 
 def test_multi_step_adam_with_one_update_is_adam(fd):
     alone = FlatParameters(model())
-    expected = learn(Local(alone, RULES["adam"](len(alone.data)), 0.5), 50)
+    expected = learn(Local(GuardedStep(alone, RULES["adam"](len(alone.data)), 0.5)), 50)
     got = learn(connected(MultiStepAdam(FlatParameters(model()), RULES["adam"], 0.5, 3, 0, 1), fd), 50)
     torch.testing.assert_close(got, expected, atol=1e-6, rtol=1e-5)
 

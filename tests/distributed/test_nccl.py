@@ -1,16 +1,15 @@
 """On a real GPU: NCCL's collectives inside captured updates."""
 
 import os
+from dataclasses import replace
 
 import pytest
 import torch
 
-from accel_rl.distributed.all_reduce import AllReduce
+from accel_rl.distributed.all_reduce import CollectiveMean
 from accel_rl.distributed.process_group import backend, file_store, process_group
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.ranks.sync_context import SyncContext
-from accel_rl.speed.captured_updates import CapturedUpdates
 from tests.distributed.test_captured_all_reduce import RUNS, played
 from tests.integration.runs import run
 
@@ -22,11 +21,11 @@ def model():
     return torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)).cuda()
 
 
-def updated(gradient_sync, net, x):
+def updated(mean, net, x):
     """Loss, backward, mean over the ranks, clip: all that an update does before its optimizer."""
     loss = net(x).square().mean()
-    gradient_sync.flat.backward(loss)
-    return gradient_sync.reduce(loss.detach(), 1.0)[0]
+    mean.backward(loss, 1.0)
+    return mean.reduce(loss.detach(), 1.0, 0.5)[0]
 
 
 def test_all_reduce_of_one_rank_is_captured_with_the_update():
@@ -39,18 +38,18 @@ def test_all_reduce_of_one_rank_is_captured_with_the_update():
     with process_group(store, 0, 1, name, "cuda:0", 60.0):
         net, x = model(), torch.randn(32, 8, device="cuda")
         flat = FlatParameters(net)
-        gradient_sync = AllReduce(flat, Adam(len(flat.data), device="cuda"), 0.5, Collective(store))
-        expected_norm = updated(gradient_sync, net, x).clone()
+        mean = CollectiveMean(flat, Collective(store))
+        expected_norm = updated(mean, net, x).clone()
         expected = flat.grad.clone()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                updated(gradient_sync, net, x)
+                updated(mean, net, x)
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            norm = updated(gradient_sync, net, x)
+            norm = updated(mean, net, x)
         flat.grad.zero_()
         graph.replay()
         torch.testing.assert_close(flat.grad, expected)
@@ -59,15 +58,16 @@ def test_all_reduce_of_one_rank_is_captured_with_the_update():
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_runs_of_captured_updates(tmp_path, monkeypatch, name):
+def test_runs_of_captured_updates(tmp_path, name):
     """The group ends although graphs were captured: they are freed before."""
     fd = os.memfd_create("store")
     store = file_store(fd, 1)
     with process_group(store, 0, 1, backend("cuda:0", 1, 1), "cuda:0", 60.0):
         captured, _, _ = played(RUNS[name], tmp_path / "captured", SyncContext(store, 60.0, 100), "cuda:0")
         assert not (tmp_path / "captured/events.log").exists()  # nothing was not captured
-        monkeypatch.setattr(CapturedUpdates, "make", lambda self, n, begins: self._from_python(n, begins))
-        eager, _, _ = played(RUNS[name], tmp_path / "eager", SyncContext(store, 60.0, 100), "cuda:0")
+        eager, _, _ = played(
+            replace(RUNS[name], capture_updates=False), tmp_path / "eager", SyncContext(store, 60.0, 100), "cuda:0"
+        )
     for a, b in zip(captured, eager, strict=True):
         torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-3)
     os.close(fd)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from accel_rl.algos import policy_gradient
-from accel_rl.algos.dqn import DQN
+from accel_rl.algos.target_network import TargetNetwork
 from accel_rl.kernels import conv_u8
 from accel_rl.kernels.frames import FrameStacks
 from accel_rl.replays.ring import FrameRing
@@ -37,7 +37,7 @@ def the_advantages_sign(monkeypatch):
 
 
 def a_stale_target_network(monkeypatch):
-    monkeypatch.setattr(DQN, "update_target", lambda self: None)
+    monkeypatch.setattr(TargetNetwork, "update", lambda self: None)
 
 
 def no_bootstrap_where_a_time_limit_struck(monkeypatch):

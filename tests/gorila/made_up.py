@@ -4,6 +4,7 @@ import torch
 
 from accel_rl.config.parameter_server import ParameterServerConfig
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import InProcess, ShardUnavailable
 from accel_rl.optim.adagrad import AdaGrad
@@ -41,7 +42,7 @@ def connected(sync, transport=None):
 
 def local_of(optimizer="adagrad", max_norm=None):
     flat = flat_of()
-    return Local(flat, OPTIMIZERS[optimizer](len(flat.data)), max_norm)
+    return Local(GuardedStep(flat, OPTIMIZERS[optimizer](len(flat.data)), max_norm))
 
 
 def compute(sync, seed, loss=0.0):

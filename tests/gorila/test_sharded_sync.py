@@ -161,10 +161,10 @@ def test_what_is_not_finite_is_never_pushed(where):
     before = sync.flat.data.clone()
     sync.flat.grad.fill_(float("nan") if where == "gradient" else 1.0)
     sync.step(0.01, torch.tensor(float("inf") if where == "loss" else 0.0))
-    assert (sync.skipped, sync.skipped_in_a_row, sync.seen_skipped_in_a_row) == (1, 1, 1)
+    assert (sync.skips.total, sync.skips.in_a_row, sync.skips.seen_in_a_row) == (1, 1, 1)
     assert torch.equal(sync.flat.data, before) and sync.counts == PushCounts() and sync._sequence == 0
     learn(sync, [0])
-    assert (sync.skipped, sync.skipped_in_a_row) == (1, 0) and sync.counts.accepted == 3
+    assert (sync.skips.total, sync.skips.in_a_row) == (1, 0) and sync.counts.accepted == 3
 
 
 def test_a_shard_refuses_what_a_learner_should_not_have_pushed():
@@ -392,7 +392,7 @@ def test_a_learner_on_a_gpu(simulated_gpu, optimizer):
     torch.testing.assert_close(sync.flat.data.cpu(), expected, atol=1e-6, rtol=1e-5)
     sync.flat.grad.fill_(float("nan"))
     sync.step(torch.full((), 0.1, device=GPU), torch.zeros((), device=GPU))
-    assert (sync.skipped, sync.counts) == (1, PushCounts(accepted=8))
+    assert (sync.skips.total, sync.counts) == (1, PushCounts(accepted=8))
     state = sync.state_dict()
     tensors = [state["parameters"], *(x for x in state["optimizer"].values() if isinstance(x, torch.Tensor))]
     tensors += [x.gradient for x in sent if isinstance(x, Push)]

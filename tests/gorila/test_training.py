@@ -49,7 +49,7 @@ class OnShards(SingleRank):
 
     def gradient_sync(self, flat, algo):
         self.settings.check()
-        return ShardedSync(flat, algo.build_optimizer, algo.max_grad_norm, self.settings, self.learner)
+        return ShardedSync(flat, algo.build_optimizer, algo.config.max_grad_norm, self.settings, self.learner)
 
     def opened(self, gradient_sync, env_steps):
         self.transport = InProcess(gradient_sync.build_shards()) if self.of is None else self.of.transport
@@ -96,7 +96,7 @@ def test_one_learner_equals_local_training_bit_for_bit(build, name, shards):
     assert shown(got) == shown(expected)
     assert torch.equal(trainer.learner.flat.data, local.learner.flat.data)
     state = sync.state_dict()
-    for n, x in local.learner.gradient_sync.optimizer.state_dict().items():
+    for n, x in local.learner.gradient_sync.guarded.optimizer.state_dict().items():
         assert torch.equal(state["optimizer"][n], x) if isinstance(x, torch.Tensor) else {x} == {*state["optimizer"][n]}
     assert sync.counts.accepted == trainer.learner.updates * shards and sync.counts.stale == 0
     assert [shard["counts"]["delay"] for shard in state["shards"]] == [0] * shards

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from accel_rl.distributed.gradient_sync import Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.kernels import native
 from accel_rl.optim.adagrad import AdaGrad
 from accel_rl.optim.adam import Adam
@@ -244,16 +245,16 @@ def test_the_norm_of_a_vector_that_is_not_finite_is_not_finite(bad, at):
 def test_a_gradient_that_is_not_finite_never_enters_the_parameters(bad):
     net = model()
     flat = FlatParameters(net)
-    gradient_sync = Local(flat, RMSProp(len(flat.data), 0.99, 1e-5, True), 0.5)
+    gradient_sync = Local(GuardedStep(flat, RMSProp(len(flat.data), 0.99, 1e-5, True), 0.5))
     before = flat.data.clone()
     flat.grad.fill_(1.0)
     flat.grad[7] = bad
     gradient_sync.step(1e-3, torch.tensor(1.0))
-    assert torch.equal(flat.data, before) and gradient_sync.skipped == 1
-    resumed = Local(flat, RMSProp(len(flat.data), 0.99, 1e-5, True), 0.5)
+    assert torch.equal(flat.data, before) and gradient_sync.skips.total == 1
+    resumed = Local(GuardedStep(flat, RMSProp(len(flat.data), 0.99, 1e-5, True), 0.5))
     resumed.load_state_dict(gradient_sync.state_dict())
-    assert (resumed.skipped, resumed.skipped_in_a_row) == (1, 1)
-    assert gradient_sync.optimizer.square.isfinite().all()
+    assert (resumed.skips.total, resumed.skips.in_a_row) == (1, 1)
+    assert gradient_sync.guarded.optimizer.square.isfinite().all()
     flat.grad.fill_(1.0)
     gradient_sync.step(1e-3, torch.tensor(1.0))
-    assert not torch.equal(flat.data, before) and gradient_sync.skipped == 1
+    assert not torch.equal(flat.data, before) and gradient_sync.skips.total == 1

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accel_rl.algos.algorithm import advance
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.metrics.update_metrics import UpdateMetrics
@@ -72,11 +73,12 @@ def sequential(trainer, periods):
         algo.owe(C)
         rollouts = []
         for k in range(C // (T * B)):
-            player.epsilon = algo.epsilon(k * T * B)
+            player.epsilon = algo.schedules(0.0, algo.now.env_steps + k * T * B)["epsilon"]
             rollouts.append(copy.deepcopy(trainer.sampler.collect(player)))
-        for batch in algo.phase():
+        for batch in algo.batches():
             found.append(UpdateMetrics.of(learner.update(batch)))
         for rollout in rollouts:
+            advance(algo, rollout.env_steps)
             algo.store(rollout)
         algo.target.load_state_dict(algo.agent.model.state_dict())
         player.model.load_state_dict(algo.target.state_dict())
@@ -137,7 +139,7 @@ def test_the_training_intensity_is_that_of_the_steps_that_were_taken(trainer, sc
     assert abs(updates - wanted) <= 1 + late * 2.0 / 16, (updates, wanted)
     if schedule == "concurrent":  # exact: what was owed is what was done, and what is left
         algo = t.learner.algo
-        assert updates * 16 + algo._due == 2.0 * (steps - began)
+        assert updates * 16 + algo.budget.transitions == 2.0 * (steps - began)
 
 
 def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
@@ -153,7 +155,7 @@ def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
     for remaining in (C, C, C, 50):  # the last one is cut short: no more is sampled than asked for, in whole rollouts
         t.schedule.cycle(remaining)
         ring, n = t.learner.algo.replay.ring, len(seen) * T
-        assert ring.cursor == n == t.learner.algo.env_steps // B
+        assert ring.cursor == n == t.learner.algo.now.env_steps // B
     frames, actions = (torch.cat(x).flatten(0, 1) for x in zip(*seen, strict=True))
     assert len(seen) == 3 * C // (T * B) + 2
     assert torch.equal(ring.frames[: len(frames)], frames) and torch.equal(ring.action[: len(actions)].long(), actions)
@@ -256,7 +258,7 @@ def test_too_many_updates_that_are_not_finite_end_the_period(trainer):
     t.schedule.most_skipped = 3
     t.learner.flat.data.fill_(torch.nan)
     assert t.schedule.cycle(10_000) == (0, [])
-    assert t.learner.gradient_sync.skipped_in_a_row == 3
+    assert t.learner.gradient_sync.skips.in_a_row == 3
 
 
 def test_a_killed_worker_is_replaced_in_the_middle_of_a_period(trainer):
@@ -265,7 +267,7 @@ def test_a_killed_worker_is_replaced_in_the_middle_of_a_period(trainer):
     os.kill(t.sampler.engine.pids()[0], signal.SIGKILL)
     steps = [t.schedule.cycle(10_000)[0] for _ in range(2)]
     assert steps[0] < C
-    assert t.learner.algo.env_steps == C + sum(steps) and t.learner.algo.replay.ring.cursor == 3 * C // B
+    assert t.learner.algo.now.env_steps == C + sum(steps) and t.learner.algo.replay.ring.cursor == 3 * C // B
 
 
 @pytest.mark.parametrize(

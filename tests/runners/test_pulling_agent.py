@@ -8,12 +8,14 @@ import pytest
 import torch
 
 from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.algorithm import advance
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.pulling_agent import PullingAgent
+from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
@@ -124,7 +126,7 @@ def ranks():
             Central(gradient_sync.parts, gradient_sync.states(), fd, create=not rank), publish=not rank
         )
         found.append((algo, gradient_sync))
-    sampler = Sampler(InProcessEngine(env, spec, Grouping(B, 2, 1), T, 1), spec, 1)
+    sampler = Sampler(InProcessEngine(EngineSetup(env, spec, Grouping(B, 2, 1), T, 1)), spec, 1)
     yield *found[0], found[1][1], sampler
     sampler.close()
     os.close(fd)
@@ -160,8 +162,9 @@ def test_the_gradient_is_that_of_a_plain_computation(ranks, at):
     assert torch.allclose(before, rollout.recorded["value"][0], atol=1e-4) != changed
     assert torch.allclose(algo.agent.value(rollout.observations(T - 1)), rollout.recorded["value"][-1], atol=1e-4)
     expected = plain_gradient(algo, gradient_sync.flat, rollout)
+    advance(algo, rollout.env_steps)
     algo.ingest(rollout)
-    (batch,) = algo.phase()
+    (batch,) = algo.batches()
     gradient_sync.backward(algo.loss(batch).total)
     error = (gradient_sync.flat.grad - expected).norm() / expected.norm()
     assert expected.norm() > 0 and error < 1e-6

@@ -9,12 +9,12 @@ from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
+from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.sampler import Sampler
-from accel_rl.samplers.workers.pool import WorkerPool
-from accel_rl.samplers.workers.pool_config import PoolConfig
+from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.speed.captured_acting import CapturedActing
 from accel_rl.system.hardware import allowed_cores
 
@@ -61,17 +61,14 @@ def make_sampler(
         make_spec(env, training=True),
         Grouping(B, groups, max(workers, 1), dedicated_workers or threaded_inference),
     )
+    of_setup = {name: pool.pop(name) for name in ("buffers", "training", "first_index") if name in pool}
+    setup = EngineSetup(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps, **of_setup)
     if workers:
         cores = allowed_cores()
-        config = PoolConfig(
-            cores=tuple(cores[i % len(cores)] for i in range(workers)),
-            reset=reset,
-            decorrelation_steps=decorrelation_steps,
-            **pool,
-        )
-        engine = WorkerPool(env, spec, grouping, T, seed, config, log or (lambda line: None))
+        config = PoolConfig(cores=tuple(cores[i % len(cores)] for i in range(workers)), **pool)
+        engine = WorkerPool(setup, config, log or (lambda line: None))
     else:
-        engine = InProcessEngine(env, spec, grouping, T, seed, reset=reset, decorrelation_steps=decorrelation_steps)
+        engine = InProcessEngine(setup)
     cores_of = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
     threads = InferenceThreads(engine, cores_of, 1) if threaded_inference else None
     return Sampler(

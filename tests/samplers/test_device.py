@@ -13,11 +13,11 @@ from accel_rl.envs.state import pack, unpack
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.samplers.device import DeviceSampler
 from accel_rl.samplers.device_game import make_device_game
+from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
-from accel_rl.samplers.workers.pool import WorkerPool
-from accel_rl.samplers.workers.pool_config import PoolConfig
+from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 
 pytest.importorskip("accel_rl.emulator._core")
 
@@ -37,7 +37,7 @@ def device_sampler(env: EnvConfig, seed: int = 3, groups: int = 1, reset: str = 
 
 def in_process(env: EnvConfig, seed: int = 3, reset: str = "immediate") -> Sampler:
     spec = make_spec(env, training=True, reset=reset)
-    engine = InProcessEngine(env, spec, Grouping(B, 1, 1), T, seed, reset=reset, decorrelation_steps=40)
+    engine = InProcessEngine(EngineSetup(env, spec, Grouping(B, 1, 1), T, seed, reset=reset, decorrelation_steps=40))
     return Sampler(engine, spec, seed, reset=reset, partial_starts=True)
 
 
@@ -119,7 +119,9 @@ def test_rollouts_are_those_of_worker_processes(game):
     env, agent = env_of(game), policy(env_of(game))
     spec, log = make_spec(env, training=True), []
     pool = WorkerPool(
-        env, spec, Grouping(B, 1, 2), T, 3, PoolConfig(cores=(None, None), decorrelation_steps=40), log.append
+        EngineSetup(env, spec, Grouping(B, 1, 2), T, 3, decorrelation_steps=40),
+        PoolConfig(cores=(None, None)),
+        log.append,
     )
     first, second = Sampler(pool, spec, 3, partial_starts=True), device_sampler(env)
     try:

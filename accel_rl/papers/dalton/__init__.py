@@ -57,7 +57,7 @@ def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> Tr
             base.sampler,
             envs=envs * ranks,
             horizon=steps_per_update,
-            engine=engine,  # type: ignore[arg-type]
+            engine=engine,
             reset="cached" if engine == "device" else "immediate",
         ),
         evaluation=replace(base.evaluation, interval=EVALUATION_INTERVAL),

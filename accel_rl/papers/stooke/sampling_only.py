@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.base import Agent
 from accel_rl.algos.algorithm import Loss
-from accel_rl.algos.policy_gradient import PolicyGradient, PolicyGradientConfig
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.optim.factory import make_optimizer
-from accel_rl.optim.optimizer import Optimizer
 from accel_rl.runners.trained_policy import check_policy, load_policy
 
 SIMULATORS = (64, 128, 256, 512)
@@ -41,25 +39,19 @@ class SamplingOnly(PolicyGradient):
 
     Config = SamplingOnlyConfig
 
-    def build_agent(self, spec: EnvSpec) -> CategoricalPolicyAgent:
+    def build_agent(self, spec: EnvSpec) -> Agent:
         agent = super().build_agent(spec)
         if self.config.policy:
             load_policy(agent, self.config.policy)
         return agent
 
-    def build_optimizer(self, size: int) -> Optimizer:
-        return make_optimizer("adam", size, alpha=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
-
     def ingest(self, rollout: Rollout) -> None:
         """Ignored."""
 
-    def due(self, most: int | None = None) -> int:
-        return 0
-
-    def batches(self, updates: int) -> Iterator[None]:
+    def batches(self) -> Iterator[PolicyBatch]:
         return iter(())
 
-    def loss(self, batch: None) -> Loss:
+    def loss(self, batch: PolicyBatch) -> Loss:
         raise AssertionError("there is no batch")
 
 

@@ -156,8 +156,10 @@ class AsyncContext(SamplesAndLearns):
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
         c = self._config
         if c.local_updates > 1:
-            return MultiStepAdam(flat, algo.build_optimizer, algo.max_grad_norm, c.chunks, self.rank, c.local_updates)
-        return LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, c.chunks, self.rank)
+            return MultiStepAdam(
+                flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self.rank, c.local_updates
+            )
+        return LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, c.chunks, self.rank)
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """Connect to the central parameters. When the run begins, rank 0 publishes its own as the central ones.

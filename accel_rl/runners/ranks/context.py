@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.distributed.gradient_sync import GradientSync, Local
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.samplers.episodes import EpisodeTracker
 
@@ -91,7 +92,7 @@ class SingleRank(SamplesAndLearns):
     communicator: Communicator = SINGLE_PROCESS
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        return Local(flat, algo.build_optimizer(len(flat.data)), algo.max_grad_norm)
+        return Local(GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm))
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent

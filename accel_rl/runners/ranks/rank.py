@@ -28,7 +28,7 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
 
     config, plan, rank = TrainConfig.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"]), setup["rank"]
     folder = folder_of(RunFolder(Path(setup["run"])), rank)
-    if config.distributed.update == "async":
+    if config.distributed.is_async:
         from accel_rl.runners.ranks.async_context import AsyncContext
 
         context = AsyncContext.inherit(setup, config)

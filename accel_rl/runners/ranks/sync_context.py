@@ -9,11 +9,12 @@ import torch
 
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.config.train import TrainConfig
-from accel_rl.distributed.all_reduce import AllReduce
+from accel_rl.distributed.all_reduce import AllReduce, CollectiveMean, GradientMean, compare_ranks
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import GradientSync
+from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.distributed.process_group import backend, process_group
-from accel_rl.distributed.shared_reduce import SharedReduce
+from accel_rl.distributed.shared_reduce import SharedMemoryMean
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.ranks.context import SamplesAndLearns
 from accel_rl.runners.ranks.shared_counters import share
@@ -44,19 +45,20 @@ class SyncContext(SamplesAndLearns):
         return self.communicator.on_gpu
 
     def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        optimizer, norm, interval = algo.build_optimizer(len(flat.data)), algo.max_grad_norm, self._hash_interval
+        guarded = GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
         shared, self.shared = self.shared, None  # it holds the gradients of one learner
         if shared is not None and flat.data.device.type == "cpu":
-            return SharedReduce(flat, optimizer, norm, self.communicator, interval, shared, self._timeout_s)
-        return AllReduce(flat, optimizer, norm, self.communicator, interval)
+            mean: GradientMean = SharedMemoryMean(flat, self.communicator, shared, self._timeout_s)
+        else:
+            mean = CollectiveMean(flat, self.communicator)
+        return AllReduce(guarded, mean, self._hash_interval)
 
     def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
         return agent
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """Check that all ranks begin with the same network and env steps. RunError."""
-        assert isinstance(gradient_sync, AllReduce)
-        gradient_sync.check(whole=True)
+        compare_ranks(gradient_sync.flat, self.communicator, "at the start", with_untrained=True)
         steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")

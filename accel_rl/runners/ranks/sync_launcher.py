@@ -43,7 +43,7 @@ def folder_of(run: RunFolder, rank: int) -> RunFolder:
 
 def train(config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
     """Train from the checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
-    if config.distributed.update == "async":
+    if config.distributed.is_async:
         with AsyncLauncher(config, plan, run, env_steps) as launcher:
             return launcher.train()
     return train_with_restarts(config, run, env_steps, lambda steps: SyncLauncher(config, plan, run, steps))

@@ -104,7 +104,7 @@ def train(
     if replace(given.resolved(), run_dir=config.run_dir) != config:
         plan = info.plan(config)
     checkpoints = Checkpoints(folder.path / "checkpoints")
-    if config.distributed.update == "async":
+    if config.distributed.is_async:
         context = AsyncContext.connect(store, rank, of_rank, steps if steps >= 0 else None)
         result = Trainer(of_rank, plan, folder, context.state(checkpoints), context).run()
         if context.lost:

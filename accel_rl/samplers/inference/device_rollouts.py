@@ -37,6 +37,8 @@ class DeviceRollouts:
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
+        for rollout in self.rollouts:
+            rollout.staging = self._staging
         self._copying = self._runtime.Stream(device)
         self._fetched: list[tuple[int, int] | None] = [None for _ in groups]  # (buffer, t) that was copied last
         self._frames_there = [self._runtime.Event() for _ in groups]

@@ -34,7 +34,10 @@ class ResidentRollouts:
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts, self._groups, self._device = rollouts, groups, device
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in rollouts]
-        self._staging, self._copied = Staging(device), runtime(device).Event()
+        self._staging = Staging(device)
+        self._copied = runtime(device).Event()
+        for rollout in self.rollouts:
+            rollout.staging = self._staging
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
         """Start a rollout. uniform [T, B], on the host."""

@@ -6,16 +6,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import EnvConfig
-from accel_rl.samplers.grouping import Grouping, env_seed
+from accel_rl.samplers.engine import EngineSetup
+from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.workers.channel import ServerSide, WorkersSilent
 from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
-from accel_rl.samplers.workers.pool_config import PoolConfig
 from accel_rl.samplers.workers.pool_memory import PoolMemory
 from accel_rl.samplers.workers.process import History, WorkerProcess
 from accel_rl.system.errors import RunError
@@ -27,23 +25,36 @@ MAX_FAILED_STARTS = 3
 REPLAYED_BYTES_PER_S = 500
 
 
+@dataclass(frozen=True, slots=True)
+class PoolConfig:
+    """How the worker processes of a sampler behave."""
+
+    cores: tuple[int | None, ...]
+    """Core of each worker; None: it is not pinned."""
+    strict: bool = False
+    """Whether a dead worker ends the run instead of being replaced."""
+    timeout_s: float = 60.0
+    """Seconds after which a worker that owes an answer counts as hung."""
+    nice: int = 0
+    """Priority of the processes, see nice(1)."""
+    spins: int = 0
+    """Number of reads of the shared memory before a process sleeps."""
+
+
 class WorkerPool:
     """Worker processes that step the environments of every group. A dead one is noticed at once, and its cells of the
     rollout are invalid. A new process joins at a later rollout."""
 
     def __init__(
         self,
-        env: EnvConfig,
-        spec: EnvSpec,
-        grouping: Grouping,
-        T: int,
-        seed: int,
+        setup: EngineSetup,
         config: PoolConfig,
         log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ):
-        self.grouping, self.config = grouping, config
-        self._env, self._spec, self._seed, self._log = env, spec, seed, log
-        self._memory = PoolMemory(spec, grouping, T, config.buffers)
+        grouping = setup.grouping
+        self.setup, self.grouping, self.config = setup, grouping, config
+        self._seed, self._log = setup.seed, log
+        self._memory = PoolMemory(setup.spec, grouping, setup.T, setup.buffers)
         self.buffers = self._memory.buffers
         self._event = EventFd()
         self._group_events = [EventFd() for _ in range(grouping.groups)] if grouping.dedicated_workers else []
@@ -70,7 +81,7 @@ class WorkerPool:
         return worker
 
     def _setup(self, w: int, start: bool, event: EventFd, answers_to: EventFd) -> WorkerSetup:
-        c = self.config
+        c, setup = self.config, self.setup
         slices = [self.grouping.part(w, g) for g in self.grouping.groups_of(w)]
         return WorkerSetup(
             worker=w,
@@ -78,18 +89,18 @@ class WorkerPool:
             core=c.cores[w],
             nice=c.nice,
             spins=c.spins,
-            env=asdict(self._env),
-            training=c.training,
-            reset=c.reset,
-            decorrelation_steps=c.decorrelation_steps,
-            starts_file=c.starts_file,
+            env=asdict(setup.env),
+            training=setup.training,
+            reset=setup.reset,
+            decorrelation_steps=setup.decorrelation_steps,
+            starts_file=setup.starts_file,
             environments=self.grouping.B,
             start=start,
             groups=list(self.grouping.groups_of(w)),
             slices=[(b.start, b.stop) for b in slices],
             seeds=self._seeds(w),
-            stack=self._spec.stack,
-            buffers=c.buffers,
+            stack=setup.spec.stack,
+            buffers=setup.buffers,
             rollout_layout=self._memory.rollout_layout,
             rollout_fd=self._memory.rollouts.fd,
             counters_layout=self._memory.counters_layout,
@@ -100,7 +111,7 @@ class WorkerPool:
 
     def _seeds(self, w: int) -> list[list[int]]:
         """By group, of a worker's environments."""
-        first, generation = self.config.first_index, self._history[w].generation
+        first, generation = self.setup.first_index, self._history[w].generation
         slices = [self.grouping.part(w, g) for g in self.grouping.groups_of(w)]
         return [[env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices]
 

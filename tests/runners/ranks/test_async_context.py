@@ -84,7 +84,7 @@ class Free(SingleRank):
         self.rank, self._fd = rank, fd
 
     def gradient_sync(self, flat, algo):
-        gradient_sync = LockedChunks(flat, algo.build_optimizer, algo.max_grad_norm, 3, self.rank)
+        gradient_sync = LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, 3, self.rank)
         first = self.rank == 0
         gradient_sync.connect(
             Central(gradient_sync.parts, gradient_sync.states(), self._fd, create=first), publish=first
@@ -107,7 +107,7 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
     mine, other = (Learner(config, spec, "cpu", 0, Free(rank, fd)) for rank in (0, 1))
     mine.algo.ingest(sampler.collect(mine.algo.agent))
-    batch = next(iter(mine.algo.phase()))
+    batch = next(iter(mine.algo.batches()))
     played = mine.flat.data.clone()
     push(other.gradient_sync)
     pushed = other.flat.data.clone()

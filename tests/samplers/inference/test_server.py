@@ -4,6 +4,7 @@ import torch
 
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.models.precision import autocast_for
+from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
@@ -14,7 +15,9 @@ def test_what_is_recorded_is_what_the_learner_computes_in_the_same_precision():
     env = EnvConfig(game="pong").resolved()
     spec, agent = make_spec(env, training=True), make_agent(env)
     for precision in ("float32", "bfloat16"):
-        sampler = Sampler(InProcessEngine(env, spec, Grouping(8, 1, 1), 3, 1), spec, 1, precision=precision)
+        sampler = Sampler(
+            InProcessEngine(EngineSetup(env, spec, Grouping(8, 1, 1), 3, 1)), spec, 1, precision=precision
+        )
         rollout = sampler.collect(agent)
         obs, values = rollout.observations(0, 3), {}
         for name in ("float32", "bfloat16"):

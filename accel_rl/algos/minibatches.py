@@ -1,0 +1,44 @@
+"""Several epochs of shuffled minibatches over one rollout."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.rollout import Rollout
+from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """Draws each valid cell of a rollout once an epoch.
+
+    size: number of samples of one minibatch, over all ranks that share it. If it does not divide the rollout,
+    minibatches are made smaller, of nearly equal size. All ranks make the same number of minibatches.
+    """
+
+    epochs: int
+    size: int
+
+    def draw(
+        self, rollout: Rollout, communicator: Communicator = SINGLE_PROCESS, sequences: bool = False
+    ) -> Iterator[Tensor]:
+        """Yield the cells t * B + b [N] of one minibatch after another, on the rollout's device.
+
+        sequences: for a recurrent agent; yield environments b [n] instead, whose steps stay together. No minibatch is
+        drawn if some rank's rollout has no valid cell.
+        """
+        device = rollout.action.device
+        valid = None if sequences or rollout.is_whole else rollout.valid_cells()
+        if sequences:
+            units, cells_each = rollout.B, rollout.T
+        else:
+            units, cells_each = rollout.T * rollout.B if valid is None else len(valid), 1
+        samples = int(communicator.all_reduce_sum(torch.tensor(units * cells_each)))
+        fewest = communicator.all_reduce_min(units)
+        if not fewest:
+            return
+        count = max(1, min(-(-samples // self.size), fewest))
+        for order in [torch.randperm(units, device=device) for _ in range(self.epochs)]:
+            yield from (order if valid is None else valid[order]).tensor_split(count)

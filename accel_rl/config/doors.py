@@ -1,0 +1,72 @@
+"""Classes of a user's in place of built-in ones: engines, exchanges of gradients and schedules, each `module:Class`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from accel_rl.config.registry import find
+from accel_rl.distributed.gradient_sync import GradientSync
+from accel_rl.samplers.engine import Engine, EngineSetup
+from accel_rl.system.errors import ConfigError, nearest
+
+ENGINES = ("workers", "in-process", "device")
+UPDATES = ("all-reduce", "async")
+SCHEDULES = ("lockstep", "concurrent")
+ENGINE_METHODS = sorted(name for name in vars(Engine) if not name.startswith("_"))
+SCHEDULE_METHODS = ("cycle", "state_dict", "load_state_dict", "close")
+
+
+def find_engine(name: str) -> Callable[[EngineSetup], Engine]:
+    """Return the engine of this process, or the class of `module:Class`. ConfigError."""
+    if name == "in-process":
+        from accel_rl.samplers.in_process import InProcessEngine
+
+        return InProcessEngine
+    return _with_methods("--sampler.engine", name, ENGINE_METHODS, "an Engine (accel_rl/samplers/engine.py)")
+
+
+def find_gradient_sync(name: str) -> type[Any]:
+    """Return the class of `module:Class`, which is built from (flat, algo, communicator). ConfigError."""
+    found = _class("--update", name)
+    if not issubclass(found, GradientSync):
+        raise ConfigError(f"--update {name}: it is not a subclass of accel_rl.distributed.gradient_sync.GradientSync")
+    return found
+
+
+def find_schedule(name: str) -> type[Any]:
+    """Return the class of `module:Class`, which is built like `Lockstep`. ConfigError."""
+    return _with_methods("--schedule", name, SCHEDULE_METHODS, "a Schedule (accel_rl/runners/schedule.py)")
+
+
+def check_doors(engine: str, update: str, schedule: str) -> None:
+    """Raise ConfigError if one of the settings is no built-in choice and names no class that can take its place."""
+    if _names_class("--sampler.engine", engine, ENGINES):
+        find_engine(engine)
+    if _names_class("--update", update, UPDATES):
+        find_gradient_sync(update)
+    if _names_class("--schedule", schedule, SCHEDULES):
+        find_schedule(schedule)
+
+
+def _names_class(flag: str, name: str, choices: tuple[str, ...]) -> bool:
+    """Whether a setting names a class of the user's. ConfigError if it names neither that nor one of the choices."""
+    if name in choices:
+        return False
+    if ":" not in name:
+        allowed = f"{', '.join(choices)} or module:Class"
+        raise ConfigError(f"{flag} {name!r}: must be one of {allowed}{nearest(name, choices)}")
+    return True
+
+
+def _class(flag: str, name: str) -> type[Any]:
+    found = find(name, flag)
+    if not isinstance(found, type):
+        raise ConfigError(f"{flag} {name}: it is not a class")
+    return found
+
+
+def _with_methods(flag: str, name: str, methods: Any, what: str) -> type[Any]:
+    found = _class(flag, name)
+    missing = [m for m in methods if not hasattr(found, m)]
+    if missing:
+        raise ConfigError(f"{flag} {name}: it is not {what}: it has no {', '.join(missing)}")
+    return found

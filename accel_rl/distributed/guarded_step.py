@@ -1,0 +1,96 @@
+"""A step of the optimizer that is skipped, and counted, where the loss or the gradient is not finite."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from accel_rl.data.page_locked import page_locked_zeros
+from accel_rl.optim.flat import FlatParameters, clip_by_norm_
+from accel_rl.optim.optimizer import Optimizer, Rate
+from accel_rl.system.devices import is_gpu, runtime
+
+
+class SkippedUpdates:
+    """Counts skipped updates: on the host, or on the GPU that the parameters are on, without waiting for it."""
+
+    def __init__(self, device: torch.device):
+        self._counts = torch.zeros(2, dtype=torch.int64, device=device if is_gpu(device) else "cpu")
+        self._total, self._in_a_row = self._counts[0], self._counts[1]
+        self._seen = self._counts
+        if is_gpu(device):
+            self._seen = page_locked_zeros((2,), torch.int64, runtime(device))
+
+    def count(self, finite: Tensor) -> None:
+        """Count an update. finite [] bool, where the parameters are: whether the update was made."""
+        self._total.add_(~finite)
+        self._in_a_row.add_(1).mul_(~finite)
+
+    @property
+    def total(self) -> int:
+        """Number of skipped updates. Waits for a GPU."""
+        return int(self._total)
+
+    @property
+    def in_a_row(self) -> int:
+        """Number of skipped updates since the last one that was made. Waits for a GPU."""
+        return int(self._in_a_row)
+
+    @property
+    def seen_in_a_row(self) -> int:
+        """The value of `in_a_row` that the host saw last."""
+        return int(self._seen[1])
+
+    def show(self) -> None:
+        """Copy the counts to the host, without waiting for the GPU."""
+        if self._seen is not self._counts:
+            self._seen.copy_(self._counts, non_blocking=True)
+
+    def state_dict(self) -> dict[str, int]:
+        return {"skipped": self.total, "skipped_in_a_row": self.in_a_row}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._total.fill_(state["skipped"])
+        self._in_a_row.fill_(state["skipped_in_a_row"])
+        if self._seen is not self._counts:
+            self._seen.copy_(torch.tensor([state["skipped"], state["skipped_in_a_row"]]))
+
+
+class GuardedStep:
+    """Clips the gradient in `flat.grad` and steps the optimizer, unless the loss or the gradient is not finite.
+
+    On a GPU the host does not wait to learn whether an update is skipped: the gradient becomes zero, the optimizer
+    changes nothing, and the GPU counts the update.
+    """
+
+    def __init__(self, flat: FlatParameters, optimizer: Optimizer, max_norm: float | None):
+        """max_norm: L2 norm that the gradient is clipped to; None: it is not clipped."""
+        self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
+        self.skips = SkippedUpdates(flat.data.device)
+        self.knows_on_gpu = is_gpu(flat.data.device)  # whether only the GPU knows which updates are skipped
+
+    def __call__(self, learning_rate: Rate, loss: Tensor) -> Tensor:
+        """Clip, and make one update. loss []: that was minimised. Returns the gradient's norm before clipping, []."""
+        norm = clip_by_norm_(self.flat.grad, self.max_norm)
+        self.of_clipped(learning_rate, norm + loss)
+        return norm
+
+    def of_clipped(self, learning_rate: Rate, total: Tensor) -> None:
+        """Make one update from a clipped gradient, unless `total` [], the sum of norm and loss, is not finite. An
+        overflow of the norm also skips the update."""
+        is_finite = torch.isfinite(total)
+        self.skips.count(is_finite)
+        data, grad = self.flat.data, self.flat.grad
+        if self.knows_on_gpu:
+            grad.copy_(torch.where(is_finite, grad, 0.0))
+            self.optimizer.step(data, grad, learning_rate, is_finite)
+        elif is_finite:
+            self.optimizer.step(data, grad, learning_rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"parameters": self.flat.data, "optimizer": self.optimizer.state_dict(), **self.skips.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.flat.data.copy_(state["parameters"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.skips.load_state_dict(state)

@@ -1,0 +1,69 @@
+"""Any optimizer of torch.optim over the flat parameters."""
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.optim.optimizer import Rate
+
+
+class TorchOptimizer:
+    """`TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`: the algorithm's schedule sets its learning rate.
+
+    The state consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a GPU a skipped update
+    changes nothing, without a wait; it costs a copy of parameters and state. An optimizer whose steps wait for a GPU
+    themselves (those without the option `capturable`) is not captured there. State that a class creates only in its
+    first step, as the momentum of SGD, is not shared by asynchronous ranks.
+    """
+
+    def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
+        """cls: a class of torch.optim, or one written like them. options: its own, without lr. ValueError for a class
+        that has no state for a single vector, such as LBFGS."""
+        self._parameter = nn.Parameter(torch.zeros(size, device=device))
+        if device != "cpu" and "capturable" in inspect.signature(cls).parameters:
+            options = {"capturable": True, **options}
+        self._optimizer = cls([self._parameter], lr=1.0, **options)  # type: ignore[call-arg]
+        self._parameter.grad = torch.zeros_like(self._parameter)
+        begin = getattr(self._optimizer, "_init_group", None)
+        if begin is None:
+            raise ValueError(f"{cls.__name__}: torch.optim optimizers with a state for each parameter are supported")
+        # creates the state, which torch would create in the first step
+        begin(self._group, *([] for _ in range(len(inspect.signature(begin).parameters) - 1)))
+
+    @property
+    def _group(self) -> dict[str, Any]:
+        return self._optimizer.param_groups[0]
+
+    @property
+    def _state(self) -> dict[str, Tensor]:
+        state = self._optimizer.state[self._parameter]
+        return {name: x for name, x in state.items() if isinstance(x, Tensor)}
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
+        self._parameter.data = data
+        self._parameter.grad = grad
+        self._group["lr"] = learning_rate
+        if finite is None:
+            self._optimizer.step()
+            return
+        changed = [data, *self._state.values()]
+        before = [x.clone() for x in changed]
+        self._optimizer.step()
+        for x, old in zip(changed, before, strict=True):
+            x.copy_(torch.where(finite, x, old))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return vectors [P], and numbers for scalars."""
+        return {name: x if x.dim() else float(x) for name, x in self._state.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        own = self._optimizer.state[self._parameter]
+        for name, x in state.items():
+            if name not in self._state:  # of a class that creates it in its first step
+                own[name] = torch.empty_like(self._parameter.data)
+            if isinstance(x, Tensor):
+                own[name].copy_(x)
+            else:
+                own[name].fill_(x)

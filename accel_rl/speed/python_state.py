@@ -1,0 +1,63 @@
+"""What an update reads besides tensors: a replayed update repeats the values of its capture, so they must stay."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from accel_rl.algos.algorithm import Algorithm
+
+_NUMBERS = (bool, int, float, str, type(None))
+
+
+class Reads:
+    """The attributes of an algorithm that an update reads, with their values at that time."""
+
+    def __init__(self, algo: Algorithm):
+        self._algo = algo
+        self._values: dict[str, Any] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Context in which every attribute of the instance that is read is recorded."""
+        algo, cls, values = self._algo, type(self._algo), self._values
+
+        def read(instance: Any, name: str) -> Any:
+            value = object.__getattribute__(instance, name)
+            if name in object.__getattribute__(instance, "__dict__"):
+                values.setdefault(name, value)
+            return value
+
+        make_class: Any = type(cls)
+        algo.__class__ = make_class(cls.__name__, (cls,), {"__getattribute__": read})
+        try:
+            yield
+        finally:
+            algo.__class__ = cls
+
+    def changed(self) -> str:
+        """Return the name of an attribute that has another value now; "" if there is none."""
+        now = vars(self._algo)
+        for name, value in self._values.items():
+            current = now.get(name)
+            if current is not value and not (isinstance(value, _NUMBERS) and current == value):
+                return name
+        return ""
+
+    def restore(self) -> None:
+        """Give the attributes the values that they had when they were read."""
+        vars(self._algo).update(self._values)
+
+
+def numbers_of(algo: Algorithm) -> dict[str, Any]:
+    """Return the plain numbers among the attributes of the agent and of its network's modules, by name."""
+    model: nn.Module = algo.agent.model
+    owners: list[tuple[str, object]] = [(type(algo.agent).__name__, algo.agent)]
+    owners += [(f"{type(m).__name__} {name}".strip(), m) for name, m in model.named_modules()]
+    return {
+        f"{owner}.{name}": value
+        for owner, thing in owners
+        for name, value in vars(thing).items()
+        if isinstance(value, _NUMBERS)
+    }

@@ -1,0 +1,110 @@
+"""PQN (Gallici et al. 2024, arXiv:2407.04811): Q-learning from rollouts, without a replay and a target network.
+
+`accel-rl train examples/pqn.py:PQN --game pong`, with `--ranks 2`, on a GPU, in sweeps ...
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.algos.algorithm import AlgorithmConfig, Loss, require
+from accel_rl.algos.minibatches import Minibatches
+from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient
+from accel_rl.data.spec import EnvSpec
+from accel_rl.models.q_network import QNetwork
+from accel_rl.ops.policy_gradient import masked_mean
+from accel_rl.ops.q_learning import batched_index
+from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.torch_optimizer import TorchOptimizer
+from accel_rl.system.counts import Count
+
+
+@dataclass(frozen=True)
+class PQNConfig(AlgorithmConfig):
+    """Defaults: the authors' code for Atari (purejaxql, pqn_atari.yaml)."""
+
+    learning_rate: float = 2.5e-4
+    """Learning rate."""
+    learning_rate_schedule: str = "constant"
+    """linear: the learning rate decays to zero over the run. constant: it stays."""
+    gamma: float = 0.99
+    """Discount per agent step."""
+    gae_lambda: float = 0.65
+    """lambda of the returns."""
+    epochs: int = 2
+    """Number of passes over each rollout."""
+    minibatch: int = 128
+    """Number of samples of one update, over all ranks that share it (the authors: 128 x 32 / 32)."""
+    epsilon_final: float = 0.001
+    """Final epsilon."""
+    epsilon_steps: Count = 1_000_000
+    """Env steps over which epsilon decays from 1 to its final value (the authors: 10 % of 10 M)."""
+    epsilon_evaluation: float = 0.0
+    """Epsilon in evaluations."""
+    clip_grad_norm: float = 10.0
+    """Clip the gradient to this L2 norm. 0: no clipping."""
+    reward_clip: float | None = None
+    """Clip rewards to +- this for learning. 0: no clipping. Default: 1 for Atari games, 0 for other environments."""
+    optimizer_eps: float = 1e-8
+    """Epsilon of RAdam."""
+    network: str = "nature"
+    """Network: a3c, dqn, nature, or module:Class."""
+    layer_norm: bool = True
+    """Layer norm before each ReLU (section 3)."""
+
+    def check(self) -> None:
+        require(
+            self,
+            learning_rate=(0 < self.learning_rate < math.inf, "above 0"),
+            learning_rate_schedule=(self.learning_rate_schedule in ("constant", "linear"), "constant or linear"),
+            epochs=(self.epochs >= 1, "at least 1"),
+            minibatch=(self.minibatch >= 1, "at least 1"),
+            epsilon_steps=(self.epsilon_steps >= 1, "at least 1"),
+        )
+
+
+class PQNAgent(EpsilonGreedyAgent):
+    """Epsilon-greedy; records the value of the best action."""
+
+    def record(self, q: Tensor) -> dict[str, Tensor]:
+        return {"value": q.amax(-1)}
+
+
+class PQN(PolicyGradient):
+    """Several epochs of minibatch updates per rollout, towards lambda-returns that are computed once per rollout.
+
+    The lambda-return is the advantage of GAE with V = max_a Q, plus V: `batch.target`.
+    """
+
+    Config = PQNConfig
+    sampling = {"envs": 128, "horizon": 32}  # noqa: RUF012
+
+    def build_agent(self, spec: EnvSpec) -> PQNAgent:
+        c = self.config
+        layer_norm = c.layer_norm and spec.is_image
+        return PQNAgent(QNetwork(spec, c.network, layer_norm=layer_norm), 1.0, c.epsilon_evaluation)
+
+    def build_optimizer(self, size: int) -> Optimizer:
+        return TorchOptimizer(torch.optim.RAdam, size, str(self.device), eps=self.config.optimizer_eps)
+
+    def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
+        c = self.config
+        share = min(env_steps / c.epsilon_steps, 1.0)
+        return {**super().schedules(progress, env_steps), "epsilon": 1 + (c.epsilon_final - 1) * share}
+
+    def batches(self) -> Iterator[PolicyBatch]:
+        c = self.config
+        for index in Minibatches(c.epochs, c.minibatch).draw(self.rollout, self.communicator):
+            yield self.batch(index)
+
+    def loss(self, batch: PolicyBatch) -> Loss:
+        """E[(G^lambda - q(s, a))^2] / 2, Gallici et al. 2024, algorithm 1."""
+        q = self.agent.model.q(batch.obs)
+        error = batch.target - batched_index(q, batch.action)
+        total = 0.5 * masked_mean(error.square(), batch.valid)
+        metrics = {"loss": total, "td_error": masked_mean(error.abs(), batch.valid), "q": q.amax(-1).mean()}
+        return Loss(total, {name: x.detach() for name, x in metrics.items()}, samples=batch.samples)

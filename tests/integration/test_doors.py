@@ -1,0 +1,96 @@
+"""The documentation's engine, exchange and schedule run without an edit of the package, on one rank and on two."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.config.doors import find_engine, find_gradient_sync, find_schedule
+from accel_rl.system.errors import ConfigError
+from tests.integration.runs import run
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+DOORS = {
+    "recording": ("--sampler.engine", "recording:RecordingEngine"),
+    "top_k": ("--update", "top_k:TopK"),
+    "late": ("--schedule", "late:Late"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the page's modules, each of at most 40 lines."""
+    page = (ROOT / "docs/extending.md").read_text()
+    for name in DOORS:
+        code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.S) if f"# {name}.py" in c)
+        assert len(code.splitlines()) <= 40
+        (tmp_path / f"{name}.py").write_text(code)
+    return tmp_path
+
+
+def train(folder, name, *more):
+    args = ("train", "a2c", "--env", "CartPole-v1", "--envs", 8, "--horizon", 5, "--evaluation.interval", 0)
+    done = run(*args, "--run-dir", name, *more, cwd=folder, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+
+
+def newest(folder, rank=0):
+    """The state of a rank's newest checkpoint."""
+    path = folder / "checkpoints" if not rank else folder / f"rank-{rank}" / "checkpoints"
+    checkpoints = Checkpoints(path)
+    return load(checkpoints.path(checkpoints.steps()[-1]))
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_resumed_run_equals_an_uninterrupted_one(folder, ranks):
+    doors = [x for door in DOORS.values() for x in door] + ["--ranks", ranks]
+    train(folder, "whole", *doors, "--env-steps", 2400)
+    recorded = {p.name: p.read_bytes() for p in folder.glob("actions-*.bin")}
+    assert len(recorded) == ranks
+    assert sum(len(x) for x in recorded.values()) == 8 * 2400  # int64
+    for path in folder.glob("actions-*.bin"):
+        path.unlink()
+    train(folder, "cut", *doors, "--env-steps", 1600)
+    done = run("resume", "cut", "--env-steps", 2400, cwd=folder, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert {p.name: p.read_bytes() for p in folder.glob("actions-*.bin")} == recorded
+    a, b = newest(folder / "whole"), newest(folder / "cut")
+    assert a["schedule"]["waited"] == b["schedule"]["waited"] == 1000
+    sync = a["learner"]["gradient_sync"]
+    assert sync["rest"].abs().max() > 0 and torch.equal(sync["rest"], b["learner"]["gradient_sync"]["rest"])
+    for name, x in a["learner"]["network"].items():
+        assert torch.equal(x, b["learner"]["network"][name]), name
+
+
+def test_actions_are_those_of_the_rollouts(folder):
+    train(folder, "run", *DOORS["recording"], "--env-steps", 400)
+    assert set(np.frombuffer((folder / "actions-0.bin").read_bytes(), np.int64)) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("find", "name", "line"),
+    [
+        (find_engine, "tests.catch:Catch", "--sampler.engine tests.catch:Catch: it is not an Engine"),
+        (find_gradient_sync, "tests.catch:Catch", "--update tests.catch:Catch: it is not a subclass of"),
+        (find_schedule, "tests.catch:Nothing", "--schedule 'tests.catch:Nothing': tests.catch has no Nothing"),
+    ],
+)
+def test_another_class_is_refused(find, name, line):
+    with pytest.raises(ConfigError, match=re.escape(line)):
+        find(name)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "nearest"),
+    [("--sampler.engine", "worker", "workers"), ("--update", "asinc", "async"), ("--schedule", "lockstap", "lockstep")],
+)
+def test_an_unknown_name_is_one_line(tmp_path, flag, value, nearest):
+    done = run("train", "dqn", "--game", "pong", flag, value, "--run-dir", tmp_path / "run")
+    assert done.returncode == 2 and not (tmp_path / "run").exists()
+    (line,) = done.stderr.strip().splitlines()
+    assert f"{flag} {value!r}: must be one of" in line and nearest in line and "module:Class" in line

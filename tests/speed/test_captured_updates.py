@@ -1,0 +1,167 @@
+"""What is captured, and what runs from Python with one line that says why; replays equal Python bit for bit."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import nn
+
+from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.algos.a2c import A2C, A2CConfig
+from accel_rl.algos.ppo import PPO
+from accel_rl.speed.static_batch import StaticBatch, kind_of
+from tests.golden.runs import POLE, config
+from tests.gpu.runs import GPU, play
+
+NAME = "tests.speed.test_captured_updates"
+
+
+class WithABonus(A2C):
+    """A subclass that adds a scheduled number and a tensor of the batch; it declares nothing."""
+
+    def schedules(self, progress, env_steps):
+        return {**super().schedules(progress, env_steps), "bonus": 1e-3 * env_steps}
+
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.total = (
+            loss.total * (1 + self.now.bonus) + batch.recorded["value"].mean() * self.agent.model.heads.value.bias.sum()
+        )
+        return loss
+
+
+class Waiting(A2C):
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.total = loss.total * (2.0 if loss.total.item() > 0 else 1.0)
+        return loss
+
+
+class Replacing(A2C):
+    """Its loss reads a tensor that each rollout replaces."""
+
+    def ingest(self, rollout):
+        super().ingest(rollout)
+        self.scale = rollout.reward.mean() + len(rollout.recorded)
+
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.total = loss.total * self.scale
+        return loss
+
+
+class CountingUpdates(A2C):
+    """Its step length depends on a count in Python."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.made = 0
+
+    def loss(self, batch):
+        loss = super().loss(batch)
+        loss.total = loss.total / (1 + 0.1 * self.made)
+        return loss
+
+    def after_update(self, batch, loss):
+        self.made = self.made + 1
+
+
+class CountingNet(nn.Module):
+    """It anneals something by a number in Python."""
+
+    def __init__(self, inputs, actions):
+        super().__init__()
+        self.policy, self.value, self.passes = nn.Linear(inputs, actions), nn.Linear(inputs, 1), 0
+
+    def forward(self, obs):
+        x = obs.flatten(1)
+        if self.training:
+            self.passes += 1
+        return self.policy(x) / (1 + 0.1 * self.passes), self.value(x).squeeze(-1)
+
+
+class CountingNetwork(A2C):
+    def build_agent(self, spec):
+        return CategoricalPolicyAgent(CountingNet(spec.frame_shape[0] * spec.stack, spec.n_actions))
+
+
+class ManyKinds(PPO):
+    """Each batch has another number in it."""
+
+    def batches(self):
+        for i, batch in enumerate(super().batches()):
+            batch.recorded["n"] = torch.zeros(1 + i % 40, device=self.device)
+            yield batch
+
+
+@pytest.mark.parametrize(
+    ("cls", "why"),
+    [
+        ("WithABonus", ""),
+        ("Waiting", "operation"),
+        ("Replacing", "'scale' of Replacing, which its update reads, changes"),
+        ("CountingUpdates", "an update changes 'made' of CountingUpdates"),
+        ("CountingNetwork", "an update changes CountingNet.passes"),
+    ],
+)
+def test_a_subclass_trains_as_on_the_cpu_captured_or_not(simulated_gpu, tmp_path, cls, why):
+    run = config(f"{NAME}:{cls}", POLE)
+    on_cpu, found = play(run, "cpu", tmp_path / "cpu"), play(run, GPU, tmp_path / "gpu")
+    torch.testing.assert_close(on_cpu.parameters[0], found.parameters[0], atol=2e-5, rtol=1e-4)
+    lines = [line for line in found.events.splitlines() if "updates are not captured" in line]
+    assert len(lines) == bool(why) and all(why in line for line in lines), lines
+    if not why:
+        eager = play(replace(run, capture_updates=False), GPU, tmp_path / "eager")
+        assert torch.equal(eager.parameters[0], found.parameters[0])
+
+
+def test_the_number_of_graphs_is_limited(simulated_gpu, tmp_path):
+    run = config(f"{NAME}:ManyKinds", POLE, horizon=20, minibatch=4, epochs=1)
+    found = play(run, GPU, tmp_path / "gpu", 5)
+    assert found.events.count("more than 16 kinds of batches") == 1
+
+
+@dataclass
+class Batch:
+    x: torch.Tensor
+    parts: dict
+    note: str = ""
+    none: torch.Tensor | None = None
+
+
+def test_kinds_of_batches():
+    one = Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)})
+    alike = Batch(torch.zeros(3), {"a": (torch.ones(2), 1.0)})
+    assert kind_of(one, "cpu") == kind_of(alike, "cpu") is not None
+    for other in (
+        Batch(torch.ones(4), {"a": (torch.zeros(2), 1.0)}),
+        Batch(torch.ones(3).double(), {"a": (torch.zeros(2), 1.0)}),
+        Batch(torch.ones(3), {"a": (torch.zeros(2), 2.0)}),
+        Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)}, "x"),
+        Batch(torch.ones(3), {"a": (torch.zeros(2), 1.0)}, none=torch.ones(1)),
+        Batch(torch.ones(3), {"b": (torch.zeros(2), 1.0)}),
+    ):
+        assert kind_of(other, "cpu") not in (None, kind_of(one, "cpu"))
+    assert kind_of(one, "cuda") is None and kind_of(Batch(torch.ones(3), {"a": object()}), "cpu") is None
+    static = StaticBatch(one)
+    static.load(alike)
+    assert torch.equal(static.batch.x, alike.x) and torch.equal(static.batch.parts["a"][0], torch.ones(2))
+    assert torch.equal(one.x, torch.ones(3)) and static.batch.parts["a"][1] == 1.0
+
+
+def test_settings_of_a_subclass_of_the_base_class():
+    """A file of a policy gradient needs nothing but a loss."""
+    from accel_rl.algos.policy_gradient import PolicyGradient
+    from tests.algos.made_up import SPEC, B, T, act_over, ingest, rollout
+
+    class Mine(PolicyGradient):
+        loss = A2C.loss
+
+    algo, r = Mine(Mine.Config(), SPEC, T=T, B=B), rollout()
+    theirs = A2C(A2CConfig(), SPEC, T=T, B=B)
+    theirs.agent.model.load_state_dict(algo.agent.model.state_dict())
+    act_over(algo, r)
+    for one in (algo, theirs):
+        ingest(one, r)
+    (mine,), (batch,) = algo.batches(), theirs.batches()
+    assert torch.equal(algo.loss(mine).total, theirs.loss(batch).total)
