@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from accel_rl.sweeps.folder import SweepFolder
-from accel_rl.sweeps.layout import Layout
-from accel_rl.sweeps.queue import starts
-from accel_rl.sweeps.slots import Slot
+from accel_rl.sweeps.layout import Layout, starts
+from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.system import child
+from accel_rl.system.placement import Slot
 
 PATIENCE_S = 60.0  # time for a run to save a checkpoint and stop
 BAD_INPUT = 2  # exit code of a run that would fail again
@@ -91,7 +90,7 @@ class Feeder:
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
-        command = child.command("accel_rl.sweeps.child", str(os.getpid()), cores, str(self.folder.run(name)))
+        command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
             # a new session: Ctrl-C reaches only the sweep, which then stops its runs
             process = subprocess.Popen(

@@ -25,11 +25,10 @@ def test_the_example_sweeps_arguments_are_ours():
 
 def test_runs_of_a_sweep_are_grouped_by_its_name(tmp_path, monkeypatch):
     from accel_rl.sweeps import feeder
-    from accel_rl.sweeps.folder import Record, SweepFolder
-    from accel_rl.sweeps.layout import Layout
-    from accel_rl.sweeps.machine import Machine
-    from accel_rl.sweeps.needs import Size
-    from accel_rl.sweeps.slots import Slot
+    from accel_rl.sweeps.layout import Layout, Size
+    from accel_rl.sweeps.sweep_folder import Record, SweepFolder
+    from accel_rl.system.machine import Machine
+    from accel_rl.system.placement import Slot
 
     started = {}
 
