@@ -15,7 +15,7 @@ from accel_rl.envs.make import make_spec
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.device_game import make_device_game
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device, runtime
 from accel_rl.system.placement import place_processes
 from benchmarks.agents import make_agent
 from benchmarks.gpu.bench import Bench
@@ -61,7 +61,7 @@ class Setting:
         ).resolved()  # fmt: skip
 
     def _groups(self, device: str) -> int:
-        return 2 if self.envs % 2 == 0 and is_gpu(device) else 1
+        return 2 if self.envs % 2 == 0 and Device(device).queues_work else 1
 
     def _workers(self, device: str) -> int:
         """As many of the cores as the environments divide by."""
@@ -107,7 +107,7 @@ def by_step(game: str, envs: int, steps: int, block: int, bench: Bench) -> list[
         bench.synchronize()
         begin = time.perf_counter()
         for action in actions[first : first + block]:
-            if is_gpu(bench.device):
+            if Device(bench.device).queues_work:
                 device.step(action, out)
             else:
                 of_warps, of_lanes = device.step_counting(action, out)

@@ -258,3 +258,29 @@ def test_no_room_has_the_name_of_something_public() -> None:
     public = re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", source, re.S)[1])  # type: ignore[index]
     rooms = {path.name.removesuffix(".py") for path in PACKAGE.iterdir()}
     assert len(public) > 10 and set(public) & rooms <= {"gym", "__version__"}
+
+
+def test_algorithms_and_data_know_nothing_of_speed() -> None:
+    """Captures, fixed addresses and kinds of devices are known to accel_rl/speed alone."""
+    words = re.compile(
+        r"capturable|phase_key|at_fixed_address|is_gpu|parts\(|_cursor|refresh|activation_cache|reading\("
+    )
+    wrong = [
+        f"{name_of(path)}: {word}"
+        for room in ("algos", "data", "agents", "models")
+        for path in sorted((PACKAGE / room).glob("*.py"))
+        for word in words.findall(path.read_text())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_algorithm_is_small() -> None:
+    """Ten methods to learn for a new algorithm; PPO is read on a page."""
+    body = {}
+    for file in ("algorithm", "ppo"):
+        for node in ast.parse((PACKAGE / "algos" / f"{file}.py").read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                body[node.name] = node
+    methods = [n.name for n in body["Algorithm"].body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")]
+    assert len(methods) <= 10, methods
+    assert (body["PPO"].end_lineno or 0) - body["PPO"].lineno < 60

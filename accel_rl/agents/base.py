@@ -10,10 +10,12 @@ from accel_rl.data.rnn_state import RnnState
 class Agent(Protocol):
     """`act` turns a batch of observations into actions; its randomness is an argument, one number per environment.
 
-    An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. `refresh(b)` is
-    called before each act for the environments b; it may replace the parameters and returns whether it did. Each act
-    happens inside the context `acting()`; parameters must not be replaced while any thread is inside it. Such an agent
-    is a wrapper: `wrapped` is the agent that acts.
+    An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. `before_act(b)` is
+    called before each act for the environments b; it may replace the parameters. Each act happens inside the context
+    `acting()`; parameters must not be replaced while any thread is inside it. Such an agent is a wrapper: `wrapped` is
+    the agent that acts.
+
+    An agent with the attribute `epsilon` explores by it: it is set to the algorithm's schedule of that name.
     """
 
     @property

@@ -10,7 +10,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device
 from accel_rl.system.hardware import say_once
 
 _MOVED = (
@@ -39,14 +39,14 @@ def restore_default(cpu: Tensor, gpu: Tensor | None, device: torch.device | str)
     gpu: None in a run that had no GPU; the GPU's generator then begins, with a note, from a seed of the CPU's state.
     """
     torch.set_rng_state(cpu)
-    if not is_gpu(device):
+    gpus = Device(device)
+    if not gpus.queues_work:
         if gpu is not None:
             say_once(_MOVED)
         return
-    there = runtime(device)
-    if gpu is not None and len(gpu) == len(there.get_rng_state(device)):
-        there.set_rng_state(gpu, device)
+    if gpu is not None and len(gpu) == len(gpus.runtime.get_rng_state(gpus)):
+        gpus.set_random_state(gpu)
     else:
         say_once(_MOVED)
-        with there.device(device):
-            there.manual_seed(seed_from(cpu if gpu is None else gpu))
+        with gpus.runtime.device(gpus):
+            gpus.runtime.manual_seed(seed_from(cpu if gpu is None else gpu))

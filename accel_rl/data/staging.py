@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.data.page_locked import PAGE, PageLocked
-from accel_rl.system.devices import Device, is_gpu, runtime
+from accel_rl.system.devices import Device
 
 
 class _Slot:
@@ -32,8 +32,8 @@ class Staging:
     slots are in use, another one is allocated. Not for several threads at once, nor within a CUDA graph.
     """
 
-    def __init__(self, device: Device, module: Any = None):
-        """module: the device's runtime, if None (see `system.devices.runtime`)."""
+    def __init__(self, device: torch.device | str, module: Any = None):
+        """module: the device's runtime, if None (see `Device.runtime`)."""
         self.device = torch.device(device)
         self._module = module
         self._slots: list[_Slot] = []
@@ -42,7 +42,7 @@ class Staging:
 
     def put(self, host: Tensor) -> Tensor:
         """Return a copy of a host tensor [...] on the device; on a CPU the tensor itself."""
-        if not is_gpu(self.device):
+        if not Device(self.device).queues_work:
             return host
         there = torch.empty(host.shape, dtype=host.dtype, device=self.device)
         self.copy(there, host)
@@ -50,7 +50,7 @@ class Staging:
 
     def copy(self, there: Tensor, host: Tensor) -> None:
         """Copy a host tensor [...] to a contiguous tensor [...] on the device, which may have another dtype."""
-        if not is_gpu(self.device) or not host.numel():
+        if not Device(self.device).queues_work or not host.numel():
             there.copy_(host)
             return
         slot = self._slot(host.numel() * there.element_size())
@@ -71,7 +71,7 @@ class Staging:
 
     @property
     def _runtime(self) -> Any:
-        return runtime(self.device) if self._module is None else self._module
+        return Device(self.device).runtime if self._module is None else self._module
 
 
 def _close(slots: list[_Slot]) -> None:

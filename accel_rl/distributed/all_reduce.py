@@ -16,7 +16,6 @@ from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Rate
-from accel_rl.system.devices import is_gpu
 from accel_rl.system.errors import RunError
 
 WIDE = 1 << 16  # smallest number of parameters of a layer that is reduced while backward continues
@@ -48,7 +47,7 @@ class AllReduce(GradientSync):
         self.flat, self.skips, self.times = guarded.flat, guarded.skips, {"sync_s": 0.0}
         self.guarded, self.mean, self.check_interval = guarded, mean, check_interval
         self._updates = 0
-        self._on_gpu = is_gpu(self.flat.data.device)
+        self._on_gpu = not self.flat.data.is_cpu
 
     def backward(self, loss: Tensor, samples: Tensor | float = 1.0) -> None:
         self.mean.backward(loss, samples)

@@ -8,18 +8,18 @@ from torch import Tensor
 from accel_rl.data.page_locked import page_locked_zeros
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device
 
 
 class SkippedUpdates:
     """Counts skipped updates: on the host, or on the GPU that the parameters are on, without waiting for it."""
 
     def __init__(self, device: torch.device):
-        self._counts = torch.zeros(2, dtype=torch.int64, device=device if is_gpu(device) else "cpu")
+        self._counts = torch.zeros(2, dtype=torch.int64, device=device)
         self._total, self._in_a_row = self._counts[0], self._counts[1]
         self._seen = self._counts
-        if is_gpu(device):
-            self._seen = page_locked_zeros((2,), torch.int64, runtime(device))
+        if Device(device).queues_work:
+            self._seen = page_locked_zeros((2,), torch.int64, Device(device).runtime)
 
     def count(self, finite: Tensor) -> None:
         """Count an update. finite [] bool, where the parameters are: whether the update was made."""
@@ -67,7 +67,7 @@ class GuardedStep:
         """max_norm: L2 norm that the gradient is clipped to; None: it is not clipped."""
         self.flat, self.optimizer, self.max_norm = flat, optimizer, max_norm
         self.skips = SkippedUpdates(flat.data.device)
-        self.knows_on_gpu = is_gpu(flat.data.device)  # whether only the GPU knows which updates are skipped
+        self.knows_on_gpu = not flat.data.is_cpu  # whether only the GPU knows which updates are skipped
 
     def __call__(self, learning_rate: Rate, loss: Tensor) -> Tensor:
         """Clip, and make one update. loss []: that was minimised. Returns the gradient's norm before clipping, []."""

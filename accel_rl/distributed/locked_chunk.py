@@ -19,7 +19,6 @@ from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_
 from accel_rl.optim.optimizer import Optimizer, Rate
-from accel_rl.system.devices import is_gpu
 
 LOCK_S = 60.0  # a chunk is normally locked for about a millisecond
 
@@ -58,7 +57,7 @@ class LockedChunks(GradientSync):
     def connect(self, central: Central, publish: bool) -> None:
         """Connect to the central parameters. publish: write this rank's parameters to them; else pull them."""
         self.central = central
-        if is_gpu(self.flat.data.device):
+        if not self.flat.data.is_cpu:
             self._transfer = ChunkTransfer(central, self.flat.data, self.parts, self.optimizers)
         if publish:
             for k in range(len(self.parts)):

@@ -13,7 +13,7 @@ import torch.distributed as dist
 import torch.distributed.nn  # before a group exists: its defaults would keep the current group and its threads alive
 from torch.distributed.rendezvous import rendezvous
 
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device
 from accel_rl.system.errors import RunError
 
 JOIN = timedelta(seconds=60)
@@ -94,8 +94,7 @@ def backend(device: str, gpus: int, ranks: int) -> str:
 @contextmanager
 def process_group(store: Any, rank: int, size: int, name: str, device: str, timeout_s: float) -> Iterator[None]:
     """Form torch's default process group. RunError if not all ranks join."""
-    if is_gpu(device):
-        runtime(device).set_device(device)  # NCCL takes the current GPU for a barrier and for objects
+    Device(device).use()  # NCCL takes the current GPU for a barrier and for objects
     try:
         dist.init_process_group(
             name, store=dist.PrefixStore("group", store), rank=rank, world_size=size,  # type: ignore[attr-defined]

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty, gather
-from accel_rl.system.devices import is_gpu
 from accel_rl.system.hardware import say_once
 
 
 def gather_batch(ring: RingArrays, cell: Tensor) -> Gathered:
     """Gather the n-step transitions that begin at cells [N], on any device. Does not wait for a GPU."""
-    if is_gpu(cell.device):
+    if not cell.is_cpu:
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_transitions(*ring, cell)
         return obs_tm1, obs_t, r_t, discount_t, a_tm1
     return gather(ring, cell, may_overlap=True)

@@ -5,8 +5,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.system.devices import is_gpu
-
 TERMINATED, ENDED, VALID, SAMPLEABLE = 1, 2, 4, 8  # bits of `flags`
 Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 """obs_tm1, obs_t, r_t, discount_t, a_tm1, as in a `ReplayBatch`."""
@@ -104,7 +102,7 @@ def _take(ring: RingArrays, cell: Tensor) -> Tensor:
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
     """Zero, in place, the frames from before the episode. obs [N, S, ...], lags [S], age [N]."""
     before = lags > age[:, None]
-    if is_gpu(obs.device):  # without nonzero, which would wait
+    if not obs.is_cpu:  # without nonzero, which would wait
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
         return
     n, lag = before.nonzero(as_tuple=True)
@@ -118,7 +116,7 @@ def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
     newest [N, *frame_shape]: newest frames; final [N]: slots of the last frames.
     """
     ended = final >= 0
-    if is_gpu(newest.device):
+    if not newest.is_cpu:
         frames = ring.finals.index_select(0, final.clamp(min=0))
         newest.copy_(torch.where(ended.view(-1, *[1] * (newest.dim() - 1)), frames, newest))
         return

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from accel_rl.system.devices import is_gpu
+from accel_rl.system.devices import Device
 from accel_rl.system.hardware import say_once
 
 Precision = Literal["float32", "tfloat32", "bfloat16"]
@@ -35,7 +35,7 @@ def autocast_for(precision: Precision, device: torch.device) -> AbstractContextM
 def multiply_in(precision: Precision, device: torch.device | str) -> None:
     """Set how a GPU multiplies float32 numbers, for the whole process. torch's own default for convolutions is less
     than float32."""
-    if precision == "tfloat32" and not is_gpu(device):
+    if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
     # torch.export and torch.compile fail where the newer `fp32_precision` differs from these
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tfloat32"
@@ -65,4 +65,4 @@ def float32_head(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 def float32_if_small(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Apply a hidden layer, in float32 on a CPU if the batch is too small to be worth converting the weights."""
     is_autocast = torch.is_autocast_enabled(x.device.type)
-    return layer(x) if not is_autocast or len(x) >= WORTH_CONVERTING or is_gpu(x.device) else float32_head(layer, x)
+    return layer(x) if not is_autocast or len(x) >= WORTH_CONVERTING or not x.is_cpu else float32_head(layer, x)

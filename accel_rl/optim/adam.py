@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.optim.optimizer import ElementWise, Rate
-from accel_rl.system.devices import is_gpu
+from accel_rl.system.devices import Device
 
 
 class Adam(ElementWise):
@@ -41,7 +41,7 @@ class Adam(ElementWise):
         self.square = torch.zeros(size, device=device)
         self._steps = 0
         # a GPU counts the steps itself: it skips some without the host's knowledge
-        self._count = torch.zeros((), device=device) if is_gpu(device) else None
+        self._count = torch.zeros((), device=device) if Device(device).queues_work else None
 
     @property
     def steps(self) -> int:

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accel_rl.system.devices import is_gpu
-
 ROW = 1024  # values that one float32 sum adds up
 
 
@@ -124,7 +122,7 @@ def l2_norm(x: Tensor) -> Tensor:
     On a CPU, torch adds all float32 squares to a few sums, with a relative error of 4e-4 at 7 million values. The
     norm of the norms of rows takes the same time with an error of 1e-7.
     """
-    if is_gpu(x.device) or len(x) < 16 * ROW:
+    if not x.is_cpu or len(x) < 16 * ROW:
         return torch.linalg.vector_norm(x)
     end = len(x) // ROW * ROW
     rows = torch.linalg.vector_norm(x[:end].view(-1, ROW), dim=1)
@@ -140,6 +138,6 @@ def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = N
     if count is not None:
         norm = norm / count
         grad.mul_((1.0 if max_norm is None else (max_norm / (norm + 1e-6)).clamp(max=1.0)) / count)
-    elif max_norm is not None and (is_gpu(grad.device) or norm > max_norm):  # on a CPU, skip the usual no-op
+    elif max_norm is not None and (not grad.is_cpu or norm > max_norm):  # on a CPU, skip the usual no-op
         grad.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.optim.optimizer import Rate
+from accel_rl.system.devices import Device
 
 
 class TorchOptimizer:
@@ -22,7 +23,7 @@ class TorchOptimizer:
         """cls: a class of torch.optim, or one written like them. options: its own, without lr. ValueError for a class
         that has no state for a single vector, such as LBFGS."""
         self._parameter = nn.Parameter(torch.zeros(size, device=device))
-        if device != "cpu" and "capturable" in inspect.signature(cls).parameters:
+        if Device(device).queues_work and "capturable" in inspect.signature(cls).parameters:
             options = {"capturable": True, **options}
         self._optimizer = cls([self._parameter], lr=1.0, **options)  # type: ignore[call-arg]
         self._parameter.grad = torch.zeros_like(self._parameter)

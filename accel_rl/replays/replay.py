@@ -12,7 +12,7 @@ from accel_rl.data.staging import Staging
 from accel_rl.distributed.communicator import Communicator
 from accel_rl.replays.history import History
 from accel_rl.replays.ring import FrameRing
-from accel_rl.system.devices import is_gpu
+from accel_rl.system.devices import Device
 
 
 class Selection(Protocol):
@@ -57,7 +57,7 @@ class Replay:
     @property
     def is_capturable(self) -> bool:
         """Whether `sample` and `update` can be captured as a CUDA graph."""
-        return is_gpu(self.device) and not self._is_moving
+        return Device(self.device).queues_work and not self._is_moving
 
     @property
     def key(self) -> Hashable:
@@ -112,8 +112,9 @@ class Replay:
     def _moved(self, batch: ReplayBatch) -> ReplayBatch:
         """Copy a batch to this replay's device. The host does not wait, unless that device is the host."""
         fields = {name: getattr(batch, name) for name in ReplayBatch.__slots__ if name != "cell"}
-        if is_gpu(self.ring.device):
-            moved = {name: x.to(self.device, non_blocking=is_gpu(self.device)) for name, x in fields.items()}
+        if Device(self.ring.device).queues_work:
+            queued = Device(self.device).queues_work
+            moved = {name: x.to(self.device, non_blocking=queued) for name, x in fields.items()}
         else:
             moved = {name: self._staging.put(x) for name, x in fields.items()}
         return ReplayBatch(**moved, cell=batch.cell)  # read where the ring is

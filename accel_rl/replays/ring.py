@@ -24,7 +24,7 @@ from accel_rl.replays.final_frames import NONE, FinalFrames
 from accel_rl.replays.host_cells import HostCells
 from accel_rl.replays.huge_pages import zeros
 from accel_rl.replays.returns import NStep
-from accel_rl.system.devices import is_gpu
+from accel_rl.system.devices import Device
 
 STEPS_PER_FINAL = 200  # final frames are reserved for episodes of this mean length
 
@@ -123,7 +123,7 @@ class FrameRing:
         if T + self.returns.n + S > self.L:
             raise ValueError(f"the replay has {self.L} steps of each environment: too few for rollouts of {T}")
         known = rollout.on_host  # reading it does not wait for a GPU
-        source = rollout if is_gpu(self.device) else known
+        source = rollout if Device(self.device).queues_work else known
         terminated, ended, valid = (x.cpu() for x in (known.terminated, known.ended, known.valid))
         flags = terminated * TERMINATED + ended * ENDED + valid * VALID
         parts = self._parts(self.cursor, self.cursor + T)
@@ -143,7 +143,7 @@ class FrameRing:
         """Mark the cells from row `low` on that can be drawn, and send what the host knows of these rows to a GPU."""
         low = max(low, self.oldest)
         self.host.mark(low, max(low, self.cursor - self.returns.n))
-        if is_gpu(self.device):
+        if Device(self.device).queues_work:
             for cells, _ in self._parts(low, self.cursor):
                 for name in ("flags", "age", "final"):
                     self._staging.copy(getattr(self, name)[cells], getattr(self.host, name)[cells])
@@ -170,7 +170,7 @@ class FrameRing:
         if values.device.type == "cpu":
             self._staging.copy(cells, values)
         else:
-            cells.copy_(values, non_blocking=is_gpu(self.device))
+            cells.copy_(values, non_blocking=Device(self.device).queues_work)
 
     def _parts(self, low: int, high: int) -> list[tuple[slice, slice]]:
         """Return (positions of the cells in memory, rows counted from low) of each block of rows [low, high)."""

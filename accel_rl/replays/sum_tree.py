@@ -12,7 +12,7 @@ GPU.
 import torch
 from torch import Tensor
 
-from accel_rl.system.devices import Device, is_gpu
+from accel_rl.system.devices import Device
 
 HOST_FANOUT, GPU_FANOUT = 32, 1024
 
@@ -20,10 +20,10 @@ HOST_FANOUT, GPU_FANOUT = 32, 1024
 class SumTree:
     """n weights >= 0, initially 0. Weights are float32, sums float64."""
 
-    def __init__(self, n: int, device: Device = "cpu", fanout: int = 0):
+    def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
         """fanout: entries that an entry is the sum of; 0: the best for the device."""
         self.n = n
-        self.fanout = fanout or (GPU_FANOUT if is_gpu(device) else HOST_FANOUT)
+        self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else HOST_FANOUT)
         self.levels: list[Tensor] = []
         size, dtype = n, torch.float32
         while True:

@@ -9,7 +9,7 @@ from torch import Tensor
 from accel_rl.data.generator_state import restore
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 from accel_rl.replays.ring import FrameRing
-from accel_rl.system.devices import is_gpu
+from accel_rl.system.devices import Device
 
 
 class Uniform:
@@ -38,7 +38,7 @@ class Uniform:
         if self.replacement:
             cells = self._with(N)
         else:
-            cells = self._top(N) if is_gpu(self.ring.device) else self._without(N)
+            cells = self._top(N) if Device(self.ring.device).queues_work else self._without(N)
         return cells, torch.ones(len(cells), device=self.ring.device)
 
     def update(self, cell: Tensor, error: Tensor) -> None:

@@ -12,7 +12,6 @@ their speeds: it equals that of sampling and training one after the other.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ from accel_rl.models.network_state import copy_network, load_network, network_st
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.schedule import with_names
 from accel_rl.samplers.base import RolloutSampler
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device
 from accel_rl.system.hardware import pin
 
 LOOK_S = 0.2  # seconds between two checks of whether the run is to end, while waiting for the trainer
@@ -69,8 +68,8 @@ class Concurrent:
         self._found: list[tuple[str, UpdateMetrics]] = []  # metrics of the period's updates
         self._pause = threading.Event()
         self.thread = ThreadPoolExecutor(1, "trainer", self._set_up_thread, (threads, cores))
-        self._runtime = runtime(self.algo.device) if is_gpu(self.algo.device) else None
-        self._stream = None if self._runtime is None else self._runtime.Stream(self.algo.device)
+        self._device = Device(self.algo.device)
+        self._stream = self._device.stream()  # of the trainer's work, which is not ordered with that of sampling
 
     def _set_up_thread(self, threads: int, cores: tuple[int, ...]) -> None:
         torch.set_num_threads(threads)
@@ -135,7 +134,8 @@ class Concurrent:
 
     def _train(self) -> None:
         """In the trainer's thread: learn from every minibatch that is due."""
-        with self._on_its_stream():
+        self._stream.wait_stream(self._device.default_stream())
+        with self._device.on(self._stream):
             for prefix, learner in self.learners:
                 while made := learner.learn(pause=self._is_to_pause):
                     self._found += [(prefix, metrics) for metrics in made]
@@ -145,16 +145,8 @@ class Concurrent:
     def _is_to_pause(self) -> bool:
         return self._pause.is_set() or self._ends_early()
 
-    def _on_its_stream(self) -> AbstractContextManager[Any]:
-        """On a GPU, the trainer's work is not ordered with that of sampling."""
-        if self._runtime is None or self._stream is None:
-            return nullcontext()
-        self._stream.wait_stream(self._runtime.default_stream(self.algo.device))
-        return self._runtime.stream(self._stream)
-
     def _synchronize(self) -> tuple[int, list[UpdateMetrics]]:
-        if self._runtime is not None:
-            self._runtime.default_stream(self.algo.device).wait_stream(self._stream)
+        self._device.default_stream().wait_stream(self._stream)
         env_steps = sum(r.env_steps for r in self._staged)  # of this rank
         for algo, owed in zip(self.algos, self._owed, strict=True):
             taken = 0

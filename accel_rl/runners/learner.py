@@ -30,7 +30,7 @@ from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.seeds import own_generator
 from accel_rl.speed.captured_updates import CapturedUpdates
 from accel_rl.speed.scheduled_tensors import ScheduledTensors
-from accel_rl.system.devices import is_gpu
+from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 
 
@@ -47,21 +47,22 @@ class Learner:
         note: Callable[[str], None] = lambda line: None,
     ):
         """note: gets a line where updates on a GPU are not captured."""
+        device = Device(device)
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
         self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
         self.flat = FlatParameters(self.algo.agent.model)
         self.algo.communicator = context.communicator
-        if is_gpu(device):
+        if device.queues_work:
             self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
         self.gradient_sync = self._build_gradient_sync(config, context)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
         self._captured: CapturedUpdates | None = None
-        if is_gpu(device) and context.captures_updates:
+        if device.queues_work and context.captures_updates:
             self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates, note)
-        elif is_gpu(device):
+        elif device.queues_work:
             note(
                 "updates are not captured as CUDA graphs, Python runs for each of them: ranks exchange them on the host"
             )

@@ -14,6 +14,7 @@ from accel_rl.samplers.grouping import Grouping, most_workers
 from accel_rl.samplers.workers.stepper import BUFFERS
 from accel_rl.system import hardware
 from accel_rl.system.counts import counted
+from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import Placement, place_processes
 
@@ -76,8 +77,8 @@ class RankPlan:
     sampler: SamplerPlan  # of training
 
     @property
-    def device(self) -> str:
-        return self.placement.device
+    def device(self) -> Device:
+        return Device(self.placement.device)
 
     @classmethod
     def resolve(cls, config: TrainConfig, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":

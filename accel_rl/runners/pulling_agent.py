@@ -18,7 +18,7 @@ class PullingAgent:
 
     def __init__(self, agent: Agent, gradient_sync: LockedChunks, steps: int):
         self.wrapped, self._gradient_sync, self._steps = agent, gradient_sync, steps
-        self._acted: dict[int, int] = {}  # first environment of a group -> acts since the last refresh
+        self._acted: dict[int, int] = {}  # first environment of a group -> acts since the last pull
         self._refreshed = gradient_sync.refreshed
         self._counting = Lock()  # one thread at a time counts, and pulls
         self._idle = Condition()
@@ -31,18 +31,17 @@ class PullingAgent:
         """Pull before a rollout. Local updates that were not pushed yet are pushed first."""
         self._gradient_sync.pull_now()
 
-    def refresh(self, b: slice) -> bool:
-        """Count one act for the environments b, and first pull if a pull is due. Returns whether parameters changed."""
-        gradient_sync, group, changed = self._gradient_sync, b.start or 0, False
+    def before_act(self, b: slice) -> None:
+        """Count one act for the environments b, and first pull if a pull is due."""
+        gradient_sync, group = self._gradient_sync, b.start or 0
         with self._counting:
             if gradient_sync.refreshed != self._refreshed:
                 self._refreshed, self._acted = gradient_sync.refreshed, {}
             if self._acted.get(group, 0) >= self._steps:
                 with self._nothing_acting():
-                    changed = gradient_sync.pull_now()
+                    gradient_sync.pull_now()
                 self._refreshed, self._acted = gradient_sync.refreshed, {}
             self._acted[group] = self._acted.get(group, 0) + 1
-        return changed
 
     @contextmanager
     def acting(self) -> Iterator[None]:

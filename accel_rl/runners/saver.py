@@ -14,7 +14,7 @@ from accel_rl.runners.reporter import Reporter
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Schedule
 from accel_rl.samplers.base import RolloutSampler
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device
 
 
 class Saver:
@@ -64,7 +64,7 @@ class Saver:
             "sampler": self.sampler.state_dict(),
             "schedule": self.schedule.state_dict(),
             "torch_rng": torch.get_rng_state(),
-            "gpu_rng": runtime(device).get_rng_state(device) if is_gpu(device) else None,
+            "gpu_rng": Device(device).random_state(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 import torch
 
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device
 
 
 class Stream(IntEnum):
@@ -32,12 +32,11 @@ def own_generator(device: str, seed: int) -> Iterator[None]:
 
     After it they have the states of before, so that nothing in it changes the random numbers of training.
     """
-    gpu = runtime(device) if is_gpu(device) else None
-    before, before_gpu = torch.get_rng_state(), gpu.get_rng_state(device) if gpu else None
+    before = torch.get_rng_state()
+    before_gpu = Device(device).random_state()
     torch.manual_seed(seed)
     try:
         yield
     finally:
         torch.set_rng_state(before)
-        if gpu is not None and before_gpu is not None:
-            gpu.set_rng_state(before_gpu, device)
+        Device(device).set_random_state(before_gpu)

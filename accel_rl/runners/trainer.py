@@ -31,7 +31,6 @@ from accel_rl.runners.separate import Learning, NoSampler, Sampling
 from accel_rl.runners.signals import StopRequest
 from accel_rl.samplers.base import RolloutSampler
 from accel_rl.system import hardware, process
-from accel_rl.system.devices import is_gpu, runtime
 from accel_rl.system.errors import RunError
 
 
@@ -52,8 +51,7 @@ class Trainer:
         self.config, self.plan, self.run_folder, self._state, self.context = config, plan, run, state, context
         process.tune_torch(plan.placement.torch_threads)
         multiply_in(config.precision, plan.device)
-        if is_gpu(plan.device):
-            runtime(plan.device).set_device(plan.device)  # what names no device takes no memory of another GPU
+        plan.device.use()
         if config.sampler.cores is not None or plan.placement.learner_cores:
             hardware.pin(plan.placement.server_cores)
         self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)

@@ -30,7 +30,7 @@ from accel_rl.samplers.inference.inference import PLAIN, Acceleration
 from accel_rl.samplers.inference.resident import resident_rollout
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.workers.stepper import BUFFERS
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device, runtime
 
 
 class DeviceSampler:
@@ -57,7 +57,7 @@ class DeviceSampler:
         those of all ranks. acceleration: selects the form of inference."""
         self.spec, self.T, self.B, self.grouping = spec, T, grouping.B, grouping
         self.device, self._kind = game.device, {"kind": "counter", "game": game.game}
-        self._on_gpu = is_gpu(self.device)
+        self._on_gpu = Device(self.device).queues_work
         self._decorrelation_steps, self._first_index = decorrelation_steps, first_index
         self.buffers = buffers
         self.rollout_buffers = [self._new_rollout() for _ in range(buffers)]

@@ -5,10 +5,9 @@ from accel_rl.emulator.device.starts import start_table
 from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.make import EnvConfig, make_env
 from accel_rl.envs.palette import luminance
-from accel_rl.system.devices import Device
 
 
-def make_device_game(config: EnvConfig, training: bool, cached: bool, device: Device) -> DeviceGame:
+def make_device_game(config: EnvConfig, training: bool, cached: bool, device: str) -> DeviceGame:
     """Make the tables of an Atari game with counter randomness. cached: a few stored start states. ConfigError."""
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None

@@ -48,7 +48,7 @@ class CapturedRollouts:
     def _may_capture(self, agent: Agent | None, settings: Hashable) -> bool:
         if agent is None:
             return self._enabled
-        if getattr(agent, "refresh", None) is not None:
+        if getattr(agent, "before_act", None) is not None:
             self._eligibility.refuse("asynchronous ranks pull parameters within a rollout")
             return False
         if self._eligibility.use(agent, settings):

@@ -1,11 +1,10 @@
-"""GPUs through torch's device-independent interface: the accelerator and its module of streams, events and graphs."""
+"""Devices through torch's interface for any of them: the accelerator, and its module of streams, events and graphs."""
 
-from typing import TYPE_CHECKING, Any, Union
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
-
-Device = Union["torch.device", str]
 
 
 def gpu_type() -> str | None:
@@ -18,13 +17,65 @@ def gpu_type() -> str | None:
     return found.type if found is not None and hasattr(runtime(found), "CUDAGraph") else None
 
 
-def is_gpu(device: Device) -> bool:
-    """Whether operations on this device are queued, so that the host need not wait for them."""
-    return str(device) != "cpu"
-
-
-def runtime(device: Device) -> Any:
+def runtime(device: "torch.device | str") -> Any:
     """Return the module of a GPU's streams, events, graphs and memory: torch.cuda, or that of another device type."""
     import torch
 
     return torch.get_device_module(torch.device(device))
+
+
+class HostStream:
+    """A stream of the CPU: the host does all work itself, in order."""
+
+    def wait_stream(self, other: object) -> None:
+        """Return at once: the work of the other stream is done."""
+
+    def synchronize(self) -> None:
+        """Return at once."""
+
+
+class Device(str):
+    """A device by its name, `cpu` or `cuda:0`, and how the host works with it. A plan makes it.
+
+    On a GPU work is queued: the host goes on while the GPU computes, until something waits. On the CPU all of this has
+    no effect.
+    """
+
+    def __new__(cls, name: "torch.device | str") -> "Device":
+        return super().__new__(cls, str(name))
+
+    @property
+    def queues_work(self) -> bool:
+        """Whether operations are queued, so that the host need not wait for them."""
+        return self != "cpu"
+
+    @property
+    def runtime(self) -> Any:
+        """Module of the device's streams, events, graphs and memory."""
+        return runtime(self)
+
+    def use(self) -> None:
+        """Make it the current device, so that what names no device takes no memory of another GPU."""
+        if self.queues_work:
+            self.runtime.set_device(self)
+
+    def stream(self) -> Any:
+        """Return a new stream."""
+        return self.runtime.Stream(self) if self.queues_work else HostStream()
+
+    def default_stream(self) -> Any:
+        """Return the stream on which work is queued where no other is chosen."""
+        return self.runtime.default_stream(self) if self.queues_work else HostStream()
+
+    def on(self, stream: Any) -> AbstractContextManager[Any]:
+        """Return a context in which work is queued on a stream."""
+        return self.runtime.stream(stream) if self.queues_work else nullcontext()
+
+    def random_state(self) -> "torch.Tensor | None":
+        """Return the state of the GPU's default generator; None on the CPU."""
+        return self.runtime.get_rng_state(self) if self.queues_work else None
+
+    def set_random_state(self, state: "torch.Tensor | None") -> None:
+        """Set the state of the GPU's default generator; without effect on the CPU."""
+        if self.queues_work:
+            self.runtime.set_rng_state(state, self)

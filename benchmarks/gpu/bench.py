@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from accel_rl.system.devices import is_gpu, runtime
+from accel_rl.system.devices import Device, runtime
 from benchmarks.gpu.sizes import Sizes
 
 AHEAD = 2
@@ -31,7 +31,7 @@ class Bench:
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
     def synchronize(self) -> None:
-        if is_gpu(self.device):
+        if Device(self.device).queues_work:
             runtime(self.device).synchronize()
 
     def rate(self, work: Callable[[], float], seconds: float) -> float:
@@ -41,7 +41,7 @@ class Bench:
         n, begin = 0.0, time.perf_counter()
         while True:
             n += work()
-            if is_gpu(self.device):
+            if Device(self.device).queues_work:
                 event = runtime(self.device).Event()
                 event.record()
                 waiting.append(event)

@@ -43,7 +43,7 @@ def test_each_pull_comes_the_same_number_of_acts_after_the_last(groups):
     agent.begin()
     for _ in range(4 * 64 + 1):
         for g in range(groups):
-            agent.refresh(slice(8 * g, 8 * g + 8))
+            agent.before_act(slice(8 * g, 8 * g + 8))
         central.acts += 1
     assert central.pulled_at == [0, 64, 128, 192, 256]
 
@@ -52,7 +52,7 @@ def test_no_pull_while_another_thread_acts():
     """Two server threads: one is in the midst of an act when the pull of the other is due."""
     central = Counts()
     agent = PullingAgent(object(), central, steps=1)
-    agent.refresh(slice(0, 4))
+    agent.before_act(slice(0, 4))
     began, end, order = threading.Event(), threading.Event(), []
 
     def act():
@@ -62,7 +62,7 @@ def test_no_pull_while_another_thread_acts():
             order.append("acted")
 
     def pull():
-        agent.refresh(slice(0, 4))
+        agent.before_act(slice(0, 4))
         order.append("pulled")
 
     threads = [threading.Thread(target=act), threading.Thread(target=pull)]
@@ -87,8 +87,8 @@ def test_no_act_begins_during_a_pull():
 
     pulling, order = threading.Event(), []
     agent = PullingAgent(object(), Slow(), steps=1)
-    agent.refresh(slice(0, 4))
-    thread = threading.Thread(target=agent.refresh, args=(slice(0, 4),))
+    agent.before_act(slice(0, 4))
+    thread = threading.Thread(target=agent.before_act, args=(slice(0, 4),))
     thread.start()
     assert pulling.wait(10)
     with agent.acting():
@@ -104,13 +104,13 @@ class Interrupted(PullingAgent):
         super().__init__(agent, gradient_sync, steps)
         self.other, self.at, self.acts = other, at, 0
 
-    def refresh(self, b):
+    def before_act(self, b):
         if self.acts == self.at:
             g = torch.Generator().manual_seed(1)
             self.other.flat.grad.copy_(torch.randn(len(self.other.flat.grad), generator=g))
             self.other.step(1e-2, torch.zeros(()))
         self.acts += 1
-        return super().refresh(b)
+        super().before_act(b)
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from accel_rl.emulator.atari import core, rom_path
 from accel_rl.emulator.device.starts import Starts
 from accel_rl.emulator.env_core import OBSERVATIONS
 from accel_rl.emulator.games import cartridge, settings
-from accel_rl.system.devices import Device
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class DeviceGame:
         codes: Sequence[int],
         luminance: np.ndarray,
         starts: Starts,
-        device: Device,
+        device: torch.device | str,
     ) -> None:
         """codes: the joystick action of each agent action. luminance [256] uint8: the gray of each colour byte."""
         functions = core().device

@@ -15,7 +15,7 @@ from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import PLAIN, Acceleration, Inference
 from accel_rl.samplers.inference.resident import ResidentRollouts
-from accel_rl.system.devices import is_gpu
+from accel_rl.system.devices import Device
 from accel_rl.system.hardware import pin
 
 
@@ -50,7 +50,7 @@ class ActionServer:
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
         self._gpu: DeviceRollouts | ResidentRollouts | None = None
         self._inference = Inference()
-        if not is_gpu(self.device):
+        if not Device(self.device).queues_work:
             self._inference = acceleration.on_cpu(self._groups)
         elif resident:
             self._gpu = ResidentRollouts(host, self._groups, self.device)
@@ -89,9 +89,9 @@ class ActionServer:
         if agent.state_size and self.state is None:
             self.state = torch.zeros(rollout.B, agent.state_size, device=self.device)
         self._inference.use(agent, torch.is_autocast_enabled(self.device.type), self.state)
-        self._refresh: Callable[[slice], bool] | None = getattr(agent, "refresh", None)
+        self._before_act: Callable[[slice], None] | None = getattr(agent, "before_act", None)
         self._acting: Callable[[], AbstractContextManager[None]] = nullcontext
-        if self._refresh is not None:
+        if self._before_act is not None:
             self._acting = getattr(agent, "acting", nullcontext)
         rollout.state = self._copied_state(rollout.state)
         # While workers step, an operation that waits for threads on every core waits for workers, too.
@@ -114,8 +114,8 @@ class ActionServer:
         if self._cores:
             pin((self._cores[self._turn],))
             self._turn = (self._turn + 1) % len(self._cores)
-        if self._refresh is not None:
-            self._refresh(b)
+        if self._before_act is not None:
+            self._before_act(b)
         with self._acting():
             if not self._inference.replay(buffer, t, group):
                 self._act(agent, buffer, t, group)

@@ -61,7 +61,7 @@ def test_central_parameters_come_every_so_many_steps_of_each_group(two):
     after = float(other.flat.data[0])
     for _ in range(6):
         for group in (slice(0, 4), slice(4, 8)):
-            agent.refresh(group)
+            agent.before_act(group)
             agent.act(None, None, None, group)
     assert before != after and shows.seen == [before] * 8 + [after] * 4
 
@@ -72,7 +72,7 @@ def test_a_rollout_begins_on_the_newest_parameters(two):
     agent = PullingAgent(shows, mine, steps=4)
     push(other)
     agent.begin()
-    agent.refresh(slice(0, 4))
+    agent.before_act(slice(0, 4))
     agent.act(None, None, None, slice(0, 4))
     assert shows.seen == [float(other.flat.data[0])]
 
@@ -128,13 +128,13 @@ def test_a_push_counts_as_a_pull(two):
     shows = Shows(mine)
     agent = PullingAgent(shows, mine, steps=4)
     for _ in range(3):
-        agent.refresh(slice(0, 4))
+        agent.before_act(slice(0, 4))
         agent.act(None, None, None, slice(0, 4))
     push(mine)
     here = float(mine.flat.data[0])
     push(other)
     for _ in range(4):
-        agent.refresh(slice(0, 4))
+        agent.before_act(slice(0, 4))
         agent.act(None, None, None, slice(0, 4))
     assert shows.seen[3:] == [here] * 4
 
