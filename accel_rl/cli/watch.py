@@ -12,6 +12,7 @@ def main(argv: list[str]) -> int:
     """accel-rl watch RUN [options]"""
     words, options = positionals(argv, ["the run folder"], "accel-rl watch")
     chosen = parse(WatchOptions, options, "accel-rl watch RUN", "Make a video of a run's agent playing one episode.")
+    chosen.check()
     run, config = RunFolder.open(Path(words[0]).expanduser())
     out, n, episode = watch(run, config, chosen)
     stdout(f"{out}: {n} pictures, score {episode.score:g} in {episode.length:,} env steps")

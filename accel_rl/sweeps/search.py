@@ -10,6 +10,7 @@ whose online score is below the median of the others' at the same number of env 
 Exit codes: 0 all trials have ended, 1 none has a score, 2 bad input (nothing was started), 130 stopped by Ctrl-C."""
 
 import contextlib
+import logging
 import sys
 import time
 from dataclasses import dataclass, fields, replace
@@ -27,6 +28,7 @@ from accel_rl.sweeps.study import Pruner, Sampler, Space, Study, named, optuna
 from accel_rl.sweeps.sweep_display import Display, View
 from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
 from accel_rl.sweeps.sweep_plan import planned
+from accel_rl.system import events
 from accel_rl.system.command import ended
 from accel_rl.system.counts import Count, OptionalCount, counted
 from accel_rl.system.errors import ConfigError
@@ -83,6 +85,7 @@ class SearchOptions(Placing):
         return replace(self, **kept, **{**stored, "override": tuple(stored["override"]), "trials": trials})
 
 
+logger = logging.getLogger(__name__)
 COMPARE_S = 2.0
 """Seconds between two comparisons of a run's score."""
 
@@ -120,7 +123,7 @@ class Trials:
         view = View(folder)
         self.display, self._lengths = Display(view), view.lengths
         mine = {n: self._lengths[n] for n in self._trials}
-        self._feeder = Feeder(folder, self._layout(), mine, o.retries, self.display.say, lock)
+        self._feeder = Feeder(folder, self._layout(), mine, o.retries, lock)
         self._looked = dict.fromkeys(self._trials, 0.0)
 
     @property
@@ -160,7 +163,7 @@ class Trials:
         except ConfigError as e:
             self._needs.pop(name, None)
             self._study.failed(trial)
-            self._feeder.tell(f"{name} failed: {e}")
+            logger.info(f"{name} failed: {e}")
             return
         self._folder.add(name, run, member.labels)
         self._trials[name], self._looked[name], self._lengths[name] = trial, 0.0, run.config.env_steps
@@ -177,7 +180,7 @@ class Trials:
         if status not in ("done", "failed", PRUNED):
             return
         del self._trials[name], self._needs[name]
-        self._feeder.tell(f"{name}: {self._ended(name, trial, status)}")
+        logger.info(f"{name}: {self._ended(name, trial, status)}")
 
     def _ended(self, name: str, trial: Any, status: str) -> str:
         if status == "done":
@@ -232,7 +235,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
     """Run trials until there are as many as wanted; returns the exit code."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
-    with trials.display as display, StopRequest() as stop:
+    with trials.display as display, StopRequest() as stop, events.written(display.event):
         try:
             while not (trials.over or stop):
                 trials.step()

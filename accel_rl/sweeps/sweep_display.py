@@ -119,6 +119,11 @@ class Display:
             self.say(self.view.summary(records))
             self._shown = now
 
+    def event(self, line: str) -> None:
+        """Write an event of the sweep to its events.log, and print it."""
+        self.view.folder.event(line)
+        self.say(line)
+
     def say(self, line: str) -> None:
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 

@@ -131,7 +131,7 @@ def test_a_pruned_run_ends_early_and_is_not_retried(tmp_path):
     folder.create({}, {}, {"placing": {}, "slurm": False})
     folder.load_records()
     with folder.locked() as lock:
-        feeder = Feeder(folder, lay_out(Placing(gpus="none"), {}), {}, 2, print, lock)
+        feeder = Feeder(folder, lay_out(Placing(gpus="none"), {}), {}, 2, lock)
         assert feeder.has_room
         layout = lay_out(Placing(gpus="none"), {"a": Needs(0, 1)})
         folder.add("a", Run(config, Needs(0, 1), layout.sizes["a"]), {})
