@@ -88,7 +88,7 @@ def test_one_machine_leads_the_shards_where_local_training_leads(machines, name,
     parameters, tensors = state(shards)
     close(parameters, expected.flat.data)
     close(machine.parameters(), expected.flat.data)
-    for key, x in expected.optimizer.state_dict().items():
+    for key, x in expected.guarded.optimizer.state_dict().items():
         if isinstance(x, torch.Tensor):
             close(tensors[key], x)
         else:
@@ -126,8 +126,8 @@ def test_two_machines_equal_appendix_a(machines):
     beta_1, beta_2 = shards[0].optimizer.beta_1, shards[0].optimizer.beta_2
     parameters, tensors = state(shards)
     close(parameters, start + (alone_a.flat.data - start) + (alone_b.flat.data - start))
-    close(tensors["mean"], beta_1**2 * alone_a.optimizer.mean + alone_b.optimizer.mean)
-    close(tensors["square"], beta_2**2 * alone_a.optimizer.square + alone_b.optimizer.square)
+    close(tensors["mean"], beta_1**2 * alone_a.guarded.optimizer.mean + alone_b.guarded.optimizer.mean)
+    close(tensors["square"], beta_2**2 * alone_a.guarded.optimizer.square + alone_b.guarded.optimizer.square)
     assert {shard.version.updates for shard in shards} == {5} == {int(s.optimizer.steps) for s in shards}
     b.uplink.flush()
     close(b.parameters(), parameters)
