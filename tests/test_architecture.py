@@ -24,10 +24,11 @@ FLOORS = [
     {"samplers", "algos"},
     {"speed"},
     {"config"},
-    {"checkpoints", "report"},
+    {"checkpoints", "results"},
     {"runners"},
     {"gorila", "sweeps"},
     {"papers"},
+    {"report"},
     {"api"},
     {"gym", "launch"},
     {"benchmarks"},
@@ -42,8 +43,8 @@ CONFINED = {
     "multiprocessing": ("benchmarks/emulator_trace.py",),
     "subprocess": (
         "accel_rl/samplers/workers/", "accel_rl/runners/ranks/", "accel_rl/runners/run_folder.py",
-        "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/sweeps/", "benchmarks/",
-        "experiments/sampling.py",
+        "accel_rl/gorila/ray_session.py", "accel_rl/system/child.py", "accel_rl/system/hardware.py",
+        "accel_rl/sweeps/", "benchmarks/", "experiments/sampling.py",
     ),
     "socket": (
         "accel_rl/samplers/workers/", "accel_rl/distributed/process_group.py", "accel_rl/gorila/",
@@ -54,7 +55,7 @@ CONFINED = {
     ),
     "ctypes": (
         "accel_rl/kernels/native.py", "accel_rl/distributed/robust_lock.py", "accel_rl/system/process.py",
-        "accel_rl/sweeps/child.py", "accel_rl/emulator/device/", "accel_rl/data/page_locked.py",
+        "accel_rl/sweeps/pinned_run.py", "accel_rl/emulator/device/", "accel_rl/data/page_locked.py",
     ),
     "cuda": ("accel_rl/emulator/device/",),
     "torch.distributed": ("accel_rl/distributed/collective.py", "accel_rl/distributed/process_group.py", "benchmarks/"),
