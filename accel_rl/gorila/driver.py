@@ -21,11 +21,10 @@ from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
 from accel_rl.models.network_state import network_state
 from accel_rl.runners.best_agent import BestAgent, agent_state
-from accel_rl.runners.counters import Counters
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.learner import Learner, build_algorithm
 from accel_rl.runners.ranks.context import SINGLE_RANK
-from accel_rl.runners.reporter import Reporter
+from accel_rl.runners.reporter import Counters, Reporter
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed, own_generator

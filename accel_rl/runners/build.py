@@ -91,8 +91,7 @@ def build_engine(plan: SamplerPlan, setup: EngineSetup, config: TrainConfig, log
         )
         return WorkerPool(setup, pool, log)
     if plan.on_device:
-        from accel_rl.samplers.device_engine import DeviceEngine
-        from accel_rl.samplers.device_game import make_device_game
+        from accel_rl.samplers.device_engine import DeviceEngine, make_device_game
 
         return DeviceEngine(setup, make_device_game(setup.env, setup.training, setup.reset == "cached", plan.device))
     return find_engine(plan.engine)(setup)

@@ -1,6 +1,7 @@
 """The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,20 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.inference.inference import PLAIN, Acceleration
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.inference.threads import InferenceThreads
-from accel_rl.samplers.phase import Phase
 from accel_rl.samplers.rollout_memory import HostMemory, RolloutMemory
 from accel_rl.samplers.workers.stepper import initial
+
+
+class Phase(Enum):
+    """What the environments are doing.
+
+    IDLE --begin--> RUNNING --finish--> IDLE
+                    RUNNING --begin the next--> AHEAD --finish--> RUNNING
+    """
+
+    IDLE = "idle"  # they wait for the first action of a rollout
+    RUNNING = "running"  # they play a rollout
+    AHEAD = "ahead"  # they play one rollout to its end, and where they can the next one
 
 
 class Sampler:

@@ -11,8 +11,7 @@ from accel_rl.envs.games import ATARI_57
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.state import pack, unpack
 from accel_rl.models.actor_critic import ActorCritic
-from accel_rl.samplers.device_engine import DeviceEngine
-from accel_rl.samplers.device_game import make_device_game
+from accel_rl.samplers.device_engine import DeviceEngine, make_device_game
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
