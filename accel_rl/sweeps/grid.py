@@ -20,10 +20,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from accel_rl.algos.dqn import DQNConfig
-from accel_rl.config import setting
+from accel_rl.config import flags
 from accel_rl.config.arguments import parse
+from accel_rl.config.flags import with_setting
 from accel_rl.config.registry import find
-from accel_rl.config.setting import with_setting
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.sweeps.layout import Needs, needs_of
@@ -258,7 +258,7 @@ PERIODS = 20  # least number of periods of a concurrent run, and of target inter
 def full_name(config: TrainConfig, key: str) -> str:
     """Return a setting's full name: game -> env.game. ConfigError, with similar names, for an unknown setting."""
     try:
-        return setting.full_name(config, key)
+        return flags.full_name(config, key)
     except ConfigError as e:
         raise ConfigError(f"key {key!r} of the grid: {e}") from e
 

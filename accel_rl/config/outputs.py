@@ -1,10 +1,10 @@
-"""Settings of evaluations."""
+"""What a run measures and writes: evaluations, checkpoints, rows of metrics."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from accel_rl.system.counts import Count
+from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
 
 
@@ -53,3 +53,40 @@ class EvaluationConfig:
         for name in ("max_episode_steps", "parallel"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--evaluation.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """Checkpoints. A resumed run is bitwise identical to an uninterrupted one. Files are written atomically and
+    verified."""
+
+    interval: OptionalCount = None
+    """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0: only at the end."""
+    keep: Count = 3
+    """Number of checkpoints to keep; older ones are deleted."""
+
+    def check(self) -> None:
+        if self.interval is not None and self.interval < 0:
+            raise ConfigError(f"--checkpoint.interval {self.interval}: must be 0 or more")
+        if self.keep < 1:
+            raise ConfigError(f"--checkpoint.keep {self.keep}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class LogConfig:
+    """Metrics and logging."""
+
+    interval: OptionalCount = None
+    """Env steps between rows of metrics.csv. Default: a hundredth of the run, 1,000 to 50,000."""
+    window: Count = 100
+    """Number of recent episodes, of all ranks, that the online score averages over (section 5.3: 100)."""
+    norms: bool = False
+    """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
+    tensorboard: bool = False
+    """Also write TensorBoard events into the run folder (needs the extra: tensorboard)."""
+
+    def check(self) -> None:
+        if self.interval is not None and self.interval < 1:
+            raise ConfigError(f"--log.interval {self.interval}: must be at least 1")
+        if self.window < 1:
+            raise ConfigError(f"--log.window {self.window}: must be at least 1")

@@ -1,10 +1,11 @@
-"""Settings that have no effect beside others: a user who sets one expects something of it."""
+"""What a user may not expect of settings that are possible: settings without an effect, runs without an update."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from accel_rl.algos.c51 import C51Config
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import make_spec
 from accel_rl.envs.protocols import OVERRIDES
@@ -127,3 +128,18 @@ def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from settings_of(value, f"{prefix}{f.name}.")
         else:
             yield prefix + f.name, value
+
+
+def warning(config: TrainConfig) -> str:
+    """Return what a user may not expect of these settings, in one line; "" for nothing."""
+    if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
+        return ""
+    replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1
+    start = config.algo.replay.start * replays
+    if config.env_steps > start:
+        return ""
+    return (
+        f"this run makes no update: learning begins at --replay.start {config.algo.replay.start} transitions"
+        + (f" in each of {replays} replays" if replays > 1 else "")
+        + f", and the run ends at --env-steps {config.env_steps}; give more env steps, or a smaller --replay.start"
+    )
