@@ -247,7 +247,7 @@ SCRIPTS = [
     ("docs/emulator.md", 3, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
     ("docs/emulator.md", 4, {'v4", 8': 'v4", 2'}),
     ("docs/gpu.md", 0, {}),
-    ("docs/gpu.md", 1, {}),
+    ("docs/extending.md", 9, {}),
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),
     ("docs/distributed.md", 2, {}),
