@@ -145,8 +145,8 @@ def _wide(flat: FlatParameters) -> str | None:
 def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, with_untrained: bool = False) -> None:
     """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
 
-    updates: number of updates made. with_untrained: compare frozen parameters and buffers, too. During a phase each rank's
-    buffers follow its own samples.
+    updates: number of updates made. with_untrained: compare frozen parameters and buffers, too. During a phase each
+    rank's buffers follow its own samples.
     """
     tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
     digests = communicator.gather([digest(x) for x in tensors])
