@@ -10,7 +10,7 @@ DATA = (
     "accel_rl/py.typed",
     "accel_rl/emulator/games.json",
     "accel_rl/envs/scores.json",
-    "accel_rl/report/papers.json",
+    "accel_rl/papers/stooke/published.json",
     # compiled on a GPU, at run time
     "accel_rl/emulator/core/types.h",
     "accel_rl/emulator/core/fast/tia.h",

@@ -26,7 +26,7 @@ def environments(config: dict) -> Callable[[int], int]:
     """
     import numpy as np
 
-    from accel_rl.data.step import Step
+    from accel_rl.data.rollout_arrays import Step
     from accel_rl.envs.make import EnvConfig, make_batch, make_env
 
     if config["env"]["backend"] == "emulator":

@@ -14,7 +14,7 @@ from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.envs.make import make_spec
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan
-from accel_rl.samplers.device_game import make_device_game
+from accel_rl.samplers.device_engine import make_device_game
 from accel_rl.system.devices import Device, runtime
 from accel_rl.system.placement import place_processes
 from benchmarks.agents import make_agent

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import EnvConfig, make_batch
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, nearest

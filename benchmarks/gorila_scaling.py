@@ -23,8 +23,8 @@ from accel_rl.system.process import before_torch
 
 before_torch()
 
+from accel_rl.config.gorila_settings import MAX_IN_FLIGHT  # noqa: E402
 from accel_rl.config.on_gorila import on_gorila  # noqa: E402
-from accel_rl.config.parameter_server import MAX_IN_FLIGHT  # noqa: E402
 from accel_rl.config.train import default_config  # noqa: E402
 from accel_rl.gorila.ray_session import local_ray  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402

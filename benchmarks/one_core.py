@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
-from accel_rl.sweeps import machine
+from accel_rl.system import hardware
 from accel_rl.system.hardware import say_once, usable_cores
 from benchmarks.bare import Bare
 from benchmarks.interleave import Bar, interleave
@@ -32,7 +32,7 @@ def measure(
 def first_core() -> tuple[int, ...]:
     """Return the hyperthreads of the first usable core, that core first. Prints a line if there is only one."""
     core = min(usable_cores())
-    threads = (core, *(t for t in machine.hyperthreads(core) if t != core))
+    threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
     if len(threads) == 1:
         say_once(f"core {threads[0]} has no second hyperthread: figure 2's dotted line is left out")
     return threads

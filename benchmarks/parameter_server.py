@@ -30,7 +30,7 @@ before_torch()
 
 import torch  # noqa: E402
 
-from accel_rl.config.parameter_server import MAX_IN_FLIGHT, ParameterServerConfig  # noqa: E402
+from accel_rl.config.gorila_settings import MAX_IN_FLIGHT, ParameterServerConfig  # noqa: E402
 from accel_rl.gorila.ray_session import load_ray, local_ray  # noqa: E402
 from accel_rl.gorila.shard import Push  # noqa: E402
 from accel_rl.gorila.shard_actors import RayShards, transport_to  # noqa: E402

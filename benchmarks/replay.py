@@ -33,7 +33,7 @@ from accel_rl.distributed.gradient_sync import Local  # noqa: E402
 from accel_rl.distributed.guarded_step import GuardedStep  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
 from accel_rl.replays.config import ReplayConfig  # noqa: E402
-from accel_rl.replays.returns import NStep  # noqa: E402
+from accel_rl.replays.ring import NStep  # noqa: E402
 from accel_rl.system import hardware  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402

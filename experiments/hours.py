@@ -15,9 +15,10 @@ from importlib.resources import files
 from typing import Any
 
 from accel_rl.config.arguments import parse, stdout
-from accel_rl.report import cule, families
-from accel_rl.report.fingerprint import flat
-from accel_rl.report.papers import daley_differences, daley_hours
+from accel_rl.papers.daley.daley_tables import daley_differences, daley_hours
+from accel_rl.papers.dalton import dalton_tables
+from accel_rl.results import run_settings
+from accel_rl.results.run_settings import flat
 from accel_rl.sweeps.grid import Member, find_grid
 from accel_rl.system.errors import ConfigError
 
@@ -48,11 +49,11 @@ def measured() -> dict[str, Any]:
 def of(member: Member, table: Mapping[str, float]) -> float | None:
     """Look up a run by its name, else by its family; None if the table has neither."""
     settings = dict(flat(member.config.to_dict()))
-    family = "Sampling" if families.samples_only(settings) else families.family(settings)
-    name = families.name(settings)
+    family = "Sampling" if run_settings.samples_only(settings) else run_settings.family(settings)
+    name = run_settings.name(settings)
     if settings.get("cluster") == "gorila":
         return table.get("Gorila")
-    if cule.column(settings):
+    if dalton_tables.column(settings):
         return table.get("CuLE")
     if settings.get("secondary.batch"):
         return table.get(f"{family}-secondary")
@@ -83,7 +84,7 @@ def on_the_papers(members: tuple[Member, ...], gpus: int) -> float | None:
         at_once = min(m.needs.gpus, gpus)
         settings = dict(flat(m.config.to_dict()))
         printed = None if daley_differences(settings) else daley_hours(settings)
-        if (hours_on_all := cule.hours(settings)) is not None:
+        if (hours_on_all := dalton_tables.hours(settings)) is not None:
             printed = hours_on_all * m.needs.gpus / at_once
         for n in (str(at_once), "1"):
             printed = of(m, measured()["paper"].get(n, {})) if printed is None else printed

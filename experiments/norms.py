@@ -11,8 +11,8 @@ from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.report import norms
-from accel_rl.report.run import distinct
 from accel_rl.report.runs import read_runs
+from accel_rl.results.run import distinct
 from accel_rl.system.errors import ConfigError
 
 

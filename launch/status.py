@@ -2,7 +2,7 @@
 
 import sys
 
-from accel_rl.sweeps.status import main
+from accel_rl.sweeps.sweep_display import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -23,11 +23,11 @@ from accel_rl.cli.train import parse_train
 from accel_rl.config.arguments import parse
 from accel_rl.config.registry import find, find_algorithm
 from accel_rl.config.train import default_config
-from accel_rl.sweeps import status, sweep
-from accel_rl.sweeps.search_options import SearchOptions
-from accel_rl.sweeps.trials import check as check_search
+from accel_rl.sweeps import sweep, sweep_display
+from accel_rl.sweeps.search import SearchOptions
+from accel_rl.sweeps.search import check as check_search
 from accel_rl.system import hardware
-from accel_rl.system.machine import Machine
+from accel_rl.system.machine import of_cores
 from tests.test_docs import PAGES, ROOT, blocks, command_lines, examples, name
 
 STARTS, COPY = "pong.starts.json", "run"
@@ -169,7 +169,7 @@ def test_it_runs(line, here, capsys):
         shutil.rmtree(here / COPY)
 
 
-MACHINE = Machine(cores=tuple(range(32)), quota=None, memory=2**40, gpus=(80 * 2**30,) * 8)
+MACHINE = of_cores(range(32), memory=2**40, gpus=8, gpu_memory=80 * 2**30)
 PLAN = {"nodes": 2, "cores_per_node": 32, "threads_per_core": 2, "gpus_per_node": 4, "memory_gib": 1024, "machines": 64}
 
 
@@ -221,7 +221,7 @@ def test_a_sweep_is_run_and_resumed(here, capsys):
     """The commands of sweeps.md one after the other."""
     tiny = ["env-steps=128", "sampler.envs=4", "sampler.horizon=8", "algo.minibatch=32", "evaluation.interval=0"]
     assert sweep.main(["my_grids:sizes", "--out", "runs/sizes", "--only", "game=pong", "--override", *tiny]) == 0
-    assert status.main(["runs/sizes"]) == 0
+    assert sweep_display.main(["runs/sizes"]) == 0
     assert sweep.main(["--resume", "runs/sizes"]) == 0
     assert main(["report", "runs/sizes", "--out", "report", "--reps", "10"]) == 0
 
@@ -246,8 +246,8 @@ SCRIPTS = [
     ("docs/emulator.md", 2, {"num_envs=8": "num_envs=2", "n_steps=128": "n_steps=8", "1_000_000": "16"}),
     ("docs/emulator.md", 3, {"num_envs=8": "num_envs=2", "np.zeros(8": "np.zeros(2"}),
     ("docs/emulator.md", 4, {'v4", 8': 'v4", 2'}),
-    ("docs/gpu.md", 0, {}),
     ("docs/extending.md", 9, {}),
+    ("docs/gpu.md", 0, {}),
     ("docs/distributed.md", 0, {}),
     ("docs/distributed.md", 1, {}),
     ("docs/distributed.md", 2, {}),

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from accel_rl.data.rnn_state import RnnState
+from accel_rl.data.rollout import RnnState
 
 
 class Agent(Protocol):

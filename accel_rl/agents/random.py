@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accel_rl.data.rnn_state import RnnState
+from accel_rl.data.rollout import RnnState
 from accel_rl.ops.q_learning import uniform_action
 
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from accel_rl.agents.base import Agent
 from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
-from accel_rl.data.rnn_state import RnnState
-from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.convolution import find_network

@@ -18,7 +18,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
-from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import NStep
 
 
 @dataclass(frozen=True)

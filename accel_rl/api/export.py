@@ -10,6 +10,7 @@ import torch
 
 from accel_rl.api import model_card, onnx_file
 from accel_rl.api.model_folder import ModelFolder, check_new
+from accel_rl.api.options import ExportOptions
 from accel_rl.api.trained_agent import trained_agent
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import make_spec
@@ -19,17 +20,15 @@ from accel_rl.system.errors import RunError
 COPIED = ("protocol.json", "versions.json", "metrics.csv")
 
 
-def export(
-    run: RunFolder, config: TrainConfig, out: Path, *, checkpoint: str = "", best: bool = False, onnx: bool = False
-) -> dict[str, Any]:
-    """Write the folder of a model (`ModelFolder`); returns its env steps and evaluation.
+def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path, dict[str, Any]]:
+    """Write the folder of a model (`ModelFolder`); returns it, and the model's env steps and evaluation.
 
-    checkpoint: a checkpoint folder; "" for the newest. best: the network with the best evaluation instead. onnx: also
-    write policy.onnx. ConfigError for bad input, before anything is written. RunError if the disk is full.
+    ConfigError for bad input, before anything is written. RunError if the disk is full.
     """
+    out = Path(o.out).expanduser() if o.out else run.path / "model"
     check_new(out, "--out")
-    acting, state, agent, _ = trained_agent(run, config, checkpoint, greedy=False, best=best)
-    if onnx:
+    acting, state, agent, _ = trained_agent(run, config, o.checkpoint, greedy=False, best=o.best)
+    if o.onnx:
         onnx_file.check(agent)
     spec = make_spec(acting.env, training=False)
     steps = state["env_steps"]
@@ -41,12 +40,12 @@ def export(
             if (run.path / name).exists():
                 shutil.copyfile(run.path / name, out / name)
         ModelFolder(out).save(agent.model, about, state["learner"]["algo"]["agent"])
-        if onnx:
+        if o.onnx:
             onnx_file.write(agent, spec.obs_shape, getattr(torch, spec.frame_dtype), out / "policy.onnx")
         model_card.write(out, config, about)
     except OSError as e:
         raise RunError(f"{out} could not be written: {e.strerror or e}") from e
-    return about
+    return out, about
 
 
 def _evaluation(run: RunFolder, env_steps: int) -> dict[str, Any] | None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from accel_rl.config.inactive import inactive
+from accel_rl.config.advice import inactive, warning
 from accel_rl.config.train import TrainConfig
-from accel_rl.config.warning import warning
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import make_spec
 from accel_rl.metrics.tensorboard import check_tensorboard

@@ -2,11 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from accel_rl.api.launch import check, check_device, run_to_end
 from accel_rl.api.model_folder import ModelFolder
+from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
@@ -18,19 +18,7 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What can change when a run continues. Empty: as it was."""
-
-    env_steps: int | None = None
-    checkpoint: str = ""
-    cores: tuple[int, ...] | None = None
-    backend: str = ""
-    engine: str = ""
-    device: str = ""
-
-
-def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[[str], None] = print) -> Result:
+def resume(run: RunFolder, config: TrainConfig, changes: ResumeOptions, say: Callable[[str], None] = print) -> Result:
     """Continue a run, in the same folder and files. config: of the run. say: gets lines that describe it.
 
     ConfigError, RunError.
@@ -63,7 +51,7 @@ def resume(run: RunFolder, config: TrainConfig, changes: Changes, say: Callable[
     return run_to_end(placed, plan, run, state, say)
 
 
-def _changed(run: RunFolder, config: TrainConfig, changes: Changes) -> TrainConfig:
+def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> TrainConfig:
     if changes.env_steps is not None:
         if changes.env_steps < 1:
             raise ConfigError(f"--env-steps {changes.env_steps}: must be at least 1")
@@ -74,12 +62,12 @@ def _changed(run: RunFolder, config: TrainConfig, changes: Changes) -> TrainConf
             checkpoint=dataclasses.replace(config.checkpoint, interval=config.checkpoint_interval()),
             log=dataclasses.replace(config.log, interval=config.log_interval()),
         )
-    config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, changes.backend))
+    config = dataclasses.replace(config, run_dir=str(run.path), env=played_by(config.env, changes.env.backend))
     if changes.device:
         distributed = dataclasses.replace(config.distributed, gpus="")
         config = dataclasses.replace(config, device=changes.device, distributed=distributed)
-    if changes.engine:
-        sampler: Any = dataclasses.replace(config.sampler, engine=changes.engine)
+    if changes.sampler.engine:
+        sampler: Any = dataclasses.replace(config.sampler, engine=changes.sampler.engine)
         config = dataclasses.replace(config, sampler=sampler)
     return config
 

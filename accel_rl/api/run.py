@@ -4,7 +4,6 @@ import csv
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,16 @@ import numpy as np
 
 from accel_rl.api.export import export
 from accel_rl.api.launch import run_new
-from accel_rl.api.resume import Changes, resume
+from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions, from_keywords
+from accel_rl.api.resume import resume
 from accel_rl.api.settings import What, settings
-from accel_rl.api.trained_agent import evaluate, trained_agent
+from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.train import TrainConfig
-from accel_rl.config.types import fits, plain
 from accel_rl.envs.make import make_spec
-from accel_rl.runners import video
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
-from accel_rl.system.errors import ConfigError
 
 
 def train(
@@ -98,41 +95,25 @@ class Run:
         names = list(rows[0]) if rows else []
         return {name: np.array([float(row[name] or "nan") for row in rows]) for name in names}
 
-    def resume(
-        self, env_steps: float | None = None, *, checkpoint: str = "", engine: str = "", backend: str = "",
-        cores: tuple[int, ...] | None = None, device: str = "",
-    ) -> "Run":  # fmt: skip
-        """Continue the run from its newest checkpoint, or from the folder `checkpoint`; returns it with its result.
+    def resume(self, env_steps: float | None = None, **options: Any) -> "Run":
+        """Continue the run from its newest checkpoint, in the same folder; returns it with its result.
 
-        env_steps: new length of the run. engine, backend, cores, device: as in `accel-rl resume`. ConfigError,
-        RunError.
+        env_steps: new length of the run. options: as of `accel-rl resume`: checkpoint, cores, device, backend, engine.
+        ConfigError, RunError.
         """
-        steps = plain(env_steps)
-        if steps is not None and (not fits(float, steps) or not float(steps).is_integer()):
-            raise ConfigError(f"env_steps {env_steps!r}: must be a whole number")
-        run, config = RunFolder.open(self.path)
-        changes = Changes(None if steps is None else int(steps), checkpoint, plain(cores), backend, engine, device)
-        self.result = resume(run, config, changes)
+        chosen = from_keywords(ResumeOptions, {"env_steps": env_steps, **options})
+        self.result = resume(*RunFolder.open(self.path), chosen)
         raise_if_stopped(self.result)
         return self
 
-    def evaluate(
-        self, episodes: int = 30, *, seed: int = 0, greedy: bool = False, best: bool = False, parallel: int = 16,
-        starts: str = "", device: str = "", backend: str = "",
-    ) -> Evaluation:  # fmt: skip
+    def evaluate(self, episodes: int = 30, **options: Any) -> Evaluation:
         """Play episodes with the newest agent; returns their scores: `.mean`, `.std`, `.scores`, `.protocol`.
 
-        greedy: instead of sampling from the policy. best: the network with the best evaluation. parallel: number of
-        environments at a time. starts: of Atari episodes, noop or saved; default: those of the run. device, backend: to
-        act on and to play with; default: the run's, or, with a note, what this machine has in their place.
+        options: as of `accel-rl evaluate`: seed, greedy, best, checkpoint, parallel, starts, device, backend ...
+        ConfigError.
         """
-        run, config = RunFolder.open(self.path)
-        evaluation: Any = replace(
-            config.evaluation, episodes=episodes, greedy=greedy, parallel=parallel,
-            starts=starts or config.evaluation.starts,  # type: ignore[arg-type]
-        )  # fmt: skip
-        config = replace(config, evaluation=plain(evaluation))
-        return evaluate(run, config, seed=plain(seed), best=best, device=device, backend=backend)[0]
+        chosen = from_keywords(EvaluateOptions, {"episodes": episodes, **options})
+        return evaluate(*RunFolder.open(self.path), chosen)[0]
 
     @property
     def agent(self) -> TrainedPolicy:
@@ -150,29 +131,19 @@ class Run:
         config, _, agent, _ = trained_agent(run, config, checkpoint, greedy, best, device)
         return TrainedPolicy(agent, make_spec(config.env, training=False), seed)
 
-    def export(
-        self, out: str | os.PathLike[str], *, checkpoint: str = "", best: bool = False, onnx: bool = False
-    ) -> "Run":
-        """Write the newest network as a model that others can load (`accel-rl export`); returns it.
+    def export(self, out: str | os.PathLike[str], **options: Any) -> "Run":
+        """Write the newest network as a model that others can load; returns it.
 
-        out: a new folder. checkpoint: a checkpoint folder; best: the network with the best evaluation, instead. onnx:
-        also write policy.onnx. A model can be evaluated and watched, its `agent` acts, but it cannot be resumed.
+        out: a new folder. options: as of `accel-rl export`: checkpoint, best, onnx. A model can be evaluated and
+        watched, its `agent` acts, but it cannot be resumed. ConfigError, RunError.
         """
-        run, config = RunFolder.open(self.path)
-        export(run, config, Path(out).expanduser(), checkpoint=checkpoint, best=best, onnx=onnx)
-        return Run(out)
+        chosen = from_keywords(ExportOptions, {"out": str(out), **options})
+        return Run(export(*RunFolder.open(self.path), chosen)[0])
 
-    def watch(
-        self, out: str | os.PathLike[str] | None = None, *, seed: int = 0, steps: int = 27_000, greedy: bool = False,
-        best: bool = False, device: str = "", backend: str = "",
-    ) -> Path:  # fmt: skip
-        """Make a video of an episode, .mp4 or .gif; returns its path. steps: longest episode, in env steps.
+    def watch(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Path:
+        """Make a video of an episode, .mp4 or .gif; returns its path.
 
-        device, backend: see `evaluate`.
+        options: as of `accel-rl watch`: steps, seed, greedy, best, checkpoint, device, backend. ConfigError.
         """
-        run, config = RunFolder.open(self.path)
-        config, state, agent, _ = trained_agent(run, config, "", greedy, best, device, backend)
-        path = Path(out).expanduser() if out is not None else video.default_path(run.path, state["env_steps"])
-        episode = video.Episode(config, agent, seed, steps)
-        video.write(episode.pictures(), path, episode.fps)
-        return path
+        chosen = from_keywords(WatchOptions, {"out": "" if out is None else str(out), **options})
+        return watch(*RunFolder.open(self.path), chosen)[0]

@@ -1,23 +1,27 @@
 """The agent of a run, read from one of its checkpoints, and its evaluation."""
 
+import json
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from accel_rl.agents.base import Agent
 from accel_rl.api.model_folder import ModelFolder
+from accel_rl.api.options import EvaluateOptions, WatchOptions
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.acting import acting_config
 from accel_rl.config.train import TrainConfig
-from accel_rl.config.types import fits
 from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in
+from accel_rl.runners import video
 from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.learner import load_agent
 from accel_rl.runners.plan import RankPlan
+from accel_rl.runners.random_baseline import evaluate_random
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.process import tune_torch
@@ -67,24 +71,62 @@ def trained_agent(
     return config, state, agent.evaluating(greedy), plan
 
 
-def evaluate(
-    run: RunFolder,
-    config: TrainConfig,
-    *,
-    seed: int,
-    checkpoint: str = "",
-    best: bool = False,
-    device: str = "",
-    backend: str = "",
-) -> tuple[Evaluation, int]:
-    """Evaluate a run's agent as `config.evaluation` says; returns the evaluation, and the agent's env steps.
+def evaluate(run: RunFolder, config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
+    """Evaluate a run's agent, or random actions; returns the evaluation, and {env_steps, agent} that was evaluated.
 
-    checkpoint, best, device, backend: see `trained_agent`. ConfigError.
+    ConfigError.
     """
-    if not fits(int, seed) or seed < 0:
-        raise ConfigError(f"--seed {seed!r}: must be a whole number, 0 or more")
-    config, state, agent, plan = trained_agent(run, config, checkpoint, config.evaluation.greedy, best, device, backend)
+    o.check()
+    config = _with_options(config, o)
+    result, of_agent = _random(config, o) if o.random else _trained(run, config, o)
+    found = {**of_agent, **result.to_dict()}
+    if o.save:
+        name = ("random-" if o.random else "") + config.evaluation.starts
+        run.write_json(f"final/{name}.json", found)
+    if o.json:
+        Path(o.json).write_text(json.dumps(found, indent=1) + "\n")
+    return result, of_agent
+
+
+def _with_options(config: TrainConfig, o: EvaluateOptions) -> TrainConfig:
+    evaluation = replace(
+        config.evaluation,
+        episodes=o.episodes,
+        steps=o.steps,
+        greedy=o.greedy,
+        parallel=o.parallel,
+        starts=o.starts or config.evaluation.starts,
+    )
+    if o.starts_file:
+        evaluation = replace(evaluation, starts_file=o.starts_file)
+    elif evaluation.starts == "noop":
+        evaluation = replace(evaluation, starts_file="")
+    return replace(config, evaluation=evaluation)
+
+
+def _trained(run: RunFolder, config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
+    greedy, backend = config.evaluation.greedy, o.env.backend
+    config, state, agent, plan = trained_agent(run, config, o.checkpoint, greedy, o.best, o.device, backend)
     with closing(Evaluator(config, plan)) as evaluator:
-        result = evaluator.evaluate(agent, steps=config.evaluation.steps, seed=seed)
+        result = evaluator.evaluate(agent, steps=config.evaluation.steps, seed=o.seed)
     assert result is not None
-    return result, state["env_steps"]
+    name = o.checkpoint or ("best" if o.best else "newest")
+    return result, {"env_steps": state["env_steps"], "agent": name}
+
+
+def _random(config: TrainConfig, o: EvaluateOptions) -> tuple[Evaluation, dict[str, Any]]:
+    config = acting_config(config, o.device, o.env.backend)
+    result = evaluate_random(config, RankPlan.acting(config), steps=o.steps, seed=o.seed)
+    return result, {"env_steps": 0, "agent": "random"}
+
+
+def watch(run: RunFolder, config: TrainConfig, o: WatchOptions) -> tuple[Path, int, video.Episode]:
+    """Make a video of an episode of a run's agent; returns its file, its number of pictures and the episode.
+
+    ConfigError.
+    """
+    o.check()
+    config, state, agent, _ = trained_agent(run, config, o.checkpoint, o.greedy, o.best, o.device, o.env.backend)
+    out = Path(o.out).expanduser() if o.out else video.default_path(run.path, state["env_steps"])
+    episode = video.Episode(config, agent, o.seed, o.steps)
+    return out, video.write(episode.pictures(), out, episode.fps), episode

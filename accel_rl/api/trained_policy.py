@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
-from accel_rl.data.rnn_state import RnnState
+from accel_rl.data.rollout import RnnState
 from accel_rl.data.spec import EnvSpec
 
 X = TypeVar("X", np.ndarray, Tensor)

@@ -34,7 +34,6 @@ EXTRAS = {
     "tensorboard": "tensorboard",
     "wandb": "wandb",
     "video": "imageio-ffmpeg",
-    "report": "rliable",
     "search": "optuna",
     "onnx": "onnxscript",
     "hub": "huggingface_hub",

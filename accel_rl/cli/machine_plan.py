@@ -29,7 +29,11 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
     Raises ConfigError.
     """
     machine = read_machine(file)
-    lines, warnings, problems = [f"machine      {machine}"], 0, []
+    if machine.memory is None:
+        raise ConfigError(f"--machine {file}: memory is missing")
+    if machine.gpus and not machine.gpu_memory:
+        raise ConfigError(f"--machine {file}: gpu_memory is missing")
+    lines, warnings, problems = [f"machine      {machine.resources()}"], 0, []
     for words in [argv] if argv else [[name, "--game", "pong"] for name in DEFAULT_RUNS]:
         facts, warned, wrong = _plan(machine, words)
         lines += ["", f"accel-rl train {' '.join(words)}", *(f"  {line}" for line in facts)]

@@ -2,6 +2,8 @@
 
 import importlib
 import sys
+from collections.abc import Callable
+from typing import cast
 
 from accel_rl.system.command import ended
 from accel_rl.system.errors import ConfigError, nearest
@@ -24,6 +26,25 @@ COMMANDS = {
     "bench": "measure how fast a sampler plays on this machine",
     "games": "list the games with their published random and human scores",
 }
+
+PLACES = {
+    **{name: f"accel_rl.cli.{name}:main" for name in ("train", "doctor", "bench")},
+    **{
+        name: f"accel_rl.cli.run_commands:{name}_command"
+        for name in ("resume", "evaluate", "watch", "export", "push", "pull", "starts")
+    },
+    **{name: f"accel_rl.cli.report_commands:{name}_command" for name in ("plot", "report", "games")},
+    "sweep": "accel_rl.sweeps.sweep:sweep",
+    "search": "accel_rl.sweeps.search:search",
+    "status": "accel_rl.sweeps.sweep_display:status",
+}
+"""The function of each command: it takes the arguments and returns the exit code."""
+
+
+def function_of(command: str) -> Callable[[list[str]], int]:
+    """Import the function of a command, and its module alone: importing all would be slow."""
+    module, _, name = PLACES[command].partition(":")
+    return cast(Callable[[list[str]], int], getattr(importlib.import_module(module), name))
 
 
 def _help() -> str:
@@ -53,8 +74,7 @@ def dispatch(argv: list[str]) -> int:
         return 0
     if argv[0] not in COMMANDS:
         raise ConfigError(f"unknown command {argv[0]!r}; allowed: {', '.join(COMMANDS)}{nearest(argv[0], COMMANDS)}")
-    command = importlib.import_module(f"accel_rl.cli.{argv[0]}")  # only this command: importing all would be slow
-    return int(command.main(argv[1:]))
+    return function_of(argv[0])(argv[1:])
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config.gorila import GorilaConfig
+from accel_rl.config.gorila_settings import GorilaConfig
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 

@@ -7,12 +7,10 @@ from typing import Any, Literal, get_type_hints
 
 from accel_rl.algos.algorithm import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config.checkpoint import CheckpointConfig
 from accel_rl.config.config_file import FORMAT, migrated, read_file
 from accel_rl.config.doors import check_doors
-from accel_rl.config.evaluation import EvaluationConfig
-from accel_rl.config.gorila import GorilaConfig
-from accel_rl.config.log import LogConfig
+from accel_rl.config.gorila_settings import GorilaConfig
+from accel_rl.config.outputs import CheckpointConfig, EvaluationConfig, LogConfig
 from accel_rl.config.registry import ALGORITHMS, find, find_algorithm
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.secondary import SecondaryConfig

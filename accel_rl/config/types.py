@@ -55,7 +55,7 @@ def described(hint: Any) -> str:
     """Describe a type in words: "a whole number or None"."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return f"one of {', '.join(map(str, args))}" if len(args) > 1 else str(args[0])
+        return f"one of {', '.join(str(a) for a in args if a != '')}" if len(args) > 1 else str(args[0])
     if origin is tuple:
         return f"a list, each {described(args[0])}"
     if args and origin is not None:

@@ -7,10 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.data.rnn_state import RnnState
 from accel_rl.data.rollout_arrays import TENSORS, RolloutArrays
 from accel_rl.data.staging import Staging
 from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
+
+
+@dataclass(slots=True)
+class RnnState:
+    """Recurrent states of n environments over T steps.
+
+    state [n, Z]: the state before the first step. first [T, n] bool: an episode begins at this step, so the state is
+    reset before it. `act` advances `state` in place.
+    """
+
+    state: Tensor
+    first: Tensor
 
 
 @dataclass(slots=True)

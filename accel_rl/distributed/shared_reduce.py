@@ -16,8 +16,7 @@ from torch import Tensor
 
 from accel_rl.data.shared_memory import Layout, SharedArrays
 from accel_rl.distributed.central import chunks
-from accel_rl.distributed.collective import Collective
-from accel_rl.distributed.process_watch import Watch
+from accel_rl.distributed.collective import Collective, Watch
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience

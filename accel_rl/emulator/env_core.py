@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.atari import EmulatorCore, core, rom_path
 from accel_rl.emulator.games import cartridge, settings, steps
 from accel_rl.system.errors import ConfigError

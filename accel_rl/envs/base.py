@@ -4,8 +4,8 @@ from typing import Protocol
 
 import numpy as np
 
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
-from accel_rl.data.step import Step
 
 
 def episode_rng(seed: int, episode: int) -> np.random.Generator:

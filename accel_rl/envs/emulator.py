@@ -11,8 +11,8 @@ from importlib.metadata import version
 import numpy as np
 from ale_py import Action
 
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
-from accel_rl.data.step import Step
 from accel_rl.emulator import palette
 from accel_rl.emulator.counter import Counter, start_at
 from accel_rl.emulator.counter_state import CounterState

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
-from accel_rl.data.step import Step
 from accel_rl.envs.base import Env
 from accel_rl.envs.episode_info import packed
 from accel_rl.envs.reserved import ReservedEnv

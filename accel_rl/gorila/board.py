@@ -2,14 +2,17 @@
 
 member --BoardLine--> Board (a Ray actor) <--BoardKeeper-- driver"""
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from accel_rl.gorila.ray_session import NAMESPACE, start_named
 from accel_rl.runners.ranks.shared_counters import share
 from accel_rl.system.errors import RunError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,9 @@ class Board:
 class BoardKeeper:
     """The board as a Ray actor, and what was read from it last."""
 
-    def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int, event: Callable[[str], None]):
-        """members: what each has done before. event: notes an unusual event."""
-        self._ray, self._name, self._window, self._event = ray, name, window, event
+    def __init__(self, ray: Any, name: str, members: list[MemberCount], window: int):
+        """members: what each has done before."""
+        self._ray, self._name, self._window = ray, name, window
         self.members = members
         self.replaced = 0  # number of times
         self._stop = False
@@ -130,7 +133,7 @@ class BoardKeeper:
             self._ray.kill(self._actor)
             self._actor = self._start()
             self.replaced += 1
-            self._event("the board of the run was lost: replaced")
+            logger.info("the board of the run was lost: replaced")
 
     @property
     def total(self) -> Work:

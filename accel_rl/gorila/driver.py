@@ -1,5 +1,6 @@
 """The driver of a cluster run: starts its processes, replaces those that die, and owns the run folder."""
 
+import logging
 import secrets
 import time
 from collections.abc import Sequence
@@ -20,17 +21,18 @@ from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.metrics.sinks import Row
 from accel_rl.models.network_state import network_state
 from accel_rl.runners.best_agent import BestAgent, agent_state
-from accel_rl.runners.counters import Counters
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.learner import Learner, build_algorithm
 from accel_rl.runners.ranks.context import SINGLE_RANK
-from accel_rl.runners.reporter import Reporter
+from accel_rl.runners.reporter import Counters, Reporter
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed, own_generator
 from accel_rl.runners.signals import StopRequest
-from accel_rl.system import hardware
+from accel_rl.system import events, hardware
 from accel_rl.system.errors import ConfigError, RunError
+
+logger = logging.getLogger(__name__)
 
 LOOK_S = 0.1  # between two looks at all processes
 ANSWER_S = 10.0  # the driver waits no longer for one process: members end if it is silent for 30 s
@@ -58,13 +60,13 @@ class Driver:
             counts, rows = self._restore(state), state["rows"]
         self.shards = RayShards(ray, self.sync.build_shards(), self.setup.name)
         self.reporter.open(self.at.env_steps, rows, self.updates if g.updates else None)
-        self.board = BoardKeeper(ray, self.setup.board, counts, config.log.window, self.reporter.event)
+        self.board = BoardKeeper(ray, self.setup.board, counts, config.log.window)
         self.replay = None
         if g.replay == "global":
-            self.replay = ReplayKeeper(ray, self.setup, g.bundles + g.actors, self.reporter.event)
-        self.nodes = Nodes(ray, self.reporter.event)
-        self.members = Members(ray, self.setup, self.roles, counts, self.nodes.share(config), self.reporter.event)
-        self.evaluator = RemoteEvaluator(ray, self.setup, config.seed, self.reporter.event)
+            self.replay = ReplayKeeper(ray, self.setup, g.bundles + g.actors)
+        self.nodes = Nodes(ray)
+        self.members = Members(ray, self.setup, self.roles, counts, self.nodes.share(config))
+        self.evaluator = RemoteEvaluator(ray, self.setup, config.seed)
         self.pushes = PushReport()
         self.evaluation: Evaluation | None = None  # the last one
         self.best = BestAgent(run.path)
@@ -90,7 +92,7 @@ class Driver:
     def train(self) -> Result:
         """Train to the end, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
         try:
-            with StopRequest() as stop:
+            with StopRequest() as stop, events.written(self.reporter.event):
                 self.reporter.begin(self.at.env_steps)
                 while not (stop or self._done() or self.members.ended):
                     self._turn(ending=False)
@@ -119,7 +121,7 @@ class Driver:
         self.at.env_steps = max(self.at.env_steps, self.board.total.env_steps)
         for i in self.shards.look(g.timeout_s):
             self._shards_replaced += 1
-            self.reporter.event(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
+            logger.info(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
         if self.replay is not None:
             self.replay.look()
         self.members.look(self.board.members, ending)
@@ -204,7 +206,7 @@ class Driver:
             "nodes": len(self.nodes),
         }
         if line := self.pushes.stale(self.config.gorila.delay_limit):
-            self.reporter.event(line)
+            logger.info(line)
         self.reporter.write(self.at, values, evaluations, {})
         self.at.logged_at = self.at.env_steps
 
@@ -215,7 +217,7 @@ class Driver:
             self._turn(ending=True)
             if time.monotonic() > deadline:
                 late = ", ".join(seat.name for seat in self.members.seats if not seat.ended)
-                self.reporter.event(f"{late} did not end within {END_S:g} s")
+                logger.info(f"{late} did not end within {END_S:g} s")
                 return
 
     def save(self) -> None:

@@ -2,10 +2,11 @@
 
 member --RemoteReplay--> GlobalReplay (a Ray actor) <--ReplayKeeper-- driver, which replaces it"""
 
+import logging
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 import torch
@@ -23,6 +24,8 @@ from accel_rl.replays.replay import Replay
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.process import tune_torch
+
+logger = logging.getLogger(__name__)
 
 
 class GlobalReplay:
@@ -207,9 +210,9 @@ class RemoteReplay(Replay):
 class ReplayKeeper:
     """The global replay as a Ray actor. A new process begins empty; the learners wait until it has filled."""
 
-    def __init__(self, ray: Any, setup: Setup, sources: int, event: Callable[[str], None]):
-        """sources: number of members that sample. event: notes an unusual event."""
-        self._ray, self._setup, self._sources, self._event = ray, setup, sources, event
+    def __init__(self, ray: Any, setup: Setup, sources: int):
+        """sources: number of members that sample."""
+        self._ray, self._setup, self._sources = ray, setup, sources
         self.replaced = 0
         self._deaths = Deaths()
         self._starts_at: float | None = None  # time.monotonic() of the next start; None: there is a process
@@ -247,7 +250,7 @@ class ReplayKeeper:
                 raise RunError(
                     f"the global replay died {self._deaths.in_a_row} times before it held anything: {line}"
                 ) from e
-            self._event("the global replay was lost: another process takes its place, and fills again")
+            logger.info("the global replay was lost: another process takes its place, and fills again")
             self._starts_at = time.monotonic() + pause
 
     def close(self) -> None:

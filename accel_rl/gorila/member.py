@@ -13,7 +13,7 @@ import torch
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.gorila import GorilaConfig
+from accel_rl.config.gorila_settings import GorilaConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.communicator import SingleProcess

@@ -1,7 +1,8 @@
 """The processes that the driver starts and replaces: members on shares of their machines, and the evaluator."""
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.system.errors import ConfigError, RunError
 from accel_rl.system.process import tune_torch
+
+logger = logging.getLogger(__name__)
 
 IDLE_S = 60.0  # without any work of a member, beside MOST failed starts of each
 PLACING_S = 30.0  # members that have a place begin, at the latest
@@ -64,10 +67,9 @@ class Members:
         roles: Sequence[Role],
         counts: Sequence[MemberCount],
         resources: dict[str, float],
-        event: Callable[[str], None],
     ):
-        """counts: what each member has done before. resources: of Ray, for each member. event: notes an event."""
-        self._ray, self._setup, self._resources, self._event = ray, setup, resources, event
+        """counts: what each member has done before. resources: of Ray, for each member."""
+        self._ray, self._setup, self._resources = ray, setup, resources
         self.seats = [Seat(i, role, counts[i].life + 1) for i, role in enumerate(roles)]
         self.replaced = 0
         self._failed_starts, self._done = 0, 0  # of all members, since this much was done
@@ -147,7 +149,7 @@ class Members:
         why = "its node is gone" if self._node_is_gone(seat) else "its process died"
         if ending:
             seat.ended = True
-            self._event(f"{seat.name}: {why} while the run ended")
+            logger.info(f"{seat.name}: {why} while the run ended")
             return
         done = sum(_done(count) for count in counts)
         self._failed_starts += 1
@@ -164,7 +166,7 @@ class Members:
         seat.life, seat.done_at_start, seat.running, seat.place = seat.life + 1, its, None, None
         seat.starts_at = time.monotonic() + pause_after(seat.failed_starts)
         self.replaced += 1
-        self._event(f"{seat.name}: {why}; the others go on, another process takes its place")
+        logger.info(f"{seat.name}: {why}; the others go on, another process takes its place")
 
     def _node_is_gone(self, seat: Seat) -> bool:
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
@@ -179,9 +181,8 @@ class Members:
 class Nodes:
     """Notes which nodes come and go."""
 
-    def __init__(self, ray: Any, event: Callable[[str], None]):
-        """event: notes an event of the run."""
-        self._ray, self._event = ray, event
+    def __init__(self, ray: Any):
+        self._ray = ray
         self._alive = self._now()
 
     def __len__(self) -> int:
@@ -194,9 +195,9 @@ class Nodes:
         """See which nodes are there now."""
         now = self._now()
         for node in self._alive.keys() - now:
-            self._event(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
+            logger.info(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
         for node in now.keys() - self._alive:
-            self._event(f"node {node[:8]} has joined the cluster")
+            logger.info(f"node {node[:8]} has joined the cluster")
         self._alive = now
 
     def share(self, config: TrainConfig) -> dict[str, float]:
@@ -276,9 +277,9 @@ class Evaluated(NamedTuple):
 class RemoteEvaluator:
     """The driver's side: one evaluation at a time. One whose process dies is played again, by another process."""
 
-    def __init__(self, ray: Any, setup: Setup, seed: int, event: Callable[[str], None]):
-        """seed: of the run. event: notes an unusual event."""
-        self._ray, self._setup, self._seed, self._event = ray, setup, seed, event
+    def __init__(self, ray: Any, setup: Setup, seed: int):
+        """seed: of the run."""
+        self._ray, self._setup, self._seed = ray, setup, seed
         self._actor: Any = None
         self._asked: tuple[int, int] | None = None  # (env_steps, steps)
         self._call: Any = None  # that plays it; None: it begins at _starts_at
@@ -334,7 +335,7 @@ class RemoteEvaluator:
             line = str(error).splitlines()[0]
             raise RunError(f"the evaluator died {self._deaths.in_a_row} times in one evaluation: {line}") from error
         self._starts_at = time.monotonic() + pause
-        self._event("the evaluator died: the evaluation is played again")
+        logger.info("the evaluator died: the evaluation is played again")
 
     def close(self) -> None:
         if self._actor is not None:

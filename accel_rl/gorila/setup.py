@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accel_rl.algos.algorithm import Algorithm
-from accel_rl.config.gorila import GorilaConfig
+from accel_rl.config.gorila_settings import GorilaConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.gorila.sharded_sync import ShardedSync

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.config.parameter_server import ParameterServerConfig
+from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.central import chunks
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.guarded_step import SkippedUpdates

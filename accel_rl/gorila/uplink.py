@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.config.parameter_server import ParameterServerConfig
+from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.central import Central, chunks
 from accel_rl.distributed.locked_chunk import LOCK_S
 from accel_rl.gorila.shard import AccumulatedPush, Pulled, PushCounts, Version

@@ -1,6 +1,7 @@
 """Learning curves as PNG: one curve for each setting, with the spread over seeds."""
 
 import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -180,3 +181,29 @@ def draw(curves: list[Curve], out: Path, x: str, y: str) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out)
     plt.close(figure)
+
+
+def pyplot() -> object:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def picture(figure: object, kind: str = "png") -> bytes:
+    """Save the figure as bytes (png, pdf or svg) and close it."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind)  # type: ignore[attr-defined]
+    pyplot().close(figure)  # type: ignore[attr-defined]
+    return buffer.getvalue()
+
+
+def colours(names: Sequence[str]) -> dict[str, object]:
+    """Assign a colour to each name, the same in all plots."""
+    import matplotlib
+
+    wheel = matplotlib.colormaps["tab10" if len(names) <= 10 else "turbo"]
+    n = len(names)
+    return {s: wheel(i) if n <= 10 else wheel(i / (n - 1)) for i, s in enumerate(names)}

@@ -7,8 +7,7 @@ import torch
 from accel_rl.data.spec import EnvSpec
 from accel_rl.replays.prioritized import Prioritized
 from accel_rl.replays.replay import Replay
-from accel_rl.replays.returns import NStep
-from accel_rl.replays.ring import FrameRing, bytes_per_transition
+from accel_rl.replays.ring import FrameRing, NStep, bytes_per_transition
 from accel_rl.replays.uniform import Uniform
 from accel_rl.system import hardware
 from accel_rl.system.counts import Count

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from accel_rl.data.segment import Segment
 from accel_rl.kernels.ring_arrays import SAMPLEABLE
-from accel_rl.replays.final_frames import NONE
-from accel_rl.replays.ring import FrameRing
+from accel_rl.replays.ring import NONE, FrameRing
 
 SEGMENT_BYTES = 32 * 2**20  # each checkpoint writes the incomplete segment again: on average half of this
 _CELLS = ("frames", "age", "action", "reward", "flags")

@@ -8,8 +8,11 @@ Rows are numbered from the first step of the run, without wrapping; row t is sto
 environment b has the number t * B + b.
 """
 
+import contextlib
 import math
+import mmap
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,11 +23,74 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.data.staging import Staging
 from accel_rl.kernels.replay_gather import gather_batch
 from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID, RingArrays
-from accel_rl.replays.final_frames import NONE, FinalFrames
 from accel_rl.replays.host_cells import HostCells
-from accel_rl.replays.huge_pages import zeros
-from accel_rl.replays.returns import NStep
 from accel_rl.system.devices import Device
+
+NONE = -1
+
+
+class FinalFrames:
+    """A pool of frames with numbered slots. It grows if there are more episodes than slots. The host allocates them."""
+
+    def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
+        """staging: for the device that holds the frames."""
+        dtype = getattr(torch, spec.frame_dtype)
+        self.frames = torch.zeros(max(slots, 1), *spec.frame_shape, dtype=dtype, device=staging.device)
+        self._staging = staging
+        self._free = list(range(len(self.frames) - 1, -1, -1))
+
+    def put(self, frames: Tensor) -> Tensor:
+        """Store frames [n, ...], from any device; returns their slots [n] int32 on the host."""
+        while len(self._free) < len(frames):
+            self._grow()
+        slots = torch.tensor([self._free.pop() for _ in range(len(frames))], dtype=torch.int64)
+        frames = self._staging.put(frames) if frames.device.type == "cpu" else frames.to(self.frames.device)
+        self.frames[self._staging.put(slots)] = frames
+        return slots.to(torch.int32)
+
+    def drop(self, slots: Tensor) -> None:
+        """Free these slots [n], on the host; entries NONE are ignored."""
+        self._free += slots[slots >= 0].tolist()
+
+    def clear(self) -> None:
+        self._free = list(range(len(self.frames) - 1, -1, -1))
+
+    def _grow(self) -> None:
+        n = len(self.frames)
+        self.frames = torch.cat([self.frames, torch.zeros_like(self.frames)])
+        self._free += range(2 * n - 1, n - 1, -1)
+
+    @property
+    def nbytes(self) -> int:
+        return self.frames.nbytes
+
+
+def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Allocate a tensor of zeros, with all of its memory mapped now and not during the run.
+
+    On the host it uses huge pages if the system grants them, so that random reads miss the TLB less often. OSError or
+    MemoryError if there is not enough memory.
+    """
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    n = math.prod(shape)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
+    memory = mmap.mmap(-1, max(1, n * dtype.itemsize), **private)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # kernel without huge pages: use ordinary pages
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=dtype, count=n).view(shape).zero_()
+
+
+@dataclass(frozen=True, slots=True)
+class NStep:
+    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). gamma: discount per step. Rewards are clipped to
+    +- reward_clip; 0: no clipping."""
+
+    n: int = 1
+    gamma: float = 0.99
+    reward_clip: float = 1.0
+
 
 STEPS_PER_FINAL = 200  # final frames are reserved for episodes of this mean length
 

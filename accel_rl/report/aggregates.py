@@ -1,19 +1,114 @@
-"""Aggregates over games, and performance profiles, of each setting and of the papers."""
+"""Aggregates over games with bootstrap intervals, and performance profiles (Agarwal et al. 2021, arXiv:2108.13264)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from accel_rl.report.curves import Settings
-from accel_rl.report.papers import percent, published
-from accel_rl.report.statistics import TAUS, Summary, matrix
-from accel_rl.report.table import Table, number
+from accel_rl.metrics.plot import picture, pyplot
+from accel_rl.papers.published import percent, published
+from accel_rl.results.run import BySetting, Run
+from accel_rl.results.table import Table, number
+
+TAUS = np.linspace(0.0, 2.0, 41)
+"""Human-normalised scores (shares) at which profiles are evaluated."""
+SIZE = 95  # percent of an interval
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its 95 % bootstrap interval over seeds, stratified by game; NaN bounds for one seed."""
+
+    value: float
+    low: float
+    high: float
+
+
+def matrix(games: Mapping[str, Sequence[Run]], which: str) -> tuple[list[str], np.ndarray]:
+    """Return (games, human-normalised scores as shares [seeds, games]) of one setting.
+
+    Games: those with published scores and at least one score. Seeds: the number that every game has.
+    """
+    usable = {
+        game: [percent(game, r.score(which)) / 100 for r in runs if not np.isnan(r.score(which))]
+        for game, runs in games.items()
+        if published(game)
+    }
+    usable = {game: scores for game, scores in usable.items() if scores}
+    n = min((len(scores) for scores in usable.values()), default=0)
+    return list(usable), np.array([scores[:n] for scores in usable.values()]).T.reshape(n, len(usable))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Aggregates of one setting over its games.
+
+    median: over games, of the mean over seeds. iqm: interquartile mean over all runs. share [TAUS]: share of runs above
+    each of TAUS, with its interval.
+    """
+
+    median: Interval
+    iqm: Interval
+    share: np.ndarray
+    share_low: np.ndarray
+    share_high: np.ndarray
+
+
+def iqm(scores: np.ndarray) -> np.ndarray:
+    """Return the interquartile mean over the last axis: the mean without the lowest and highest quarter [...]."""
+    n = scores.shape[-1]
+    cut = n // 4
+    return np.sort(scores, axis=-1)[..., cut : n - cut].mean(-1)
+
+
+def statistics(scores: np.ndarray) -> np.ndarray:
+    """Return median, interquartile mean and the shares above TAUS of scores [..., seeds, games] -> [..., 2 + TAUS].
+
+    Median: over games, of the mean over seeds. The others are over all runs.
+    """
+    runs = scores.reshape(*scores.shape[:-2], -1)
+    median = np.median(scores.mean(-2), -1)
+    shares = [(runs > tau).mean(-1) for tau in TAUS]
+    return np.stack([median, iqm(runs), *shares], -1)
+
+
+def summarise(scores: np.ndarray, reps: int) -> Summary:
+    """Summarise human-normalised scores [seeds, games], with intervals from `reps` bootstrap samples."""
+    values = statistics(scores)
+    low, high = bootstrap(scores, reps)
+    median, mean = (Interval(float(values[i]), float(low[i]), float(high[i])) for i in range(2))
+    return Summary(median, mean, values[2:], low[2:], high[2:])
+
+
+def bootstrap(scores: np.ndarray, reps: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bounds of the percentile intervals of `statistics`; NaN for one seed.
+
+    A sample draws the seeds of each game independently, with replacement (stratified by game).
+    """
+    seeds, games = scores.shape
+    if seeds < 2:
+        unknown = np.full(2 + len(TAUS), np.nan)
+        return unknown, unknown
+    drawn = np.random.default_rng(seed).integers(seeds, size=(reps, seeds, games))
+    found = statistics(np.take_along_axis(np.broadcast_to(scores, drawn.shape), drawn, axis=1))
+    low, high = np.percentile(found, [50 - SIZE / 2, 50 + SIZE / 2], axis=0)
+    return low, high
+
+
+def probability_of_improvement(x: np.ndarray, y: np.ndarray) -> float:
+    """Return the probability that a run of x [seeds, games] is better than one of y [seeds, games], mean over games.
+
+    Ties count half (the statistic of Mann & Whitney).
+    """
+    pairs = x[:, None] - y[None]  # [seeds of x, seeds of y, games]
+    return float(((pairs > 0) + 0.5 * (pairs == 0)).mean())
+
 
 PAPERS = {"dqn": "DQN (Mnih et al. 2015)", "gorila": "Gorila (Nair et al. 2015)", "daley": "Daley & Amato 2021"}
 Matrices = Mapping[str, tuple[list[str], np.ndarray]]
 
 
-def normalised(settings: Settings, which: str) -> Matrices:
+def normalised(settings: BySetting, which: str) -> Matrices:
     """Return {label: (games, human-normalised scores [seeds, games])} of each setting and of the papers.
 
     The papers' scores are over all games of the settings.
@@ -38,7 +133,7 @@ def aggregates_table(matrices: Matrices, found: Mapping[str, Summary]) -> Table:
     columns = ["setting", "games", "seeds", "median %", "low", "high", "IQM %", "low", "high"]
     note = (
         "Human-normalised, over the games with published scores. Median over games of the mean over seeds; "
-        "interquartile mean over all runs; 95 % intervals by a bootstrap over seeds, stratified by game (rliable); no "
+        "interquartile mean over all runs; 95 % intervals by a bootstrap over seeds, stratified by game; no "
         "interval for one seed. Rows of papers: the printed scores, over all games that any setting has. Rows over "
         "different games are not comparable."
     )
@@ -52,3 +147,59 @@ def profiles_table(found: Mapping[str, Summary]) -> Table:
         for t, share, low, high in zip(TAUS, s.share, s.share_low, s.share_high, strict=True)
     ]
     return Table("profiles", "Performance profiles", ["setting", "t %", "share above", "low", "high"], rows)
+
+
+def improvements_table(matrices: Matrices, settings: Sequence[str]) -> Table:
+    """Build a row for each pair of settings with scores in the same games."""
+    rows = []
+    for i, first in enumerate(settings):
+        for second in settings[i + 1 :]:
+            (games, x), (others, y) = matrices[first], matrices[second]
+            common = [game for game in games if game in others]
+            if common:
+                x = x[:, [games.index(game) for game in common]]
+                y = y[:, [others.index(game) for game in common]]
+                rows.append([first, second, str(len(common)), number(probability_of_improvement(x, y), 3)])
+    note = "Probability that a run of the first setting has a higher score than one of the second, mean over games."
+    columns = ["setting", "than", "games", "probability"]
+    return Table("improvements", "Probability of improvement", columns, rows, note)
+
+
+def intervals(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
+    """Draw median and interquartile mean of each setting with their intervals, in percent, as a PNG."""
+    figure, axes = pyplot().subplots(  # type: ignore[attr-defined]
+        1, 2, figsize=(10, 0.32 * len(found) + 1.2), dpi=100, sharey=True, layout="constrained"
+    )
+    for i, (setting, summary) in enumerate(found.items()):
+        for panel, v in zip(axes, (summary.median, summary.iqm), strict=True):
+            c = colour.get(setting, "0.4")
+            if np.isfinite(v.low):
+                panel.plot([100 * v.low, 100 * v.high], [i, i], color=c, linewidth=8, alpha=0.35, solid_capstyle="butt")
+            panel.plot([100 * v.value], [i], marker="|", markersize=14, color=c)
+    for panel, title in zip(axes, ("median", "interquartile mean"), strict=True):
+        panel.set_title(f"{title}, % between random and human", fontsize=10)
+        panel.grid(alpha=0.3, axis="x")
+        panel.tick_params(labelsize=8)
+    axes[0].set_yticks(range(len(found)), list(found), fontsize=8)
+    axes[0].set_ylim(len(found) - 0.5, -0.5)
+    return picture(figure)
+
+
+def profiles(found: Mapping[str, Summary], colour: Mapping[str, object]) -> bytes:
+    """Draw performance profiles, the share of runs above a human-normalised score, as a PNG."""
+    columns = 2 if max(map(len, found), default=0) > 30 else 3
+    height = 4.0 + 0.19 * -(-len(found) // columns)  # inches; a line of the legend has 0.19
+    figure, panel = pyplot().subplots(figsize=(8, height), dpi=100, layout="constrained")  # type: ignore[attr-defined]
+    greys = iter(("--", ":", "-."))
+    for setting, s in found.items():
+        ours = setting in colour
+        c, style = (colour[setting], "-") if ours else ("0.4", next(greys))
+        panel.plot(100 * TAUS, s.share, color=c, label=setting, linestyle=style, linewidth=1.4)
+        if np.isfinite(s.share_low).all():
+            panel.fill_between(100 * TAUS, s.share_low, s.share_high, color=c, alpha=0.2, linewidth=0)
+    panel.set_xlabel("score t, % between random and human", fontsize=9)
+    panel.set_ylabel("share of runs above t", fontsize=9)
+    panel.set_ylim(-0.02, 1.02)
+    panel.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=columns, fontsize=8)
+    return picture(figure)

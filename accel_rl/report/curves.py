@@ -7,14 +7,13 @@ from typing import Literal
 import numpy as np
 
 from accel_rl.metrics.plot import Column, spread
-from accel_rl.report import families
-from accel_rl.report.run import Run
-from accel_rl.report.table import Table, number
+from accel_rl.results import run_settings
+from accel_rl.results.run import BySetting, Run
+from accel_rl.results.table import Table, number
 
 POINTS = 100
 KINDS = ("training", "evaluation")
 Over = Literal["env steps", "minutes"]
-Settings = Mapping[str, Mapping[str, Sequence[Run]]]  # {setting: {game: runs}}
 
 
 @dataclass(frozen=True)
@@ -63,12 +62,12 @@ def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
         return curve == "evaluation"
     if not any(r.online[0].size for r in runs):
         return True
-    if all(families.is_policy_gradient(r.settings) for r in runs):
+    if all(run_settings.is_policy_gradient(r.settings) for r in runs):
         return False
     return all(len(r.evaluations[0]) >= 3 for r in runs)
 
 
-def score_bands(settings: Settings, curve: str, over: Over = "env steps") -> dict[str, dict[str, Band]]:
+def score_bands(settings: BySetting, curve: str, over: Over = "env steps") -> dict[str, dict[str, Band]]:
     """Compute {game: {setting: band}}."""
     found: dict[str, dict[str, Band]] = {}
     for game in sorted({g for games in settings.values() for g in games}):

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from accel_rl.report.canvas import colours
+from accel_rl.metrics.plot import colours
 from accel_rl.report.curves import Band, band
 from accel_rl.report.panels import Panel, wrapped
-from accel_rl.report.run import Run, by_setting
+from accel_rl.results.run import Run, by_setting
 
 LAYERS = {"Conv-0": "body.conv_0.weight", "FC-0": "advantage.hidden.weight"}
 NORMS = {"weights": "param_norm", "gradients": "grad_norm", "steps": "step_norm"}
@@ -85,3 +85,33 @@ def drawn(found: Sequence[Panel], kind: str = "png") -> bytes:
     """Draw the panels of one game as one picture, in rows of four as in Figure 9."""
     lines = list(dict.fromkeys(line for panel in found for line in panel.lines))
     return wrapped(found, colours(lines), columns=4, kind=kind)[0]
+
+
+QUANTITIES = {"evaluation score": "eval_score", "norm of the parameters": "param_norm"}
+SHORT = {"": "sampler-learner", SECONDARY: "secondary learner"}
+
+
+def has_secondary(run: Run) -> bool:
+    return bool(run.settings.get("secondary.batch"))
+
+
+def secondary_panels(runs: Sequence[Run]) -> dict[str, list[Panel]]:
+    """Build {quantity: panels}: a panel for each setting and game, with the mean over seeds of each learner."""
+    found: dict[str, list[Panel]] = {quantity: [] for quantity in QUANTITIES}
+    for games in by_setting(runs).values():
+        for game, same in games.items():
+            names = learners(same[0])
+            bands = learner_bands(same, QUANTITIES)
+            for quantity, there in found.items():
+                lines = {
+                    short: bands[names[prefix]][quantity]
+                    for prefix, short in SHORT.items()
+                    if quantity in bands.get(names[prefix], {})
+                }
+                if lines:
+                    sampler, other = same[0].settings.get("algo.batch_size"), same[0].settings.get("secondary.batch")
+                    title = f"{game}: sampler {sampler}, secondary {other}"
+                    there.append(
+                        Panel(title, lines, game=game if quantity == "evaluation score" else "", quantity=quantity)
+                    )
+    return {quantity: there for quantity, there in found.items() if there}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from accel_rl.report.run import Run
-from accel_rl.report.table import Table
+from accel_rl.results.run import Run
+from accel_rl.results.table import Table
 from accel_rl.system.counts import counted
 from accel_rl.version import __version__
 

@@ -8,23 +8,30 @@ from typing import Literal
 import numpy as np
 
 from accel_rl.envs.games import ATARI_49
-from accel_rl.report import families
-from accel_rl.report.aggregates import Matrices
-from accel_rl.report.claims import shown_figures
-from accel_rl.report.page import Section, page
-from accel_rl.report.papers import published, rule_differences, table_of_49, tables_of_times
-from accel_rl.report.run import Run, by_setting
-from accel_rl.report.scores import scores_table
-from accel_rl.report.sections import (
-    aggregates,
-    learning_curves,
-    norms_of_layers,
-    paper_tables,
-    searches,
-    secondary_learners,
+from accel_rl.metrics.plot import colours
+from accel_rl.papers.daley import daley_tables
+from accel_rl.papers.dalton import dalton_tables
+from accel_rl.papers.gorila import gorila_figures, gorila_tables
+from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, OURS, PAPER
+from accel_rl.papers.published import published, rule_differences, table_of_49
+from accel_rl.papers.stooke import stooke_tables
+from accel_rl.papers.stooke.stooke_tables import claims, shown_figures, title
+from accel_rl.report import aggregates, norms, panels, searched_trials
+from accel_rl.report.aggregates import (
+    Matrices,
+    aggregates_table,
+    improvements_table,
+    normalised,
+    profiles_table,
+    summarise,
 )
-from accel_rl.report.table import Table
-from accel_rl.report.throughput import throughput_table
+from accel_rl.report.curves import Over, curves_table
+from accel_rl.report.page import Picture, Section, page
+from accel_rl.report.panels import panels_table, wrapped
+from accel_rl.report.scores import scores_table, throughput_table
+from accel_rl.results import run_settings
+from accel_rl.results.run import BySetting, Run, by_setting
+from accel_rl.results.table import Table
 from accel_rl.system.counts import Count, counted
 
 MOST_NOTES = 10  # largest number of notes of one kind
@@ -50,7 +57,7 @@ class ReportOptions:
 def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]:
     """Write index.html and its tables as CSV; returns the files. The runs are `distinct`."""
     settings = by_setting(runs)
-    learners = [r for r in runs if not families.samples_only(r.settings)]
+    learners = [r for r in runs if not run_settings.samples_only(r.settings)]
     learnt = by_setting(learners)
     drawn: list[Section] = []
     hidden: list[Table] = []
@@ -62,10 +69,14 @@ def write_report(runs: Sequence[Run], out: Path, o: ReportOptions) -> list[Path]
         drawn += sections
         hidden += tables
     own = paper_tables(runs, learnt)
-    aggregated, profiles, matrices = aggregates(learnt, o.score, o.reps)
+    aggregated, profiles, matrices = aggregated_sections(learnt, o.score, o.reps)
     scores, throughput = scores_table(learnt, o.score), throughput_table(settings)
     have = {table.name for section in own for table in section.tables}
-    published_only = [t for t in (table_of_49(), *tables_of_times()) if t.name not in have]
+    published_only = [
+        t
+        for t in (table_of_49(), *daley_tables.published_tables(), *stooke_tables.published_tables())
+        if t.name not in have
+    ]
     of_tables = any(r.experiment for r in runs) and not shown_figures(runs)
     sections = [
         *searches(runs),
@@ -88,7 +99,7 @@ def notes(runs: Sequence[Run], matrices: Matrices) -> list[str]:
     found = _some([f"{r.setting} in {r.game}: {r.repeated}" for r in runs if r.repeated])
     found += _some([f"{r.name}: unfinished, {r.unfinished}" for r in runs if r.unfinished])
     found += _some([f"{r.name}: {text}" for r in runs if (text := _short_evaluations(r))])
-    without_score = [r for r in runs if np.isnan(r.score("final")) and not families.samples_only(r.settings)]
+    without_score = [r for r in runs if np.isnan(r.score("final")) and not run_settings.samples_only(r.settings)]
     found += _some([f"{r.name}: no score yet" for r in without_score])
     without = sorted({r.game for r in runs if not published(r.game)})
     if without:
@@ -114,3 +125,121 @@ def _short_evaluations(run: Run) -> str:
 def _some(lines: list[str]) -> list[str]:
     """Shorten a list: the first items, and the number of the others."""
     return lines if len(lines) <= MOST_NOTES else [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more like this"]
+
+
+MEAN = "mean over seeds, band from minimum to maximum"
+CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # the others are learning curves
+OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
+
+Shown = tuple[list[Section], list[Table]]
+"""Sections of the page, and tables that are written as CSV but not shown."""
+
+
+def learning_curves(settings: BySetting, curve: str) -> Shown:
+    """Build the sections of scores against env steps and against minutes."""
+    rows = panels.grouped(settings)
+    figures_here = shown_figures([r for games in settings.values() for same in games.values() for r in same])
+    named = [n for n in figures_here if n not in (*SECONDARY_FIGURES, *NORM_FIGURES)]
+    heading = title(named) if named else "Learning curves"
+    sections, hidden = [], []
+    for over, name in OVERS:
+        bands = panels.bands_of(rows, curve, over)
+        shown = f"{heading}, by {over}"
+        hidden.append(curves_table(name, shown, list(bands.values())))
+        pictures = [Picture(png, f"{CAPTION} ({name}.csv)") for png in panels.drawn(bands, settings, over)]
+        said = claims(named) if over == "env steps" else []
+        said += panels.left_out(bands, settings, over) if pictures else ["no run has a score to draw yet"]
+        if settings:
+            sections.append(Section(shown, pictures, notes=said))
+    return sections, hidden
+
+
+def secondary_learners(runs: Sequence[Run]) -> Shown:
+    """Build the section of Figures 6 to 8."""
+    sections, hidden = [], []
+    here = [r for r in runs if norms.has_secondary(r)]
+    named = [n for n in shown_figures(here) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
+    found = norms.secondary_panels(here)
+    colour = colours(list(norms.SHORT.values()))
+    pictures = [
+        Picture(png, f"{quantity}: {MEAN} (norms.csv)")
+        for quantity, panels in found.items()
+        for png in wrapped(panels, colour)
+    ]
+    if here:
+        missing = [f"no run has values of this yet: {q}" for q in norms.QUANTITIES if q not in found]
+        sections.append(Section(title(named), pictures, notes=claims(named) + missing))
+        panels = [p for there in found.values() for p in there]
+        hidden.append(panels_table("secondary", "Secondary learners", panels))
+    return sections, hidden
+
+
+def norms_of_layers(runs: Sequence[Run]) -> Shown:
+    """Build the section of Figure 9, with a picture for each game."""
+    sections, hidden = [], []
+    here = [r for r in runs if norms.has_norms(r) and not norms.has_secondary(r)]
+    by_game = {game: [r for r in here if r.game == game] for game in sorted({r.game for r in here})}
+    found = {game: panels for game, same in by_game.items() if (panels := norms.panels(same))}
+    pictures = [Picture(norms.drawn(p), f"{game}: {MEAN} (norms.csv)") for game, p in found.items()]
+    if here:
+        said = claims(NORM_FIGURES) if set(shown_figures(here)) & set(NORM_FIGURES) else []
+        said += [f"no norms of {game} yet" for game in by_game if game not in found]
+        sections.append(Section(title(NORM_FIGURES), pictures, notes=said))
+        hidden.append(panels_table("norms", "Norms of the layers", [p for panels in found.values() for p in panels]))
+    return sections, hidden
+
+
+def searches(runs: Sequence[Run]) -> list[Section]:
+    """Build a section for each search (`accel-rl search`)."""
+    found = []
+    for one in searched_trials.searches(runs):
+        table = one.table()
+        caption = f"Score of each complete trial by its settings ({table.name}.csv)"
+        pictures = [Picture(one.drawn(), caption)] if one.settings else []
+        found.append(Section(table.title, pictures, [table]))
+    return found
+
+
+def paper_tables(runs: Sequence[Run], settings: BySetting) -> list[Section]:
+    """Build the sections of the papers' tables that contain some of the runs."""
+    found = [
+        Section(t.title, tables=[t])
+        for t in (*stooke_tables.tables(runs), *daley_tables.speed_tables(runs), *dalton_tables.tables(runs))
+    ]
+    found += [Section(t.title, tables=(t, counts)) for t, counts in daley_tables.suite_tables(settings)]
+    return found + gorila_sections(settings)
+
+
+def gorila_sections(settings: BySetting) -> list[Section]:
+    """Build the sections of tables 1 to 4 and figures 3 to 5 of Nair et al. 2015."""
+    found = []
+    for setting in gorila_tables.settings_with_scores(settings):
+        found += [Section(t.title, tables=[t]) for t in setting.tables()]
+        pictures = [
+            Picture(gorila_figures.drawn_bars(bars, label), caption)
+            for bars, label, caption in gorila_figures.bars(setting)
+        ]
+        title = f"{PAPER}, figures 3 and 4 ({setting.name})"
+        found.append(Section(title, pictures, notes=[OURS]))
+        for starts, kind in KINDS.items():
+            if (progress := gorila_figures.progress(setting, starts)) is not None:
+                png, table = gorila_figures.figure_5(progress, setting)
+                title = f"{PAPER}, figure 5: {NAMES[kind]} ({setting.name})"
+                found.append(Section(title, [Picture(png, f"Share of games over time ({table.name}.csv)")], [table]))
+    return found
+
+
+def aggregated_sections(learnt: BySetting, score: str, reps: int) -> tuple[list[Section], list[Table], Matrices]:
+    matrices = normalised(learnt, score)
+    found = {label: summarise(scores, reps) for label, (_, scores) in matrices.items()}
+    colour = colours(list(learnt))
+    pictures = []
+    if found:
+        pictures = [
+            Picture(aggregates.intervals(found, colour), "Aggregates with 95 % intervals. (aggregates.csv)"),
+            Picture(aggregates.profiles(found, colour), "Performance profiles, with 95 % intervals. (profiles.csv)"),
+        ]
+    table, pairs = aggregates_table(matrices, found), improvements_table(matrices, [s for s in learnt if s in matrices])
+    tables = [table, pairs] if pairs.rows else [table]
+    return [Section(table.title, pictures, tables)], [profiles_table(found)], matrices

@@ -12,10 +12,10 @@ import numpy as np
 
 from accel_rl.config.train import read_settings
 from accel_rl.metrics.plot import read_columns
-from accel_rl.report import families
-from accel_rl.report.fingerprint import flat
-from accel_rl.report.papers import daley_name
-from accel_rl.report.run import Run, no_column
+from accel_rl.papers.daley.daley_tables import daley_name
+from accel_rl.results import run_settings
+from accel_rl.results.run import Run, no_column
+from accel_rl.results.run_settings import flat
 from accel_rl.system.errors import ConfigError, nearest
 
 MODEL = "model.json"  # marks the folder of an exported model, which has its run's config.json and metrics.csv
@@ -105,7 +105,7 @@ def _experiment(folder: Path) -> str:
 def _labels(runs: Sequence[Run]) -> list[str]:
     """Label each run: its name in the papers' figures, or its algorithm, and the settings in which runs of that name
     differ."""
-    names = [daley_name(r.settings) or families.name(r.settings) or r.algorithm for r in runs]
+    names = [daley_name(r.settings) or run_settings.name(r.settings) or r.algorithm for r in runs]
     differing: dict[str, list[str]] = {}
     for name in set(names):
         all_settings = [r.settings for r, n in zip(runs, names, strict=True) if n == name]

@@ -60,30 +60,27 @@ def build_sampler(
         "window": config.log.window,
         "acceleration": CapturedActing(s.capture, note),
     }
-    if plan.on_device:
-        from accel_rl.samplers.device import DeviceSampler
-        from accel_rl.samplers.device_game import make_device_game
-
-        return DeviceSampler(
-            make_device_game(env, training, reset == "cached", plan.device), spec, grouping, plan.T, action_seed, seed,
-            decorrelation_steps=decorrelation, first_index=first_index, buffers=plan.buffers, **inference,
-        )  # fmt: skip
     setup = EngineSetup(
         env, spec, grouping, plan.T, seed, training, reset, decorrelation, first_index, plan.buffers, starts_file
     )
-    engine = build_engine(plan, setup, config, log)
+    engine, memory = build_engine(plan, setup, config, log), None
+    if plan.on_device:
+        from accel_rl.samplers.device_engine import DeviceEngine
+
+        assert isinstance(engine, DeviceEngine)
+        memory = engine.memory
     threads = None
     if plan.threaded_inference:
         assert isinstance(engine, WorkerPool)
         threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
     return Sampler(
         engine, spec, action_seed, reset=reset, device=plan.device, act_cores=plan.act_cores,
-        partial_starts=decorrelation > 0, threads=threads, log=log, **inference,
+        partial_starts=decorrelation > 0, threads=threads, memory=memory, log=log, **inference,
     )  # fmt: skip
 
 
 def build_engine(plan: SamplerPlan, setup: EngineSetup, config: TrainConfig, log: Callable[[str], None]) -> Engine:
-    """Build what steps the environments on the host: worker processes, this process, or an engine of the user's."""
+    """Build what steps the environments: worker processes, this process, the device, or an engine of the user's."""
     if plan.has_workers:
         pool = PoolConfig(
             cores=plan.worker_cores,
@@ -93,4 +90,8 @@ def build_engine(plan: SamplerPlan, setup: EngineSetup, config: TrainConfig, log
             spins=0 if plan.shares_cores else 200,
         )
         return WorkerPool(setup, pool, log)
+    if plan.on_device:
+        from accel_rl.samplers.device_engine import DeviceEngine, make_device_game
+
+        return DeviceEngine(setup, make_device_game(setup.env, setup.training, setup.reset == "cached", plan.device))
     return find_engine(plan.engine)(setup)

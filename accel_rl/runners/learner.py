@@ -13,7 +13,7 @@ from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
-from accel_rl.distributed.buffers import average_buffers
+from accel_rl.distributed.communicator import average_buffers
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import (
@@ -28,8 +28,7 @@ from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.best_agent import agent_state
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
 from accel_rl.runners.seeds import own_generator
-from accel_rl.speed.captured_updates import CapturedUpdates
-from accel_rl.speed.scheduled_tensors import ScheduledTensors
+from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 

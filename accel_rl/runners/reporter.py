@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.metrics.progress import ProgressDisplay, Silent
@@ -9,13 +10,31 @@ from accel_rl.metrics.recorder import Recorder, episode_metrics
 from accel_rl.metrics.sinks import CsvSink, Row, Sink
 from accel_rl.metrics.tensorboard import tensorboard_sink
 from accel_rl.metrics.wandb import wandb_sink
-from accel_rl.runners.counters import Counters
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.counts import counted
+
+
+@dataclass(slots=True)
+class Counters:
+    """Env steps of the run, and those at which it was last evaluated, reported and saved."""
+
+    env_steps: int = 0
+    evaluated_at: int = 0
+    logged_at: int = 0
+    saved_at: int = 0
+
+    def due(self, last: int, interval: int, done: bool) -> bool:
+        """Whether something is due that was last done at `last`, every `interval` env steps (0: only at the end).
+
+        done: the run has all its env steps.
+        """
+        if self.env_steps == last:
+            return False
+        return done or (interval > 0 and self.env_steps // interval > last // interval)
 
 
 class Reporter:

@@ -7,10 +7,9 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.generator_state import restore_default
-from accel_rl.runners.counters import Counters
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
-from accel_rl.runners.reporter import Reporter
+from accel_rl.runners.reporter import Counters, Reporter
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Schedule
 from accel_rl.samplers.base import RolloutSampler

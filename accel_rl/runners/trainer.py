@@ -15,13 +15,12 @@ from accel_rl.models.precision import multiply_in
 from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.concurrent import Concurrent
-from accel_rl.runners.counters import Counters
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
-from accel_rl.runners.reporter import Reporter
+from accel_rl.runners.reporter import Counters, Reporter
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.saver import Saver

@@ -9,8 +9,7 @@ import torch
 
 from accel_rl.agents.base import Agent
 from accel_rl.config.train import TrainConfig
-from accel_rl.data.rnn_state import RnnState
-from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.gymnasium import GymnasiumEnv

@@ -12,7 +12,7 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 
 
 class RolloutSampler(Protocol):
-    """`Sampler` (over an engine that steps environments on the host) or `DeviceSampler`: T steps of B environments."""
+    """`Sampler`, or `NoSampler` of a rank that does not sample: T steps of B environments."""
 
     spec: EnvSpec
     T: int

@@ -1,6 +1,7 @@
 """The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from accel_rl.agents.base import Agent
 from accel_rl.data.rollout import Rollout
-from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
+from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.precision import Precision
 from accel_rl.samplers.engine import Engine
@@ -17,8 +18,20 @@ from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.inference.inference import PLAIN, Acceleration
 from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.inference.threads import InferenceThreads
-from accel_rl.samplers.phase import Phase
+from accel_rl.samplers.rollout_memory import HostMemory, RolloutMemory
 from accel_rl.samplers.workers.stepper import initial
+
+
+class Phase(Enum):
+    """What the environments are doing.
+
+    IDLE --begin--> RUNNING --finish--> IDLE
+                    RUNNING --begin the next--> AHEAD --finish--> RUNNING
+    """
+
+    IDLE = "idle"  # they wait for the first action of a rollout
+    RUNNING = "running"  # they play a rollout
+    AHEAD = "ahead"  # they play one rollout to its end, and where they can the next one
 
 
 class Sampler:
@@ -43,20 +56,23 @@ class Sampler:
         window: int = 100,
         partial_starts: bool = False,
         threads: InferenceThreads | None = None,
+        memory: RolloutMemory | None = None,
         log: Callable[[str], None] = lambda line: None,
     ):
         """threads: infer for the groups side by side, if each has dedicated workers.
 
-        acceleration: selects the form of inference. log: gets lines about workers that died.
+        acceleration: selects the form of inference. memory: the rollouts; None: they are the engine's `buffers`, in
+        host memory. log: gets lines about workers that died.
         """
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
-        for arrays in engine.buffers:
-            arrays.fill_sentinels()
+        self.memory = HostMemory(engine.buffers) if memory is None else memory
+        self.memory.clear()
         self.server = ActionServer(
-            [Rollout.over(a) for a in engine.buffers], self.grouping, device, act_threads, act_cores, precision,
-            acceleration,
+            self.memory.rollouts, self.grouping, device, act_threads, act_cores, precision, acceleration,
+            self.memory.resident,
         )  # fmt: skip
+        self._player = acceleration.player(self.server.device) if self.memory.resident else None
         self._new_tracker = lambda: EpisodeTracker(self.B, window, partial_starts)
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # in the last rollout
@@ -83,6 +99,7 @@ class Sampler:
         """Play T steps in each environment. The cells of a worker that died are not valid."""
         self._require_idle()
         self._open()
+        self.memory.skip(self.idle)
         try:
             if is_open_loop(agent) or self._threads is not None:
                 self._begin(agent, self._buffer)
@@ -106,6 +123,7 @@ class Sampler:
                     yield self.collect(agent)
                     continue
                 self._open()
+                self.memory.skip(self.idle)
                 self._begin(agent, self._buffer)
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)  # as the rollout in flight
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
@@ -122,23 +140,26 @@ class Sampler:
     def _can_go_ahead(self, agent: Agent, fixed: bool) -> bool:
         """Whether the next rollout does not depend on the time between the two rollouts."""
         independent = is_open_loop(agent) or (fixed and self._threads is not None and self.server.can_go_ahead(agent))
-        return independent and not self._resets_in_pause
+        return independent and not self._resets_in_pause and not self.memory.resident
 
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
         """Start a rollout that this thread does not serve: with all actions drawn, or inference in threads."""
         self.phase = Phase.AHEAD if ahead else Phase.RUNNING
         if is_open_loop(agent):
             self.server.draw_all(agent, buffer, self._draw())
-            self._skip_idle(self.engine.buffers[buffer].action)
+            if self.memory.resident:
+                self._play(None, buffer)
+                return
+            for t in range(self.T):
+                self.memory.skip_idle(buffer, t, slice(0, self.B))
             for g in range(self.grouping.groups):
                 self.engine.release(g, buffer * self.T, self.T)
             return
         assert self._threads is not None
-        arrays, before = self.engine.buffers[buffer], self.engine.buffers[buffer - 1]
 
         def serve(t: int, g: int) -> None:
             if ahead and t == 0:
-                self._carry_over(before, arrays, self.grouping.group(g))
+                self.memory.carry_over(buffer - 1, buffer, self.grouping.group(g))
             self._serve(agent, buffer, t, g)
 
         self.server.begin(agent, buffer, self._draw(), ahead)
@@ -149,8 +170,23 @@ class Sampler:
         """Play a rollout with inference in this thread."""
         self.phase = Phase.RUNNING
         self.server.begin(agent, buffer, self._draw())
-        for t, g in self._turns():
-            self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
+        self._play(agent, buffer)
+
+    def _play(self, agent: Agent | None, buffer: int) -> None:
+        """Play a rollout. agent: None if its actions are drawn."""
+        if self._player is None:
+            self._steps(agent, buffer)
+            return
+        state = self.server.state
+        settings = self.idle is not None, None if state is None else state.data_ptr()
+        self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
+
+    def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
+        """Play a rollout step by step. side_by_side: groups on a GPU take their turns on streams of their own."""
+        with self.memory.side_by_side(side_by_side):
+            for t, g in self._turns():
+                with self.memory.turn(g):
+                    self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
 
     def _prefetch(self, buffer: int, t: int, g: int) -> None:
         """While a GPU acts for group g at step t: begin to copy the next group's frames, once they are there."""
@@ -158,9 +194,12 @@ class Sampler:
         if self.grouping.alternates and 0 < t < self.T and self.engine.is_ready(g):
             self.server.prefetch(buffer, t, g)
 
-    def _serve(self, agent: Agent, buffer: int, t: int, g: int, meanwhile: Callable[[], None] | None = None) -> None:
-        self.server.serve(agent, buffer, t, g, meanwhile)
-        self._skip_idle(self.engine.buffers[buffer].action[t])
+    def _serve(
+        self, agent: Agent | None, buffer: int, t: int, g: int, meanwhile: Callable[[], None] | None = None
+    ) -> None:
+        if agent is not None:
+            self.server.serve(agent, buffer, t, g, meanwhile)
+        self.memory.skip_idle(buffer, t, self.grouping.group(g))
         self.engine.release(g, buffer * self.T + t)
 
     def _turns(self) -> Iterator[tuple[int, int]]:
@@ -190,15 +229,16 @@ class Sampler:
         else:
             for g in range(self.grouping.groups):
                 self.engine.wait((g,), self.T if is_ahead else 0)
-        arrays = self.engine.buffers[self._buffer]
+        buffer = self._buffer
         for b in self.engine.absent():
-            self._drop(arrays, b)
+            self._drop(self.memory.arrays(buffer), b)
+        rollout = self.server.finish(buffer)
+        arrays = self.memory.arrays(buffer)
         self._warn_of_nan(arrays)
         self.finished = self.episodes.add(arrays)
-        rollout = self.server.finish(self._buffer)
         self._buffer = self._next_buffer
         if not (in_threads and is_ahead):  # else each thread has carried over its group's
-            self._carry_over(arrays, self.engine.buffers[self._buffer])
+            self.memory.carry_over(buffer, self._buffer)
         self._reset_in_pause()
         self.phase = Phase.RUNNING if is_ahead else Phase.IDLE
         return rollout
@@ -225,12 +265,6 @@ class Sampler:
                 self.engine.release(g, initial(self._buffer))
             self._awaits_initial = True
 
-    def _carry_over(self, arrays: RolloutArrays, following: RolloutArrays, b: slice = slice(None)) -> None:
-        """Copy the last frames of environments b to the start of the next rollout."""
-        S = self.spec.stack
-        following.frames[:S, b] = arrays.frames[-S:, b]
-        following.age[0, b] = arrays.age[-1, b]
-
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:
         """Invalidate the cells of a lost worker, and leave nothing harmful in them (no NaN, no action -1)."""
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
@@ -252,11 +286,6 @@ class Sampler:
                 self._has_warned = True
                 self._log(f"{self.spec.name}: a {name} of environment {b} is not finite; updates from it are skipped")
                 return
-
-    def _skip_idle(self, action: np.ndarray) -> None:
-        """Mark the actions of idle environments to be skipped. action [..., B]."""
-        if self.idle is not None:
-            action[..., self.idle] = SENTINEL_ACTION
 
     def _draw(self) -> Tensor:
         """Draw the uniform numbers [T, B] that select the next rollout's actions."""
@@ -280,11 +309,11 @@ class Sampler:
         """Environments, the frames that observations reach back to, randomness and running scores, between rollouts."""
         self._require_idle()
         self._open()
-        arrays, S = self.engine.buffers[self._buffer], self.spec.stack
+        frames, age = self.memory.first(self._buffer)
         return {
             "envs": self.engine.get_state(),
-            "frames": arrays.frames[:S].copy(),
-            "age": arrays.age[0].copy(),
+            "frames": frames,
+            "age": age,
             "uniform": self._uniform.get_state(),
             "memory": None if self.server.state is None else self.server.state.cpu(),
             "episodes": self.episodes.state_dict(),
@@ -295,8 +324,7 @@ class Sampler:
         self.engine.start(restore=True)
         self.engine.set_state(state["envs"])
         self._is_started = True
-        arrays, S = self.engine.buffers[self._buffer], self.spec.stack
-        arrays.frames[:S], arrays.age[0] = np.asarray(state["frames"]), np.asarray(state["age"])
+        self.memory.set_first(self._buffer, state["frames"], state["age"])
         self._uniform.set_state(state["uniform"])
         if state["memory"] is not None:
             self.server.state = state["memory"].to(self.server.device)
@@ -308,8 +336,7 @@ class Sampler:
         self._require_idle()
         self.start()
         self.engine.reseed(seed)
-        for arrays in self.engine.buffers:
-            arrays.fill_sentinels()
+        self.memory.clear()
         self.episodes, self.finished, self.idle, self.dropped = self._new_tracker(), [], None, 0
         self.server.forget()
         self._uniform.manual_seed(seed)

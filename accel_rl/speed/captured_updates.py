@@ -9,10 +9,12 @@ Where the batches come from a replay on the same GPU, the draw is part of the gr
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.algos.schedules import Schedules
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.speed.capturable import hook_of
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
@@ -188,3 +190,19 @@ class CapturedUpdates:
 def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
     """Whether a graph may draw the batches: from a replay on the learner's GPU, in the way of `ReplayAlgorithm`."""
     return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable
+
+
+class ScheduledTensors(Schedules):
+    """The values of `Algorithm.schedules` are tensors [] on a device; the numbers of the run stay numbers."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self._device = device
+
+    def set(self, values: Mapping[str, float]) -> None:
+        """Fill the scalars. The host does not wait."""
+        for name, value in values.items():
+            if name in vars(self):
+                vars(self)[name].fill_(value)
+            else:
+                setattr(self, name, torch.full((), value, device=self._device))

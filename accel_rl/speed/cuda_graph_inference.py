@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
-from accel_rl.data.rnn_state import RnnState
+from accel_rl.data.rollout import RnnState
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import Act, Inference
 from accel_rl.speed import capturable

@@ -1,18 +1,18 @@
 """Starts waiting runs in free slots of their size, and restarts failed runs from their checkpoints."""
 
+import logging
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from accel_rl.sweeps.folder import SweepFolder
-from accel_rl.sweeps.layout import Layout
-from accel_rl.sweeps.queue import starts
-from accel_rl.sweeps.slots import Slot
+from accel_rl.sweeps.layout import Layout, starts
+from accel_rl.sweeps.sweep_folder import SweepFolder
 from accel_rl.system import child
+from accel_rl.system.placement import Slot
 
+logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0  # time for a run to save a checkpoint and stop
 BAD_INPUT = 2  # exit code of a run that would fail again
 
@@ -27,7 +27,7 @@ class Running:
 class Feeder:
     """Feeds the slots with the waiting runs.
 
-    runs: {name: length in env steps}; the largest runs start first, runs of one size in this order. say: prints events.
+    runs: {name: length in env steps}; the largest runs start first, runs of one size in this order.
     lock: file descriptor of the folder's lock, which every run inherits.
     """
 
@@ -37,11 +37,10 @@ class Feeder:
         layout: Layout,
         runs: dict[str, int],
         retries: int,
-        say: Callable[[str], None],
         lock: int,
     ):
         self._lock = lock
-        self.folder, self.layout, self.runs, self.retries, self._say = folder, layout, runs, retries, say
+        self.folder, self.layout, self.runs, self.retries = folder, layout, runs, retries
         self.running: dict[str, Running] = {}
         self._ending: dict[str, tuple[str, float]] = {}  # the status that each will have, and when it is killed
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
@@ -91,7 +90,7 @@ class Feeder:
             "WANDB_RUN_GROUP": os.environ.get("WANDB_RUN_GROUP", self.folder.path.name),
         }
         cores = ",".join(map(str, slot.cores))
-        command = child.command("accel_rl.sweeps.child", str(os.getpid()), cores, str(self.folder.run(name)))
+        command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
             # a new session: Ctrl-C reaches only the sweep, which then stops its runs
             process = subprocess.Popen(
@@ -125,16 +124,16 @@ class Feeder:
         if finished:
             self.folder.note(name, status="done", **ended)
             if code:
-                self.tell(f"{name}: {self._reason(name, code)}, after its last checkpoint: counted as done")
+                logger.info(f"{name}: {self._reason(name, code)}, after its last checkpoint: counted as done")
             return
         why = f"{name}: {self._reason(name, code)}"
         if code == BAD_INPUT or record.attempts > self.retries:
             self.folder.note(name, status="failed", **ended)
-            self.tell(f"{why}; given up after {record.attempts} attempt{'s' * (record.attempts > 1)}")
+            logger.info(f"{why}; given up after {record.attempts} attempt{'s' * (record.attempts > 1)}")
         else:
             self.folder.note(name, status="waiting", **ended)
             self.waiting.insert(0, name)
-            self.tell(f"{why}; goes on from its last checkpoint (retry {record.attempts} of {self.retries})")
+            logger.info(f"{why}; goes on from its last checkpoint (retry {record.attempts} of {self.retries})")
 
     def _reason(self, name: str, code: int) -> str:
         if code < 0:
@@ -146,10 +145,6 @@ class Feeder:
         said = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
         return f"exit code {code}: {said}"
 
-    def tell(self, line: str) -> None:
-        self.folder.event(line)
-        self._say(line)
-
     def stop(self) -> None:
         """Stop all runs; each saves a checkpoint. A second Ctrl-C kills them at once."""
         for running in self.running.values():
@@ -159,7 +154,7 @@ class Feeder:
             try:
                 running.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self.tell(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
+                logger.info(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
                 running.process.kill()  # its workers die with it
             except KeyboardInterrupt:
                 deadline = time.monotonic()

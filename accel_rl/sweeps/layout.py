@@ -1,15 +1,147 @@
-"""Layout of a sweep: the machine divided into slots of each size that its runs get."""
+"""Layout of a sweep: what its runs ask for, and the machine divided into slots of each size that they get."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
-from accel_rl.sweeps import machine, slots
-from accel_rl.sweeps.machine import Machine
-from accel_rl.sweeps.needs import Needs, Size
-from accel_rl.sweeps.placing import Placing, size_of
-from accel_rl.sweeps.slots import Slot
-from accel_rl.system.counts import counted
+from accel_rl.config.train import TrainConfig
+from accel_rl.system.counts import Count, OptionalCount, counted
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import this_machine
+from accel_rl.system.machine import Machine, numbers, read_machine
+from accel_rl.system.placement import Slot, chosen_gpus, describe_slots, describe_unused, slots_of
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Numbers of GPUs and cores that a run asks for. A smaller machine gives what it has. cores: used without a GPU.
+    gpus may be 0: the run gets cores alone, on any machine.
+
+    shared: if the number of GPUs determines the number of ranks, the number of environments, which that number must
+    divide; else 0.
+    """
+
+    gpus: int
+    cores: int
+    shared: int = field(default=0, compare=False)
+
+    def gpus_of(self, there: int) -> int:
+        """Return the largest number of the available GPUs that the run can use."""
+        n = min(self.gpus, there)
+        while n and self.shared % n:
+            n -= 1
+        return n
+
+
+@dataclass(frozen=True, order=True)
+class Size:
+    """Size of a slot: `gpus`, each with its share of the cores of its NUMA node; without GPUs, `cores`."""
+
+    gpus: int
+    cores: int = 0
+
+    def __str__(self) -> str:
+        return counted(self.gpus, "GPU") if self.gpus else counted(self.cores, "core")
+
+
+def needs_of(config: TrainConfig) -> Needs:
+    """Return the needs of a run: one GPU per rank; one core per worker of --sampler.workers, else one per rank.
+
+    A Gorila run whose Ray is started on this machine needs --gorila.bundle-cpus for each member (0: one core), and
+    --gorila.bundle-gpus (0: one GPU) unless --device is cpu. On a running cluster (--address) only its driver runs
+    here, on one core.
+    """
+    if config.cluster == "gorila":
+        g = config.gorila
+        if config.address:
+            return Needs(0, 1)
+        gpus = 0 if config.device == "cpu" else math.ceil(g.members * (g.bundle_gpus or 1))
+        return Needs(gpus, math.ceil(g.members * (g.bundle_cpus or 1)))
+    ranks, group = config.distributed.size, config.distributed
+    decided = group.ranks is not None or group.is_async
+    return Needs(ranks, ranks * (config.sampler.workers or 1), 0 if decided else config.sampler.envs)
+
+
+def named_members(config: TrainConfig) -> str:
+    """Name the processes of a Gorila run that sample or learn: 2 bundles, 1 actor."""
+    g = config.gorila
+    parts = (("bundle", g.bundles), ("actor", g.actors), ("learner", g.learners))
+    return ", ".join(counted(n, name) for name, n in parts if n)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Options of placement, stored in the sweep's folder for --resume."""
+
+    gpus: str = "all"
+    """GPUs to use, such as 0-7 or 0,2; all, or none. Without GPUs a slot consists of cores."""
+    gpus_per_run: OptionalCount = None
+    """Number of GPUs of every run. Default: the number that each run asks for (one per rank), at most all GPUs."""
+    runs_per_gpu: Count = 1
+    """Number of runs that share a GPU. Each run has its own cores."""
+    cores: str = ""
+    """Logical processors to use, such as 0-19. Default: those that the affinity mask and the cgroup allow."""
+    cores_per_run: OptionalCount = None
+    """Number of physical cores of every run, without GPUs. Default: one for each worker of --sampler.workers, else one
+    for each rank; at most all cores."""
+
+    @property
+    def gpu_list(self) -> list[int] | None:
+        """The GPUs to use; None: all. ConfigError."""
+        return None if self.gpus == "all" else [] if self.gpus == "none" else numbers(self.gpus)
+
+
+def placing(o: Placing) -> dict[str, Any]:
+    return {f.name: getattr(o, f.name) for f in fields(Placing)}
+
+
+def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
+    """Return the size of a run's slot on a machine with `gpus` GPUs and `cores` cores. ConfigError."""
+    for flag, value in (("--gpus-per-run", o.gpus_per_run), ("--cores-per-run", o.cores_per_run)):
+        if value is not None and value < 1:
+            raise ConfigError(f"{flag} {value}: must be at least 1")
+    if gpus and (o.gpus_per_run or needs.gpus):
+        return Size(o.gpus_per_run or needs.gpus_of(gpus))
+    return Size(0, o.cores_per_run or min(needs.cores, cores))
+
+
+def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
+    """Return the configuration of a run on n GPUs, which it will see as 0 to n - 1.
+
+    Each GPU gets a rank, unless the configuration names GPUs or more ranks, which then share the GPUs. ConfigError if
+    the batch or the environments cannot be divided among the ranks. Ray divides the GPUs of a Gorila run.
+    """
+    group = config.distributed
+    ranks = max(group.ranks or 1, n)
+    if group.gpus or ranks == 1 or config.cluster == "gorila":
+        return config
+    if group.ranks and group.ranks < n:
+        given = f"{counted(group.ranks, 'rank')} cannot use {n} GPUs"
+        raise ConfigError(f"{given}: --gpus-per-run, or what a level asks for, must be at most {group.ranks}")
+    replace(config, distributed=replace(group, ranks=ranks)).check()
+    return replace(config, distributed=replace(group, ranks=ranks, gpus=",".join(map(str, range(n)))))
+
+
+def needs_of_begun(config: TrainConfig, size: Mapping[str, Mapping[str, int]]) -> Needs:
+    """Return the needs of a run that has begun: the GPUs named in its configuration, and the cores it was begun with.
+
+    size: the run's entry in sweep.json.
+    """
+    return Needs(len(_named(config)) or 1, size["gets"]["cores"] or size["asks"]["cores"])
+
+
+def check_begun(config: TrainConfig, size: Size) -> None:
+    """Raise ConfigError if a run that has begun would get a different number of GPUs than its configuration names."""
+    names = _named(config)
+    if size.gpus != (len(names) or 1) and (size.gpus or names):
+        got = counted(size.gpus, "GPU") if size.gpus else "none"
+        raise ConfigError(f"it was begun on {counted(len(names) or 1, 'GPU')} and would get {got}")
+
+
+def _named(config: TrainConfig) -> list[str]:
+    return config.distributed.gpus.replace(" ", ",").split(",") if config.distributed.gpus else []
 
 
 @dataclass(frozen=True)
@@ -32,20 +164,52 @@ class Layout:
             count = sum(s == size for s in self.sizes.values())
             per_run = f"{size}, {counted(self.cores(size), 'core')}" if size.gpus else str(size)
             lines.append(f"{counted(count, 'run')} of {per_run}, {len(here)} at the same time:")
-            lines += slots.describe(here)
-        return lines + slots.unused(self.machine, [s for found in self.slots.values() for s in found])
+            lines += describe_slots(here)
+        return lines + describe_unused(self.machine, [s for found in self.slots.values() for s in found])
 
 
 def lay_out(o: Placing, needs: Mapping[str, Needs], file: str = "") -> Layout:
     """Build the slots for runs with these needs, on this machine or on a machine described by a file. ConfigError."""
-    here = machine.load(Path(file)) if file else machine.read()
+    machine = read_machine(Path(file)) if file else this_machine()
     if o.cores:
-        here = here.restricted(machine.numbers(o.cores))
-    gpus = slots.chosen(here, o.gpu_list)
-    sizes = {name: size_of(n, o, len(gpus), here.cores) for name, n in needs.items()}
-    different = dict.fromkeys(sizes.values())
-    return Layout(
-        here,
-        sizes,
-        {s: slots.plan(here, gpus if s.gpus else [], s.gpus or 1, o.runs_per_gpu, s.cores or 1) for s in different},
-    )
+        machine = machine.restricted(numbers(o.cores))
+    gpus = chosen_gpus(machine, o.gpu_list)
+    sizes = {name: size_of(n, o, len(gpus), machine.cores) for name, n in needs.items()}
+    slots = {}
+    for size in dict.fromkeys(sizes.values()):
+        slots[size] = slots_of(machine, gpus if size.gpus else [], size.gpus or 1, o.runs_per_gpu, size.cores or 1)
+    return Layout(machine, sizes, slots)
+
+
+def in_order(waiting: Iterable[str], sizes: Mapping[str, Size]) -> list[str]:
+    """Order runs by size, the largest first; runs of one size keep their order."""
+    return sorted(waiting, key=lambda name: sizes[name], reverse=True)
+
+
+def starts(
+    waiting: Iterable[str], sizes: Mapping[str, Size], slots: Mapping[Size, Sequence[Slot]], in_use: Iterable[Slot]
+) -> list[tuple[str, Slot]]:
+    """Return the runs that can start now, each with the first free slot of its size.
+
+    If no slot of its size is free, a run claims the slot with the fewest processors in use. Smaller runs behind it may
+    use unclaimed slots only. So smaller runs never delay a larger run, and processors that it cannot use are not idle.
+    """
+    used = {p for slot in in_use for p in slot.held}
+    claimed: set[int] = set()
+    exhausted: set[Size] = set()  # sizes without an unclaimed slot
+    found = []
+    for name in in_order(waiting, sizes):
+        size = sizes[name]
+        if size in exhausted:
+            continue
+        unclaimed = [slot for slot in slots[size] if claimed.isdisjoint(slot.held)]
+        if not unclaimed:
+            exhausted.add(size)
+            continue
+        best = min(unclaimed, key=lambda slot: len(used.intersection(slot.held)))  # the first of equal slots
+        if used.isdisjoint(best.held):
+            found.append((name, best))
+            used.update(best.held)
+        else:
+            claimed.update(best.held)
+    return found

@@ -7,25 +7,190 @@
 A space is a function of an `optuna.Trial` that returns the settings of a run; experiments/spaces.py has some. A run
 whose online score is below the median of the others' at the same number of env steps is pruned: it ends early.
 
-Exit codes: 0 all trials have ended, 1 none has a score, 2 bad input (nothing was started), 130 stopped by Ctrl-C.
-"""
+Exit codes: 0 all trials have ended, 1 none has a score, 2 bad input (nothing was started), 130 stopped by Ctrl-C."""
 
 import contextlib
+import logging
 import sys
 import time
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.registry import find
+from accel_rl.config.train import TrainConfig
 from accel_rl.runners.signals import StopRequest
-from accel_rl.sweeps.folder import SweepFolder
-from accel_rl.sweeps.placing import placing
-from accel_rl.sweeps.search_options import SearchOptions
-from accel_rl.sweeps.study import Space, Study, named, optuna
-from accel_rl.sweeps.trials import Trials, check, name_of
+from accel_rl.sweeps.feeder import Feeder
+from accel_rl.sweeps.grid import Grid, Member, prepared
+from accel_rl.sweeps.layout import Layout, Placing, lay_out, placing
+from accel_rl.sweeps.study import Pruner, Sampler, Space, Study, named, optuna
+from accel_rl.sweeps.sweep_display import Display, View
+from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
+from accel_rl.sweeps.sweep_plan import planned
+from accel_rl.system import events
 from accel_rl.system.command import ended
-from accel_rl.system.counts import counted
+from accel_rl.system.counts import Count, OptionalCount, counted
 from accel_rl.system.errors import ConfigError
+
+TRIALS = 20
+CHANGEABLE = ("out", "resume", "trials", "retries")
+
+
+@dataclass(frozen=True)
+class SearchOptions(Placing):
+    out: str = ""
+    """Folder of the search; it is created. Default: runs/NAME-TIME."""
+    trials: OptionalCount = None
+    """Number of trials in all. Default: 20."""
+    objective: Literal["evaluation", "online"] = "evaluation"
+    """The score to maximize. evaluation: of a run's last evaluation. online: of its last 100 training episodes."""
+    pruner: Pruner = "median"
+    """median: end runs whose online score is below the median. none: every run goes on to its end."""
+    sampler: Sampler = "tpe"
+    """tpe: from the scores of earlier trials (tree-structured Parzen estimator). random: independently of them."""
+    sampler_seed: Count = 0
+    """Seed of the sampler."""
+    override: tuple[str, ...] = ()
+    """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
+    scale: float = 1.0
+    """Scale of each run's length, intervals, replay and epsilon schedule."""
+    retries: Count = 2
+    """Number of times that a failed run is restarted from its checkpoint."""
+    resume: str = ""
+    """Resume the search in this folder."""
+
+    @property
+    def number(self) -> int:
+        """Number of trials."""
+        return TRIALS if self.trials is None else self.trials
+
+    def check(self) -> None:
+        if self.number < 1:
+            raise ConfigError(f"--trials {self.trials}: must be at least 1")
+
+    def stored(self) -> dict[str, Any]:
+        """Return what search.json holds for --resume."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*placing(self), *CHANGEABLE)}
+        return {**values, "override": list(self.override), "trials": self.number}
+
+    def resumed(self, stored: dict[str, Any], placed: dict[str, Any]) -> "SearchOptions":
+        """Return the options of a search that was begun with others. ConfigError for one that cannot change."""
+        default = SearchOptions()
+        for name in stored:
+            if name not in CHANGEABLE and getattr(self, name) != getattr(default, name):
+                raise ConfigError(f"--resume continues a search as it was begun; leave out --{name.replace('_', '-')}")
+        kept = {k: v for k, v in placed.items() if getattr(self, k) == getattr(default, k)}
+        trials = stored["trials"] if self.trials is None else self.trials
+        return replace(self, **kept, **{**stored, "override": tuple(stored["override"]), "trials": trials})
+
+
+logger = logging.getLogger(__name__)
+COMPARE_S = 2.0
+"""Seconds between two comparisons of a run's score."""
+
+
+def name_of(number: int) -> str:
+    """Name of a trial's run."""
+    return f"trial={number:03d}"
+
+
+def check(space: Space, o: SearchOptions) -> None:
+    """Raise ConfigError if the settings of a first trial are impossible."""
+    trial = optuna().create_study().ask()
+    member = as_member(trial.number, Study.settings(space, trial), o)
+    lay_out(o, {member.name: member.needs})
+
+
+def as_member(number: int, config: TrainConfig, o: SearchOptions) -> Member:
+    """Return a trial's run with --scale and --override. ConfigError."""
+    grid = prepared(Grid((Member(config, {"trial": f"{number:03d}"}),)), o.scale, o.override)
+    (member,) = grid.members
+    if o.objective == "evaluation" and not member.config.evaluation.interval:
+        raise ConfigError("--objective evaluation: the runs have none (--evaluation.interval 0); or --objective online")
+    return member
+
+
+class Trials:
+    """Runs trials on the slots of this machine until there are --trials of them."""
+
+    def __init__(self, folder: SweepFolder, study: Study, space: Space, o: SearchOptions, lock: int):
+        self._folder, self._study, self._space, self._o = folder, study, space, o
+        self._trials = {name_of(t.number): t for t in study.unfinished()}
+        for name in [n for n in self._trials if n not in folder.names]:  # killed before the run was written
+            study.failed(self._trials.pop(name))
+        self._needs = {n: Member(folder.config(n)).needs for n in self._trials}
+        view = View(folder)
+        self.display, self._lengths = Display(view), view.lengths
+        mine = {n: self._lengths[n] for n in self._trials}
+        self._feeder = Feeder(folder, self._layout(), mine, o.retries, lock)
+        self._looked = dict.fromkeys(self._trials, 0.0)
+
+    @property
+    def over(self) -> bool:
+        return not self._trials and not self._wanted
+
+    @property
+    def _wanted(self) -> bool:
+        return len(self._study.trials) < self._o.number
+
+    def step(self) -> None:
+        """Start and end runs, and prune some."""
+        if self._wanted and self._feeder.has_room:
+            self._ask()
+        self._feeder.step()
+        for name in list(self._trials):
+            self._look(name)
+        self.display.update()
+
+    def stop(self) -> None:
+        """Stop all runs; each saves a checkpoint, from which --resume continues it."""
+        if self._feeder.running:
+            self.display.say(f"stopping {counted(len(self._feeder.running), 'run')}, each with a checkpoint")
+            self._feeder.stop()
+
+    def _layout(self) -> Layout:
+        return lay_out(self._o, self._needs)
+
+    def _ask(self) -> None:
+        trial = self._study.ask()
+        name = name_of(trial.number)
+        try:
+            member = as_member(trial.number, Study.settings(self._space, trial), self._o)
+            self._needs[name] = member.needs
+            layout = self._layout()
+            run = planned(Grid((member,)), layout.sizes)[name]
+        except ConfigError as e:
+            self._needs.pop(name, None)
+            self._study.failed(trial)
+            logger.info(f"{name} failed: {e}")
+            return
+        self._folder.add(name, run, member.labels)
+        self._trials[name], self._looked[name], self._lengths[name] = trial, 0.0, run.config.env_steps
+        self._feeder.add(name, run.config.env_steps, layout)
+
+    def _look(self, name: str) -> None:
+        trial, status = self._trials[name], self._folder.records[name].status
+        if status == "running":
+            if time.monotonic() - self._looked[name] >= COMPARE_S:
+                self._looked[name] = time.monotonic()
+                if self._study.prunes(trial, self._folder.run(name), self._lengths[name]):
+                    self._feeder.end(name, PRUNED)
+            return
+        if status not in ("done", "failed", PRUNED):
+            return
+        del self._trials[name], self._needs[name]
+        logger.info(f"{name}: {self._ended(name, trial, status)}")
+
+    def _ended(self, name: str, trial: Any, status: str) -> str:
+        if status == "done":
+            return self._study.ended(trial, self._folder.run(name), self._o.objective)
+        if status == PRUNED:
+            self._study.pruned(trial)
+            return "pruned"
+        self._study.failed(trial)
+        return "failed"
+
 
 LOOK_S = 0.2
 SHOWN = 5
@@ -70,7 +235,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
     """Run trials until there are as many as wanted; returns the exit code."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
-    with trials.display as display, StopRequest() as stop:
+    with trials.display as display, StopRequest() as stop, events.written(display.event):
         try:
             while not (trials.over or stop):
                 trials.step()

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.config.arguments import stdout
-from accel_rl.sweeps.folder import SweepFolder
-from accel_rl.sweeps.needs import Needs, Size
-from accel_rl.sweeps.placing import size_of
-from accel_rl.sweeps.plan import Run
+from accel_rl.sweeps.layout import Needs, Size, size_of
+from accel_rl.sweeps.sweep_folder import SweepFolder
+from accel_rl.sweeps.sweep_plan import Run
 from accel_rl.system import child
 from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError

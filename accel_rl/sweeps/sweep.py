@@ -19,14 +19,12 @@ from pathlib import Path
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.runners.signals import StopRequest
 from accel_rl.sweeps.feeder import Feeder
-from accel_rl.sweeps.folder import SweepFolder
-from accel_rl.sweeps.grid import Grid, find_grid
-from accel_rl.sweeps.layout import Layout, lay_out
-from accel_rl.sweeps.placing import Placing, needs_of_begun, placing
-from accel_rl.sweeps.plan import begun, describe, planned, shortages
-from accel_rl.sweeps.prepared import pairs, prepared
-from accel_rl.sweeps.status import status
-from accel_rl.sweeps.table import Display, View
+from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
+from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
+from accel_rl.sweeps.sweep_display import Display, View, status
+from accel_rl.sweeps.sweep_folder import SweepFolder
+from accel_rl.sweeps.sweep_plan import begun, describe, planned, shortages
+from accel_rl.system import events
 from accel_rl.system.command import ended
 from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError
@@ -156,10 +154,10 @@ def resume(o: Options) -> int:
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
     """Run all runs of a folder to their end; returns the exit code."""
     view = View(folder)
-    with Display(view) as display, StopRequest() as stop:
+    with Display(view) as display, StopRequest() as stop, events.written(display.event):
         for line in notes:
             display.say(f"note: {line}")
-        feeder = Feeder(folder, layout, view.lengths, retries, display.say, lock)
+        feeder = Feeder(folder, layout, view.lengths, retries, lock)
         try:
             while not feeder.over and not stop:
                 feeder.step()

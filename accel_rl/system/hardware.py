@@ -7,14 +7,16 @@ those of a described machine.
 import contextlib
 import os
 import platform
+import subprocess
 import warnings
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.machine import Machine
+from accel_rl.system.machine import Machine, Node, numbers
 
+SYS = "/sys/devices/system"
 _said: set[str] = set()
 _described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described", default=None)
 
@@ -49,7 +51,7 @@ def say_once(message: str) -> None:
 def allowed_cores() -> list[int]:
     """Return the cores that this process may run on, from its affinity mask."""
     if (machine := _machine()) is not None:
-        return list(machine.cores)
+        return list(machine.processors)
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     say_once("this system has no core affinity: processes are not pinned")
@@ -110,7 +112,7 @@ def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc
 def free_memory(device: str = "cpu") -> int:
     """Return the bytes of free memory, on the host (within the cgroup's limit) or on a GPU."""
     if (machine := _machine()) is not None:
-        return machine.memory if device == "cpu" else machine.gpus[int(device.partition(":")[2] or 0)]
+        return (machine.memory or 0) if device == "cpu" else machine.gpu_memory
     if device != "cpu":
         from accel_rl.system.devices import runtime
 
@@ -206,3 +208,62 @@ def pin(cores: Sequence[int]) -> list[int]:
     if got != sorted(set(cores)):
         say_once(f"asked for cores {sorted(set(cores))}, got {got}")
     return got
+
+
+def this_machine(sys_folder: str = SYS) -> Machine:
+    """Read this machine: the cores that the affinity mask and the cgroup allow, and the GPUs visible to CUDA."""
+    allowed = allowed_cores()
+    quota = cgroup_cpus()
+    if quota is not None and quota < len(allowed):
+        say_once(f"the cgroup grants {quota:g} of {len(allowed)} cores")
+        allowed = allowed[: max(1, int(quota + 0.5))]
+    nodes: dict[int, list[tuple[int, ...]]] = {}
+    for siblings, node in sorted({_place(sys_folder, c) for c in allowed}):
+        nodes.setdefault(node, []).append(tuple(t for t in siblings if t in allowed))
+    gpus = _gpu_nodes()
+    if outside := {n for n in gpus.values() if n not in nodes}:
+        say_once(f"GPUs of NUMA node {sorted(outside)}, which has no core here, use cores of another")
+    first = min(nodes)
+    found = []
+    for node, cores in sorted(nodes.items()):
+        of_node = (g for g, n in gpus.items() if n == node or (node == first and n not in nodes))
+        found.append(Node(tuple(cores), tuple(of_node)))
+    return Machine(tuple(found), free_memory("cpu"))
+
+
+def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
+    """Return (hyperthreads of the core, its NUMA node); the core alone and node 0 if the system does not tell."""
+    cpus = Path(sys_folder) / "cpu"
+    node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
+    return hyperthreads(core, cpus), node
+
+
+def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
+    """Return all logical processors of this one's physical core; only this one if the system does not tell."""
+    try:
+        return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
+    except (OSError, ConfigError):
+        return (core,)
+
+
+def _gpu_nodes() -> dict[int, int]:
+    """Return {GPU: NUMA node}; GPUs are numbered by PCI bus, as with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    try:
+        query = ["nvidia-smi", "--query-gpu=index,pci.bus_id", "--format=csv,noheader"]
+        lines = subprocess.run(query, capture_output=True, text=True, timeout=30, check=True).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    found = {}
+    for line in lines:
+        index, _, bus = line.partition(",")
+        domain, _, rest = bus.strip().lower().partition(":")
+        try:
+            node = int(Path(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node").read_text())
+        except (OSError, ValueError):
+            node = 0
+        found[int(index)] = max(node, 0)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return found
+    shown = [int(v) for v in visible.split(",") if v.strip().isdigit()]
+    return {g: found[g] for g in shown if g in found}

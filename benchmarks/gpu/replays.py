@@ -9,7 +9,7 @@ import torch
 from accel_rl.data.rollout import Rollout
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
-from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import NStep
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.interleave import medians

@@ -15,7 +15,6 @@ from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
-from accel_rl.samplers.device import DeviceSampler
 from accel_rl.samplers.inference.resident import KNOWN
 from accel_rl.speed.cuda_graph import WARM_UP
 from accel_rl.system.placement import place_processes
@@ -62,7 +61,7 @@ def declare_parts(bench: Bench, sampler: Any) -> None:
     if bench.device.startswith("sim"):
         from tests import simulated_device
 
-        names = ("frames", "final_frames", *KNOWN) if isinstance(sampler, DeviceSampler) else ("frames", "age")
+        names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
         simulated_device.in_parts(*(getattr(r, name) for r in sampler.server.rollouts for name in names))
 
 

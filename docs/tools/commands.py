@@ -1,13 +1,12 @@
 """Write docs/commands.md from the options of each command: `python docs/tools/commands.py`. A test compares the two."""
 
 import contextlib
-import importlib
 import io
 import re
 from pathlib import Path
 from unittest.mock import patch
 
-from accel_rl.cli.main import COMMANDS
+from accel_rl.cli.main import COMMANDS, function_of
 from accel_rl.config import arguments
 from accel_rl.config.help import TITLES, Option
 from accel_rl.config.registry import ALGORITHMS
@@ -27,7 +26,7 @@ Exit codes: 0 done, 1 the run failed, 2 bad input, 128 + n stopped by signal n (
 """
 
 
-def options(module: str, argv: list[str]) -> list[Option]:
+def options(command: str, argv: list[str]) -> list[Option]:
     """Return the options that a command parses."""
     found: list[Option] = []
 
@@ -37,15 +36,15 @@ def options(module: str, argv: list[str]) -> list[Option]:
 
     quiet = contextlib.redirect_stdout(io.StringIO())
     with patch.object(arguments, "help_text", help_text), quiet, contextlib.suppress(SystemExit):
-        importlib.import_module(module).main([*argv, "--help"])
+        function_of(command)([*argv, "--help"])
     return found
 
 
-def printed(module: str, argv: list[str]) -> str:
+def printed(command: str, argv: list[str]) -> str:
     """Return what a command prints."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        importlib.import_module(module).main(argv)
+        function_of(command)(argv)
     return out.getvalue().rstrip()
 
 
@@ -66,12 +65,12 @@ def table(actions: list[Option]) -> str:
 
 def train() -> list[str]:
     """All settings: those of every run once, those of the algorithm for each algorithm."""
-    shared = options("accel_rl.cli.train", ["ppo"])
+    shared = options("train", ["ppo"])
     lines = ["The defaults of `--sampler.envs` and `--sampler.horizon` are PPO's; each algorithm has its own.", ""]
     for name, title in GROUPS.items():
         lines += [f"### {title}", "", table([a for a in shared if a.group == name]), ""]
     for algorithm in ALGORITHMS:
-        actions = options("accel_rl.cli.train", [algorithm])
+        actions = options("train", [algorithm])
         sampling = {a.flag: row(a).split("|")[3].strip() for a in actions}
         horizon = sampling["--sampler.horizon"] or "from the batch size"
         lines += [
@@ -93,9 +92,9 @@ def page() -> str:
         if command == "train":
             lines += train()
         elif command == "doctor":
-            lines += ["```text", printed(f"accel_rl.cli.{command}", ["--help"]), "```", ""]
+            lines += ["```text", printed(command, ["--help"]), "```", ""]
         elif command != "games":
-            lines += [table(options(f"accel_rl.cli.{command}", ["--help"])), ""]
+            lines += [table(options(command, ["--help"])), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

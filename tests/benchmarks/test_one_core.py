@@ -8,7 +8,7 @@ import pytest
 
 from accel_rl.cli.main import main as accel_rl
 from accel_rl.envs.make import EnvConfig
-from accel_rl.sweeps import machine
+from accel_rl.system import hardware
 from accel_rl.system.hardware import allowed_cores
 from benchmarks import one_core, sampler
 from benchmarks.interleave import Bar
@@ -22,14 +22,14 @@ def test_hyperthreads_of_a_core(tmp_path: Path, monkeypatch, text: str, core: in
     folder = tmp_path / f"cpu{core}" / "topology"
     folder.mkdir(parents=True)
     (folder / "thread_siblings_list").write_text(text)
-    of_core = machine.hyperthreads(core, tmp_path)
-    monkeypatch.setattr(machine, "hyperthreads", lambda core: of_core)
+    of_core = hardware.hyperthreads(core, tmp_path)
+    monkeypatch.setattr(hardware, "hyperthreads", lambda core: of_core)
     monkeypatch.setattr(one_core, "usable_cores", lambda: [core])
     assert one_core.first_core() == found
 
 
 def test_a_system_that_does_not_say(tmp_path: Path) -> None:
-    assert machine.hyperthreads(7, tmp_path) == (7,)
+    assert hardware.hyperthreads(7, tmp_path) == (7,)
 
 
 def test_one_process_and_one_on_each_thread_take_turns() -> None:

@@ -9,7 +9,7 @@ from accel_rl.cli.main import main
 from accel_rl.config.train import default_config
 from accel_rl.runners.plan import RunPlan
 from accel_rl.system import hardware
-from accel_rl.system.machine import Machine, read_machine
+from accel_rl.system.machine import of_cores, read_machine
 
 ONE_GPU = 'cores = 16\nmemory = "128 GiB"\ngpus = {number = 1, memory = "139 GiB"}\n'
 EIGHT_GPUS = 'cores = 16\nmemory = "512 GiB"\n[gpus]\nnumber = 8\nmemory = "80 GiB"\n'
@@ -158,8 +158,8 @@ def test_settings_that_the_machine_lacks(doctor):
 def test_a_plan_for_another_machine_leaves_this_one_alone(tmp_path: Path):
     (tmp_path / "m.toml").write_text(ONE_GPU)
     machine, cores = read_machine(tmp_path / "m.toml"), hardware.allowed_cores()
-    assert machine == Machine(tuple(range(16)), None, 128 * 2**30, (139 * 2**30,))
+    assert machine == of_cores(range(16), gpus=1, gpu_memory=139 * 2**30) and machine.memory == 128 * 2**30
     with hardware.described(machine) as said:
         assert RunPlan.resolve(default_config("a2c")).ranks[0].device == "cuda:0"
-        assert hardware.free_memory() == machine.memory and hardware.free_memory("cuda:0") == machine.gpus[0]
+        assert hardware.free_memory() == machine.memory and hardware.free_memory("cuda:0") == machine.gpu_memory
     assert len(said) == 1 and hardware.allowed_cores() == cores

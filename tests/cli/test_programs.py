@@ -1,17 +1,16 @@
 """Commands that sweep and measure."""
 
-import importlib
 import re
 import sys
 
 import pytest
 
-from accel_rl.cli.main import COMMANDS, main
+from accel_rl.cli.main import COMMANDS, PLACES, function_of, main
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_its_file(command):
-    assert callable(importlib.import_module(f"accel_rl.cli.{command}").main)
+def test_every_command_has_its_function(command):
+    assert callable(function_of(command)) and {*PLACES} == {*COMMANDS}
 
 
 def test_bench_measures_a_sampler(capsys):

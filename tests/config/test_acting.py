@@ -11,7 +11,7 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.machine import Machine
+from accel_rl.system.machine import of_cores
 
 
 def config(**values) -> TrainConfig:
@@ -78,10 +78,10 @@ def test_the_backend_is_a_choice():
         acting_config(config(), backend="atari")
 
 
-@pytest.mark.parametrize("gpus", [(), (80 * 2**30,)])
+@pytest.mark.parametrize("gpus", [0, 1])
 @pytest.mark.parametrize("cores", [1, 2, 7, 16])
 def test_evaluations_use_every_core_and_give_no_advice_on_training(cores, gpus):
-    with hardware.described(Machine(tuple(range(cores)), None, 64 * 2**30, gpus)) as said:
+    with hardware.described(of_cores(range(cores), memory=64 * 2**30, gpus=gpus, gpu_memory=80 * 2**30)) as said:
         plan = RankPlan.acting(acting_config(config(device="cuda" if gpus else "cpu")))
         assert plan.placement.workers == max(1, cores - bool(gpus)) and not said
         assert plan.evaluation(2 * plan.placement.workers, 16).grouping.workers == plan.placement.workers

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from accel_rl.config.arguments import parse, positionals
-from accel_rl.config.checkpoint import CheckpointConfig
 from accel_rl.config.flags import complete, flags_of
-from accel_rl.config.log import LogConfig
+from accel_rl.config.outputs import CheckpointConfig, LogConfig
 from accel_rl.config.registry import find_algorithm
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.train import TrainConfig, default_config

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.algos.a2c import A2CConfig
-from accel_rl.config.inactive import CONDITIONS, inactive, settings_of
+from accel_rl.config.advice import CONDITIONS, inactive, settings_of
+from accel_rl.config.flags import with_setting
 from accel_rl.config.registry import ALGORITHMS
-from accel_rl.config.setting import with_setting
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import EnvConfig
 
-# A new setting belongs here, or into accel_rl.config.inactive.
+# A new setting belongs here, or into accel_rl.config.advice.
 ALWAYS = {
     *("algorithm", "env_steps", "seed", "run_dir", "schedule", "cluster", "device", "precision", "capture_updates"),
     *("torch_threads", "max_skipped_updates", "wandb", "env.game", "env.id", "env.max_evaluation_steps"),

@@ -3,9 +3,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays, rollout_layout
+from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays, Step, rollout_layout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.data.step import Step
 
 T, B = 5, 6
 SPEC = EnvSpec("x", (3, 2), "uint8", 4, stack=4)

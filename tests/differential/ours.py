@@ -13,8 +13,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.replays.returns import NStep
-from accel_rl.replays.ring import FrameRing
+from accel_rl.replays.ring import FrameRing, NStep
 from tests.algos.streams import SPEC, B, Stream, act
 
 T = 16

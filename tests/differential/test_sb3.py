@@ -12,7 +12,7 @@ from accel_rl.algos.a2c import A2C
 from accel_rl.algos.dqn import DQN
 from accel_rl.algos.ppo import PPO
 from accel_rl.data.rollout import Rollout
-from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import NStep
 from tests.algos.streams import ACTIONS, FEATURES, B
 from tests.differential.ours import Ours, T, of, renamed, rollout, transitions
 

@@ -14,7 +14,7 @@ from accel_rl.algos.c51 import C51
 from accel_rl.algos.dqn import DQN
 from accel_rl.algos.rainbow import Rainbow
 from accel_rl.replays.config import ReplayConfig
-from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import NStep
 from tests.algos.streams import ACTIONS, B, Stream
 from tests.differential.ours import Ours, of, transitions
 

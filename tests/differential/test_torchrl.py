@@ -13,7 +13,7 @@ from accel_rl.algos.dqn import DQN
 from accel_rl.algos.ppo import PPO
 from accel_rl.ops.returns import generalized_advantage
 from accel_rl.ops.vtrace import vtrace
-from accel_rl.replays.returns import NStep
+from accel_rl.replays.ring import NStep
 from tests.algos.streams import ACTIONS, B
 from tests.differential.ours import POLICY, Ours, T, of, policy_and_value, renamed, rollout, transitions
 

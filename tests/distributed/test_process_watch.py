@@ -3,7 +3,7 @@ import subprocess
 import sys
 import time
 
-from accel_rl.distributed.process_watch import Watch
+from accel_rl.distributed.collective import Watch
 
 
 def test_who_has_ended_is_seen_though_nobody_has_waited_for_it():

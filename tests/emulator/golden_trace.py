@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import accel_rl.emulator
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator import AtariEmulator, VectorEnv, palette
 from accel_rl.emulator.env_core import OBSERVATIONS, make_env_core, step_env_cores
 

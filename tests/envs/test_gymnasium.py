@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_env
 from accel_rl.envs.sequential import SequentialEnv
 

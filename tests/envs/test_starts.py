@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_env
 from accel_rl.envs.start_points import NOTE, Point, StartPoints, draw_moments, load_starts
 from accel_rl.envs.starts import StartOrder

@@ -41,7 +41,7 @@ def a_stale_target_network(monkeypatch):
 
 
 def no_bootstrap_where_a_time_limit_struck(monkeypatch):
-    """The discount is 0 there as where an episode terminates, for both families."""
+    """The discount is 0 there as where an episode terminates, for both run_settings."""
     discount, append = policy_gradient.PolicyGradient.discount, FrameRing.append
     monkeypatch.setattr(
         policy_gradient.PolicyGradient,

@@ -2,7 +2,7 @@
 
 import torch
 
-from accel_rl.config.parameter_server import ParameterServerConfig
+from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.gorila.sharded_sync import ShardedSync

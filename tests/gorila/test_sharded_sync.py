@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.gorila import GorilaConfig
-from accel_rl.config.parameter_server import ParameterServerConfig
+from accel_rl.config.gorila_settings import GorilaConfig, ParameterServerConfig
 from accel_rl.gorila.shard import Push, PushCounts
 from accel_rl.gorila.sharded_sync import WARM_UP, ShardedSync
 from accel_rl.gorila.transport import InProcess

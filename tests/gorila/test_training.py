@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.parameter_server import ParameterServerConfig
+from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import InProcess
 from accel_rl.runners.plan import RankPlan

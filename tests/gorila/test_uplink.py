@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from accel_rl.config.parameter_server import ParameterServerConfig
+from accel_rl.config.gorila_settings import ParameterServerConfig
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam

@@ -14,7 +14,6 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
-from accel_rl.samplers.device import DeviceSampler
 from accel_rl.samplers.inference.resident import KNOWN
 from tests import simulated_device
 from tests.golden.runs import POLE, SMALL, config
@@ -106,7 +105,7 @@ def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
 def declare_parts(sampler: Any) -> None:
     """Each group's part of a rollout's memory has its own order."""
     rollouts = sampler.server.rollouts
-    names = ("frames", "final_frames", *KNOWN) if isinstance(sampler, DeviceSampler) else ("frames", "age")
+    names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
     simulated_device.in_parts(*(getattr(r, name) for r in rollouts for name in names))
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from accel_rl.config.advice import warning
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import default_config
-from accel_rl.config.warning import warning
 from tests.integration.runs import run
 
 

@@ -11,8 +11,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.kernels import replay_gather
 from accel_rl.kernels.replay_gather import gather_transitions
 from accel_rl.kernels.ring_arrays import gather
-from accel_rl.replays.returns import NStep
-from accel_rl.replays.ring import FrameRing
+from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.system import hardware
 from tests.replays.made_up import Simulators
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from accel_rl.config.log import LogConfig
+from accel_rl.config.outputs import LogConfig
 from accel_rl.config.train import default_config
 from accel_rl.metrics.tensorboard import check_tensorboard, tensorboard_sink
 from accel_rl.system.errors import ConfigError

@@ -9,8 +9,7 @@ import torch
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.ops.q_learning import batched_index, double_q_target, dueling, huber, q_learning_target
-from accel_rl.replays.returns import NStep
-from accel_rl.replays.ring import FrameRing
+from accel_rl.replays.ring import FrameRing, NStep
 
 VALUES = json.loads(Path(__file__).with_name("rlax_values.json").read_text())
 GIVEN = {k: torch.tensor(v) for k, v in VALUES["given"].items()}

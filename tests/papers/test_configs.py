@@ -8,12 +8,11 @@ import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
-from accel_rl.config.inactive import inactive
+from accel_rl.config.advice import inactive
 from accel_rl.config.train import TrainConfig
 from accel_rl.papers import daley, dalton, gorila, parr, stooke
 from accel_rl.papers.stooke import sampling_only
-from accel_rl.sweeps.grid import find_grid
-from accel_rl.sweeps.settings import scaled
+from accel_rl.sweeps.grid import find_grid, scaled
 from experiments import cpu, sampling
 
 

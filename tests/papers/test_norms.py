@@ -1,7 +1,6 @@
 """Figures 6 to 9, drawn from a real run."""
 
 from dataclasses import replace
-from importlib.util import find_spec
 
 import pytest
 
@@ -23,8 +22,6 @@ def test_a_run_with_two_learners_is_drawn(tmp_path, capsys):
     out = tmp_path / "norms.png"
     assert norms.main([str(tmp_path / "run"), "--out", str(out)]) == 0
     assert "2 learners" in capsys.readouterr().out and out.stat().st_size > 20_000
-    if not find_spec("rliable"):
-        return
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "report"), "--reps", "20"]) == 0
     page = (tmp_path / "report" / "index.html").read_text()
     assert "sampler 8, secondary 16" in (tmp_path / "report" / "secondary.csv").read_text()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from accel_rl.replays.huge_pages import zeros
+from accel_rl.replays.ring import zeros
 
 
 def test_zeros_of_any_kind():

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.replays.returns import NStep
-from accel_rl.replays.ring import FrameRing, bytes_per_transition
+from accel_rl.replays.ring import FrameRing, NStep, bytes_per_transition
 from tests.replays.made_up import Simulators, spec
 
 GAMMA = 0.97

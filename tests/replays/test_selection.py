@@ -7,8 +7,7 @@ import torch
 
 from accel_rl.replays.prioritized import Prioritized
 from accel_rl.replays.replay import Replay
-from accel_rl.replays.returns import NStep
-from accel_rl.replays.ring import FrameRing
+from accel_rl.replays.ring import FrameRing, NStep
 from accel_rl.replays.uniform import Uniform
 from tests.replays.made_up import Simulators
 

@@ -5,11 +5,11 @@ import statistics
 import pytest
 
 from accel_rl.papers import daley
-from accel_rl.report.daley import best, speed_tables, suite_tables
-from accel_rl.report.fingerprint import flat
-from accel_rl.report.papers import daley_hours, papers
-from accel_rl.report.run import by_setting
+from accel_rl.papers.daley.daley_tables import best, daley_hours, speed_tables, suite_tables
+from accel_rl.papers.published import published_by
 from accel_rl.report.runs import read_runs
+from accel_rl.results.run import by_setting
+from accel_rl.results.run_settings import flat
 from tests.report.dummies import dummy, write_run
 from tests.report.test_stooke import cells
 
@@ -121,7 +121,7 @@ def test_over_several_seeds_the_deviation_is_of_all_their_episodes(tmp_path):
 
 
 def test_the_papers_own_scores_give_the_papers_own_counts(tmp_path):
-    for game, row in papers()["daley2021"]["table_4"]["games"].items():
+    for game, row in published_by("daley")["table_4"]["games"].items():
         suite_run(tmp_path, game, (row[4],), (row[5],))
     ((table, counts),) = suite_tables(by_setting(read_runs([tmp_path])))
     assert [row[2] for row in counts.rows] == ["33", "29"]

@@ -7,23 +7,22 @@ import pytest
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import default_config
 from accel_rl.papers import daley, dalton, gorila
-from accel_rl.report.cule import cule_differences
-from accel_rl.report.daley import speed_tables, suite_tables
-from accel_rl.report.fingerprint import complete, differences, flat, published_settings
-from accel_rl.report.gorila_scores import gorila_differences
-from accel_rl.report.papers import (
+from accel_rl.papers.daley.daley_tables import (
     daley_differences,
     daley_hours,
     daley_name,
     daley_score_differences,
-    rule_differences,
-    stooke_differences,
-    stooke_hours,
+    speed_tables,
+    suite_tables,
 )
-from accel_rl.report.run import by_setting
+from accel_rl.papers.dalton.dalton_tables import cule_differences
+from accel_rl.papers.gorila.gorila_scores import gorila_differences
+from accel_rl.papers.published import published_by, rule_differences
+from accel_rl.papers.stooke.stooke_tables import stooke_differences, stooke_hours, tables
 from accel_rl.report.runs import read_runs
-from accel_rl.report.stooke import tables
-from accel_rl.report.throughput import throughput_table
+from accel_rl.report.scores import throughput_table
+from accel_rl.results.run import by_setting
+from accel_rl.results.run_settings import complete, differences, flat
 from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import write_run
 from tests.report.test_stooke import cells
@@ -59,7 +58,8 @@ def test_the_experiments_of_the_other_papers_have_the_papers_settings():
 
 def test_every_published_setting_is_a_setting():
     known = {name for algorithm in ("ppo", "impala", "rainbow") for name in complete(settings(algorithm))}
-    for paper in published_settings().values():
+    for name in ("stooke", "daley", "dalton", "gorila"):
+        paper = published_by(name)["settings"]
         assert {name for group in paper.values() for name in group} <= known
 
 

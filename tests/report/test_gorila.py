@@ -10,10 +10,10 @@ from accel_rl.cli.main import main
 from accel_rl.config.train import default_config
 from accel_rl.envs.games import ATARI_49, scores
 from accel_rl.envs.start_points import NOTE
-from accel_rl.report import final_scores, gorila, gorila_figures, gorila_scores
-from accel_rl.report.papers import percent_of
-from accel_rl.report.run import by_setting
+from accel_rl.papers.gorila import gorila_figures, gorila_scores, gorila_tables
+from accel_rl.papers.published import percent_of, published_by
 from accel_rl.report.runs import read_runs
+from accel_rl.results.run import by_setting
 from accel_rl.system.errors import ConfigError
 from tests.report.dummies import write_run, write_sweep
 from tests.report.test_stooke import cells
@@ -47,7 +47,7 @@ def made_up(folder, game, seed=0, final=None, training=(), starts="saved", point
 
 
 def settings_of(folder):
-    return gorila.settings_with_scores(by_setting(read_runs([folder])))
+    return gorila_tables.settings_with_scores(by_setting(read_runs([folder])))
 
 
 def by_name(folder):
@@ -56,7 +56,7 @@ def by_name(folder):
 
 def test_the_published_percentages_follow_from_the_published_scores():
     for i, kind in ((1, "null_op"), (2, "human")):
-        printed = gorila_scores.gorila_published()[f"table_{i}"]
+        printed = published_by("gorila")[f"table_{i}"]
         assert printed["starts"] == kind and list(printed["games"]) == list(ATARI_49)
         for game, (dqn, theirs, of_dqn) in printed["games"].items():
             row = scores(kind)[game]
@@ -183,7 +183,7 @@ def test_an_evaluation_may_have_its_own_clock(tmp_path):
     run = made_up(tmp_path, "pong")
     file = run / "evaluations" / "000000000500.json"
     file.write_text(json.dumps(evaluation(17.0, env_steps=500, wall_s=7_200)))
-    (result,) = final_scores.during_training(read_runs([tmp_path])[0], "saved")
+    (result,) = gorila_scores.during_training(read_runs([tmp_path])[0], "saved")
     assert (result.hours, result.env_steps) == (2.0, 500)
 
 
@@ -193,13 +193,12 @@ def test_damaged_files_are_named(tmp_path):
     with pytest.raises(ConfigError, match=r"final/noop\.json is no evaluation"):
         settings_of(tmp_path)
     (run / "final" / "noop.json").write_text(json.dumps(evaluation(1.0, "saved")))
-    final_scores._read.cache_clear()
+    gorila_scores._read.cache_clear()
     with pytest.raises(ConfigError, match="is of saved starts; wanted noop"):
         settings_of(tmp_path)
 
 
 def test_the_page_has_the_tables_and_figures(tmp_path):
-    pytest.importorskip("rliable")
     write_sweep(tmp_path / "sweep", "experiments.gorila:games")
     for seed in (0, 1):
         made_up(tmp_path / "sweep", "pong", seed, {"saved": 12.0, "noop": 3.0, "random-saved": -17.0}, (1.0, 5.0))

@@ -8,15 +8,13 @@ import pytest
 
 from accel_rl.cli.main import main
 from accel_rl.papers import stooke
-from accel_rl.report import learning, norms, secondary
-from accel_rl.report.claims import claims, stooke_figures
+from accel_rl.papers.stooke.stooke_tables import claims, stooke_figures
+from accel_rl.report import norms, panels
 from accel_rl.report.curves import score_bands
-from accel_rl.report.run import by_setting
 from accel_rl.report.runs import read_runs
+from accel_rl.results.run import by_setting
 from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import dummy, write_run, write_sweep
-
-pytest.importorskip("rliable")
 
 SCORES = (-20.0, -10.0, 0.0, 5.0)
 
@@ -50,7 +48,7 @@ def test_figure_3_has_a_row_for_each_family_and_a_column_for_each_game(tmp_path)
     experiments = ("a2c_scaling", "a3c", "ppo_scaling", "appo")
     few = {"game": ("pong", "breakout"), "seed": ("0",), "envs": ("16", "32"), "ranks": ("8", "16")}
     runs = swept(tmp_path / "S", "figure_3", *experiments, **few)
-    rows = learning.grouped(by_setting(read_runs([runs])))
+    rows = panels.grouped(by_setting(read_runs([runs])))
     assert list(rows) == ["A2C", "A3C", "PPO", "APPO"]
     assert list(rows["A2C"]) == ["A2C-16env", "A2C-32env"] and list(rows["A3C"]) == ["A3C-16env-8", "A3C-16env-16"]
     assert list(rows["APPO"]) == [f"APPO-8env-8, local_updates={n}" for n in (1, 2, 3, 4)]
@@ -63,7 +61,7 @@ def test_figure_3_has_a_row_for_each_family_and_a_column_for_each_game(tmp_path)
 def test_figure_4_has_dqn_above_categorical_dqn(tmp_path):
     few = {"game": ("pong",), "seed": ("0",), "batch_size": ("32", "512")}
     runs = read_runs([swept(tmp_path / "S", "figure_4", "c51_scaling", "dqn_scaling", **few)])
-    rows = learning.grouped(by_setting(runs))
+    rows = panels.grouped(by_setting(runs))
     assert {f: list(s) for f, s in rows.items()} == {
         "DQN": ["DQN-32", "DQN-512"],
         "Categorical-DQN": ["Categorical-DQN-32", "Categorical-DQN-512"],
@@ -73,7 +71,7 @@ def test_figure_4_has_dqn_above_categorical_dqn(tmp_path):
 @pytest.mark.parametrize("figure", ["figure_5", "figure_10", "figure_12"])
 def test_other_figures_have_a_panel_for_each_game(tmp_path, figure):
     runs = swept(tmp_path / "S", figure, figure, game=("pong", "breakout"), seed=("0",))
-    assert list(learning.grouped(by_setting(read_runs([runs])))) == [""]
+    assert list(panels.grouped(by_setting(read_runs([runs])))) == [""]
     text = report(runs, tmp_path / "R")
     number = figure.removeprefix("figure_")
     assert all(f"figure {number}" in h for h in headings(text)[:2])
@@ -110,7 +108,7 @@ def test_secondary_learners_are_beside_their_sampler_learners(tmp_path):
         write_run(tmp_path / "S" / str(seed), config, scores=SCORES, **columns)
     write_sweep(tmp_path / "S", "experiments.stooke:figure_6")
     runs = read_runs([tmp_path / "S"])
-    score, norm = secondary.panels(runs).values()
+    score, norm = norms.secondary_panels(runs).values()
     assert [p.title for p in score] == ["breakout: sampler 2048, secondary 64"]
     assert score[0].lines["secondary learner"].mean.tolist() == [s + 1 for s in SCORES]
     assert norm[0].lines["secondary learner"].mean.tolist() == [2, 4, 6, 8]
@@ -119,7 +117,7 @@ def test_secondary_learners_are_beside_their_sampler_learners(tmp_path):
     assert headings(text)[0].startswith("Stooke &amp; Abbeel 2018, figure 6") and "kept pace" in text
     found = rows_of(tmp_path / "R", "secondary")
     assert {(r["quantity"], r["learner"]) for r in found} == {
-        (q, learner) for q in secondary.QUANTITIES for learner in secondary.SHORT.values()
+        (q, learner) for q in norms.QUANTITIES for learner in norms.SHORT.values()
     }
 
 

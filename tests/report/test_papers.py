@@ -6,11 +6,15 @@ import pytest
 
 from accel_rl.config.train import default_config
 from accel_rl.envs.games import ATARI_49, scores
-from accel_rl.report.fingerprint import flat
-from accel_rl.report.papers import daley_hours, papers, percent, published, stooke_hours, table_of_49, tables_of_times
+from accel_rl.papers.daley import daley_tables
+from accel_rl.papers.daley.daley_tables import daley_hours
+from accel_rl.papers.published import percent, published, published_by, table_of_49
+from accel_rl.papers.stooke import stooke_tables
+from accel_rl.papers.stooke.stooke_tables import stooke_hours
+from accel_rl.results.run_settings import flat
 from accel_rl.sweeps.grid import find_grid
 
-DALEY = papers()["daley2021"]["table_4"]["games"]
+DALEY = published_by("daley")["table_4"]["games"]
 
 
 def test_the_49_games_are_there():
@@ -63,7 +67,7 @@ def test_published_hours_are_those_of_the_same_settings():
     assert stooke_hours({"algorithm": "rainbow", "algo.batch_size": 32}) is None
     for member in find_grid("experiments.daley:speed_test").members:
         threads, variant = member.labels["threads"], member.labels["variant"]
-        printed = papers()["daley2021"]["table_1"]
+        printed = published_by("daley")["table_1"]
         hours = printed["threads"][threads][printed["columns"].index(variant)][0]
         assert daley_hours(dict(flat(member.config.to_dict()))) == hours
     assert daley_hours(dict(flat(default_config("dqn").to_dict()))) is None
@@ -74,7 +78,8 @@ def test_the_table_shows_the_papers_numbers():
     row = dict(zip(table.columns, table.rows[[r[0] for r in table.rows].index("video_pinball")], strict=True))
     assert (row["Daley & Amato"], row["Daley & Amato %"], row["Gorila"]) == ("129182.8", "10847.8", "157550.21")
     assert len(table.rows) == 49 and statistics.median(float(r[8]) for r in table.rows) == 99.7
-    assert [len(t.rows) for t in tables_of_times()] == [4, 4, 4, 4, 4, 3]
+    assert [len(t.rows) for t in daley_tables.published_tables()] == [4, 4, 4]
+    assert [len(t.rows) for t in stooke_tables.published_tables()] == [4, 4, 3]
 
 
 def test_percent():

@@ -14,8 +14,6 @@ from accel_rl.report.runs import find_runs, read_csv, read_runs
 from accel_rl.system.errors import ConfigError
 from tests.report.dummies import dummy
 
-pytest.importorskip("rliable")
-
 
 def table(out, name):
     with open(out / f"{name}.csv", newline="") as f:
@@ -205,13 +203,6 @@ def test_bad_input_is_one_line(argv, words, tmp_path, monkeypatch, capsys):
     line = capsys.readouterr().err.strip()
     assert "\n" not in line and all(w in line for w in words), line
     assert not list(tmp_path.iterdir())
-
-
-def test_without_the_extra_it_says_how_to_install_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(__import__("sys").modules, "rliable", None)
-    dummy(tmp_path / "run")
-    assert main(["report", str(tmp_path)]) == 2
-    assert "pip install 'accel_rl[report]'" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ from accel_rl.cli.main import main
 from accel_rl.config.train import default_config, read_settings
 from accel_rl.metrics.plot import gather
 from accel_rl.metrics.seeds import counted_once
-from accel_rl.report.run import Run, distinct
 from accel_rl.report.runs import find_runs, read_runs
+from accel_rl.results.run import Run, distinct
 from accel_rl.system.errors import ConfigError
 from tests.report.dummies import dummy, write_run
 
@@ -41,7 +41,6 @@ def test_exported_models_are_no_runs(copied):
 
 
 def test_a_copy_is_no_second_seed(copied, tmp_path, capsys):
-    pytest.importorskip("rliable")
     assert len(distinct(read_runs([copied]))) == 2
     assert main(["report", str(copied), "--out", str(tmp_path / "out"), "--reps", "20"]) == 0
     printed = capsys.readouterr().out
@@ -88,7 +87,6 @@ def test_evaluations_that_are_all_short_count(tmp_path):
 
 
 def test_the_scores_show_the_number_of_episodes(tmp_path):
-    pytest.importorskip("rliable")
     evaluated(tmp_path, (-20.0, 1.0, 3.25, 19.0), (40, 16, 16, 1))
     assert main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "out"), "--reps", "20"]) == 0
     (row,) = csv.DictReader((tmp_path / "out" / "scores.csv").read_text().splitlines())

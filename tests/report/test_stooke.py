@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.config.train import default_config
-from accel_rl.report import families
-from accel_rl.report.fingerprint import flat
-from accel_rl.report.papers import STOOKE_GPUS, papers, stooke_hours
+from accel_rl.papers.published import published_by
+from accel_rl.papers.stooke.stooke_tables import STOOKE_GPUS, sampling_table, stooke_hours, tables
 from accel_rl.report.runs import read_runs
-from accel_rl.report.stooke import sampling_table, tables
+from accel_rl.results import run_settings
+from accel_rl.results.run_settings import flat
 from accel_rl.sweeps.grid import find_grid
 from tests.report.dummies import dummy, write_run
 
@@ -21,7 +21,7 @@ def cells(table):
 
 
 def test_every_run_of_the_experiments_has_the_hours_that_its_cell_prints():
-    printed = papers()["stooke2018"]
+    printed = published_by("stooke")
     names = {"dqn-512": "DQN-512", "rainbow-512": "epsilon-Rainbow-512", "c51-2048": "Categorical-DQN-2048"}
     for number in ("2", "3"):
         for member in find_grid(f"experiments.stooke:table_{number}").members:
@@ -125,8 +125,8 @@ def test_a_run_without_a_row_is_in_no_table(tmp_path):
 )
 def test_names_are_those_of_the_papers_figures(experiment, names):
     members = find_grid(f"experiments.stooke:{experiment}").members
-    assert {families.name(dict(flat(m.config.to_dict()))) for m in members} == names
+    assert {run_settings.name(dict(flat(m.config.to_dict()))) for m in members} == names
 
 
 def test_another_algorithm_has_no_family():
-    assert families.family({"algorithm": "impala"}) == families.name({"algorithm": "mine:A2C"}) == ""
+    assert run_settings.family({"algorithm": "impala"}) == run_settings.name({"algorithm": "mine:A2C"}) == ""

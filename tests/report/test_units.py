@@ -6,11 +6,11 @@ The percentages of the tables of scores: test_papers.py (Daley & Amato) and test
 import pytest
 
 from accel_rl.papers.dalton import BATCHES, COLUMNS
-from accel_rl.report.papers import papers
+from accel_rl.papers.published import published_by
 
-CULE = papers()["cule2020"]["table_3"]
-STOOKE = papers()["stooke2018"]
-DALEY = papers()["daley2021"]
+CULE = published_by("dalton")["table_3"]
+STOOKE = published_by("stooke")
+DALEY = published_by("daley")
 FRAMES = 4  # emulated frames of an env step
 FULL = 50_000_000  # env steps of the papers' hours
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from accel_rl.config.evaluation import EvaluationConfig
+from accel_rl.config.outputs import EvaluationConfig
 from accel_rl.config.train import default_config
 from accel_rl.envs.make import make_spec
 from accel_rl.runners.evaluation import Evaluation, Quota

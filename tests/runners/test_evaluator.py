@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from accel_rl.config.evaluation import EvaluationConfig
+from accel_rl.config.outputs import EvaluationConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.runners.evaluator import Evaluator

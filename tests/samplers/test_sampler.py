@@ -11,7 +11,7 @@ import torch
 
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.agents.random import RandomAgent
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_spec
 from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import env_seed

@@ -7,10 +7,10 @@ import pytest
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.papers import gorila
-from accel_rl.sweeps.cluster import cluster_needs, describe
-from accel_rl.sweeps.machine import Machine, Node, load
-from accel_rl.sweeps.needs import Needs, needs_of
+from accel_rl.sweeps.layout import Needs, needs_of
+from accel_rl.sweeps.sweep_plan import cluster_needs, describe_clusters
 from accel_rl.system.errors import ConfigError
+from accel_rl.system.machine import Machine, Node, read_machine
 
 GIB = 2**30
 REPLAY = 7_104 * 1_000_000 / GIB  # of a million transitions of 84x84, as in docs/benchmarks.md
@@ -63,37 +63,37 @@ def test_memory_or_cores_limit_the_members_of_a_machine():
 def test_a_cluster_fits_or_not(there, line):
     from re import search
 
-    head, fit, *_ = describe([config("auto")], there, 1)
+    head, fit, *_ = describe_clusters([config("auto")], there, 1)
     assert head.startswith("1 run of 100 bundles with 1 core and a replay of 6.6") and ", 31 shards" in head
     assert search(line, fit), fit
 
 
 def test_one_machine_holds_its_replays_or_not():
     """Bundles share the cores of one machine, but not its memory."""
-    _, fit = describe([config(bundles=2)], machine(2, 16), 1)
+    _, fit = describe_clusters([config(bundles=2)], machine(2, 16), 1)
     assert fit == "  on this machine of 2 cores and 16.0 GiB"
-    _, fit = describe([config()], machine(4, 16), 1)
+    _, fit = describe_clusters([config()], machine(4, 16), 1)
     assert fit.startswith("  it does not fit: the replays of 2 of 100 members fit") and "50 such machines" in fit
 
 
 def test_a_global_replay_is_on_one_machine():
     run = config("auto", replay="global")
-    head, fit = describe([run], machine(4, 16), 1)
+    head, fit = describe_clusters([run], machine(4, 16), 1)
     assert "one replay of 6.6" in head and fit.startswith("  25 machines")
-    _, fit = describe([run], machine(4, 4), 1)
+    _, fit = describe_clusters([run], machine(4, 4), 1)
     assert fit.startswith("  it does not fit: the replay needs 6.6")
 
 
 def test_more_runs_than_the_cluster_holds_are_noted():
-    lines = describe([config("auto"), replace(config("auto"), seed=1)], machine(4, 16, 64), 4)
+    lines = describe_clusters([config("auto"), replace(config("auto"), seed=1)], machine(4, 16, 64), 4)
     assert lines[0].startswith("2 runs of") and lines[-1].endswith("with --cores-per-run 4 at most 1")
-    assert describe([gorila.single()], machine(4, 16, 64), 4) == []
+    assert describe_clusters([gorila.single()], machine(4, 16, 64), 4) == []
 
 
 def test_a_file_names_memory_and_machines(tmp_path):
     file = tmp_path / "machine.json"
     file.write_text('{"nodes": 1, "cores_per_node": 4, "memory_gib": 16, "machines": 64}')
-    found = load(file)
+    found = read_machine(file)
     assert (found.memory, found.machines, found.cores) == (16 * GIB, 64, 4)
     assert found.describe().endswith("no GPU; 64 such machines")
     for text in (
@@ -102,4 +102,4 @@ def test_a_file_names_memory_and_machines(tmp_path):
     ):
         file.write_text(text)
         with pytest.raises(ConfigError, match=r"machines=0|memory_gib=-1"):
-            load(file)
+            read_machine(file)

@@ -6,9 +6,8 @@ import pytest
 
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.papers import daley, stooke
-from accel_rl.sweeps.grid import Grid, Level, find_grid, grid, overridden
-from accel_rl.sweeps.needs import Needs, needs_of
-from accel_rl.sweeps.settings import scaled
+from accel_rl.sweeps.grid import Grid, Level, find_grid, grid, overridden, scaled
+from accel_rl.sweeps.layout import Needs, needs_of
 from accel_rl.system.errors import ConfigError
 from tests.sweeps import grids
 

@@ -5,10 +5,9 @@ import random
 
 import pytest
 
-from accel_rl.sweeps.machine import Machine, Node
-from accel_rl.sweeps.needs import Size
-from accel_rl.sweeps.queue import in_order, starts
-from accel_rl.sweeps.slots import Slot, plan
+from accel_rl.sweeps.layout import Size, in_order, starts
+from accel_rl.system.machine import Machine, Node
+from accel_rl.system.placement import Slot, slots_of
 
 DGX1 = Machine(
     (
@@ -19,7 +18,7 @@ DGX1 = Machine(
 
 
 def slots(*gpus: int, runs_per_gpu: int = 1) -> dict[Size, list[Slot]]:
-    return {Size(n): plan(DGX1, None, n, runs_per_gpu) for n in gpus}
+    return {Size(n): slots_of(DGX1, None, n, runs_per_gpu) for n in gpus}
 
 
 def queue(**gpus: int) -> dict[str, Size]:
@@ -71,7 +70,7 @@ def test_runs_that_share_a_gpu_keep_to_their_half_of_its_cores():
 
 
 def test_cores_without_a_gpu_are_of_any_size_too():
-    here = {Size(0, n): plan(DGX1, [], cores_per_run=n) for n in (1, 8, 40)}
+    here = {Size(0, n): slots_of(DGX1, [], cores_per_run=n) for n in (1, 8, 40)}
     sizes = {"one": Size(0, 1), "eight": Size(0, 8), "all": Size(0, 40)}
     assert [name for name, _ in starts(sizes, sizes, here, [])] == ["all"]
     found = dict(starts(["one", "eight"], sizes, here, []))

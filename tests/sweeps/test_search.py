@@ -15,12 +15,10 @@ from accel_rl.cli.main import main as accel_rl
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps import search, sweep
 from accel_rl.sweeps.feeder import Feeder
-from accel_rl.sweeps.folder import PRUNED, SweepFolder
-from accel_rl.sweeps.layout import lay_out
-from accel_rl.sweeps.needs import Needs
-from accel_rl.sweeps.placing import Placing
-from accel_rl.sweeps.plan import Run
+from accel_rl.sweeps.layout import Needs, Placing, lay_out
 from accel_rl.sweeps.study import FIRST_TRIALS, PERIODS, WARM_UP, Study
+from accel_rl.sweeps.sweep_folder import PRUNED, SweepFolder
+from accel_rl.sweeps.sweep_plan import Run
 from tests.integration.runs import progressed, wait_for
 from tests.sweeps import grids
 
@@ -133,7 +131,7 @@ def test_a_pruned_run_ends_early_and_is_not_retried(tmp_path):
     folder.create({}, {}, {"placing": {}, "slurm": False})
     folder.load_records()
     with folder.locked() as lock:
-        feeder = Feeder(folder, lay_out(Placing(gpus="none"), {}), {}, 2, print, lock)
+        feeder = Feeder(folder, lay_out(Placing(gpus="none"), {}), {}, 2, lock)
         assert feeder.has_room
         layout = lay_out(Placing(gpus="none"), {"a": Needs(0, 1)})
         folder.add("a", Run(config, Needs(0, 1), layout.sizes["a"]), {})

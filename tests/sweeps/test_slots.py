@@ -7,11 +7,11 @@ import pytest
 
 from accel_rl.config.train import default_config
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.sweeps.machine import Machine, Node, load, numbers, ranges, read
-from accel_rl.sweeps.slots import describe, plan, unused
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.placement import share_of_cores
+from accel_rl.system.hardware import this_machine
+from accel_rl.system.machine import Machine, Node, numbers, ranges, read_machine
+from accel_rl.system.placement import describe_slots, describe_unused, share_of_cores, slots_of
 
 DGX1 = Machine(  # 40 cores on two sockets, two threads each, numbered as Linux does; 8 GPUs
     (
@@ -27,7 +27,7 @@ NODE_OF_CORE = {t: i for i, node in enumerate(DGX1.nodes) for c in node.cores fo
 @pytest.mark.parametrize("runs_per_gpu", [1, 2])
 @pytest.mark.parametrize(("gpus_per_run", "slots"), [(1, 8), (2, 4), (4, 2), (8, 1), (3, 2)])
 def test_the_papers_machine(gpus_per_run, slots, runs_per_gpu):
-    found = plan(DGX1, None, gpus_per_run, runs_per_gpu)
+    found = slots_of(DGX1, None, gpus_per_run, runs_per_gpu)
     assert len(found) == slots * runs_per_gpu
     for a, b in itertools.combinations(found, 2):
         assert not {CORE_OF[t] for t in a.held} & {CORE_OF[t] for t in b.held}  # not even two threads of a core
@@ -51,7 +51,7 @@ def test_the_papers_machine(gpus_per_run, slots, runs_per_gpu):
 def test_32_ranks_on_8_gpus_are_4_each_on_the_cores_of_their_gpu(monkeypatch):
     monkeypatch.setattr(hardware, "gpu_count", lambda: 8)
     monkeypatch.setattr(hardware, "allowed_cores", lambda: sorted(NODE_OF_CORE))
-    slot, by_gpu = plan(DGX1, None, 8)[0], [set(s.held) for s in plan(DGX1, None, 1)]
+    slot, by_gpu = slots_of(DGX1, None, 8)[0], [set(s.held) for s in slots_of(DGX1, None, 1)]
     base = default_config("a2c")
     group = replace(base.distributed, ranks=32, update="async", gpus="0,1,2,3,4,5,6,7")
     config = replace(base, distributed=group, sampler=replace(base.sampler, cores=slot.cores))
@@ -64,16 +64,16 @@ def test_32_ranks_on_8_gpus_are_4_each_on_the_cores_of_their_gpu(monkeypatch):
 
 
 def test_some_gpus_share_all_cores_of_their_node():
-    one = plan(DGX1, [5])
+    one = slots_of(DGX1, [5])
     assert len(one) == 1 and one[0].gpus == (5,) and set(one[0].held) == set(range(20, 40)) | set(range(60, 80))
 
 
 def test_cores_alone_are_slots_of_whole_cores():
-    slots = plan(DGX1, [], cores_per_run=4)
+    slots = slots_of(DGX1, [], cores_per_run=4)
     assert len(slots) == 10 and slots[0].cores == (0, 1, 2, 3, 40, 41, 42, 43)
     assert sorted(t for s in slots for t in s.cores) == list(range(80))
-    assert [len(s.nodes) for s in plan(DGX1, [], cores_per_run=12)] == [1, 1]  # 8 are left over on each socket
-    assert plan(DGX1, [], cores_per_run=40)[0].nodes == (0, 1)
+    assert [len(s.nodes) for s in slots_of(DGX1, [], cores_per_run=12)] == [1, 1]  # 8 are left over on each socket
+    assert slots_of(DGX1, [], cores_per_run=40)[0].nodes == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -88,21 +88,21 @@ def test_cores_alone_are_slots_of_whole_cores():
 )
 def test_what_is_not_there_is_refused(arguments, words):
     with pytest.raises(ConfigError) as e:
-        plan(DGX1, **arguments)
+        slots_of(DGX1, **arguments)
     assert all(w in str(e.value) for w in words), str(e.value)
 
 
 def test_no_gpu_at_all_is_said():
     with pytest.raises(ConfigError, match="no GPU"):
-        plan(Machine((Node(((0,), (1,))),)), [0])
+        slots_of(Machine((Node(((0,), (1,))),)), [0])
 
 
 def test_a_file_gives_the_same_machine(tmp_path):
     file = tmp_path / "dgx1.json"
     file.write_text('{"nodes": 2, "cores_per_node": 20, "threads_per_core": 2, "gpus_per_node": 4}')
-    assert load(file) == DGX1
+    assert read_machine(file) == DGX1
     file.write_text('{"nodes": [{"cores": [[0, 2], [1, 3]], "gpus": [0]}]}')
-    assert load(file) == Machine((Node(((0, 2), (1, 3)), (0,)),))
+    assert read_machine(file) == Machine((Node(((0, 2), (1, 3)), (0,)),))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_file_gives_the_same_machine(tmp_path):
         ('{"nodes": 2, "cores_per_node": 2, "gpus_per_nodes": 1}', "nearest: gpus_per_node"),
         ('{"nodes": 0, "cores_per_node": 2}', "at least 1"),
         ('{"nodes": [{"cores": [[0], [0]]}]}', "core 0 is there twice"),
-        ('{"nodes": [{"cores": [[0]], "gpu": [0]}]}', "unknown key 'gpu'"),
+        ('{"nodes": [{"cores": [[0]], "gpu": [0]}]}', "unknown key gpu"),
         ('{"nodes": []}', "no core"),
     ],
 )
@@ -121,14 +121,14 @@ def test_a_bad_file_is_one_line(tmp_path, text, word):
     file = tmp_path / "machine.json"
     file.write_text(text)
     with pytest.raises(ConfigError, match="--machine") as e:
-        load(file)
+        read_machine(file)
     assert word in str(e.value) and "\n" not in str(e.value)
 
 
 def test_this_machine_has_each_allowed_core_once(monkeypatch):
-    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.allowed_cores", lambda: [0, 1, 3])
-    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.cgroup_cpus", lambda: None)
-    assert sorted(t for n in read().nodes for c in n.cores for t in c) == [0, 1, 3]
+    monkeypatch.setattr("accel_rl.system.hardware.allowed_cores", lambda: [0, 1, 3])
+    monkeypatch.setattr("accel_rl.system.hardware.cgroup_cpus", lambda: None)
+    assert sorted(t for n in this_machine().nodes for c in n.cores for t in c) == [0, 1, 3]
 
 
 def test_hyperthreads_and_nodes_are_read_from_the_system(tmp_path, monkeypatch):
@@ -137,10 +137,10 @@ def test_hyperthreads_and_nodes_are_read_from_the_system(tmp_path, monkeypatch):
         (folder / "topology").mkdir(parents=True)
         (folder / f"node{node}").mkdir()
         (folder / "topology" / "thread_siblings_list").write_text(siblings + "\n")
-    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.allowed_cores", lambda: [0, 1, 2, 3])
-    monkeypatch.setattr("accel_rl.sweeps.machine.hardware.cgroup_cpus", lambda: None)
-    monkeypatch.setattr("accel_rl.sweeps.machine._gpus", lambda: {0: 1})
-    assert read(str(tmp_path)) == Machine((Node(((0, 2),)), Node(((1, 3),), (0,))))
+    monkeypatch.setattr("accel_rl.system.hardware.allowed_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr("accel_rl.system.hardware.cgroup_cpus", lambda: None)
+    monkeypatch.setattr("accel_rl.system.hardware._gpu_nodes", lambda: {0: 1})
+    assert this_machine(str(tmp_path)) == Machine((Node(((0, 2),)), Node(((1, 3),), (0,))))
 
 
 def test_lists_of_numbers():
@@ -151,6 +151,9 @@ def test_lists_of_numbers():
 
 
 def test_the_plan_says_what_no_slot_uses():
-    assert unused(DGX1, plan(DGX1, None, 3)) == ["in no slot: cores 15-19,35-39,55-59,75-79", "in no slot: GPUs 3,7"]
-    assert unused(DGX1, plan(DGX1, None, 3) + plan(DGX1, None, 1)) == []
-    assert all("idle beside the reserved" in line for line in describe(plan(DGX1, None, 3))[1:])
+    assert describe_unused(DGX1, slots_of(DGX1, None, 3)) == [
+        "in no slot: cores 15-19,35-39,55-59,75-79",
+        "in no slot: GPUs 3,7",
+    ]
+    assert describe_unused(DGX1, slots_of(DGX1, None, 3) + slots_of(DGX1, None, 1)) == []
+    assert all("idle beside the reserved" in line for line in describe_slots(slots_of(DGX1, None, 3))[1:])

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 import pytest
 
 from accel_rl.sweeps import slurm, sweep
-from accel_rl.sweeps.folder import SweepFolder
 from accel_rl.sweeps.grid import find_grid
-from accel_rl.sweeps.needs import Needs, Size
-from accel_rl.sweeps.plan import planned
+from accel_rl.sweeps.layout import Needs, Size
+from accel_rl.sweeps.sweep_folder import SweepFolder
+from accel_rl.sweeps.sweep_plan import planned
 from accel_rl.system.errors import ConfigError
 
-# Here, not in a test: its import closes all handlers of logging, and absl's (of rliable) would close pytest's stderr.
+# Here, not in a test: its import closes all handlers of logging, which would close pytest's stderr.
 submitit = pytest.importorskip("submitit")
 
 

@@ -13,15 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from accel_rl.sweeps import machine, sweep
-from accel_rl.sweeps.child import main as child
-from accel_rl.sweeps.folder import SweepFolder
-from accel_rl.sweeps.needs import Needs, Size
-from accel_rl.sweeps.placing import needs_of_begun, on_gpus
-from accel_rl.sweeps.plan import Run, planned
-from accel_rl.sweeps.progress import read_progress
-from accel_rl.sweeps.status import main as status
-from accel_rl.system import hardware
+from accel_rl.sweeps import sweep
+from accel_rl.sweeps.layout import Needs, Size, needs_of_begun, on_gpus
+from accel_rl.sweeps.pinned_run import main as child
+from accel_rl.sweeps.sweep_display import main as status
+from accel_rl.sweeps.sweep_folder import SweepFolder, read_progress
+from accel_rl.sweeps.sweep_plan import Run, planned
+from accel_rl.system import hardware, machine
 from accel_rl.system.errors import ConfigError
 from tests.integration.runs import checkpoint_bytes, progressed, rows, wait_for
 from tests.sweeps import grids
@@ -187,7 +185,7 @@ def test_runs_of_one_and_of_two_cores_in_one_sweep_and_resumed(tmp_path, capsys)
 
 def test_a_run_goes_on_with_the_gpus_that_it_was_begun_on(tmp_path, monkeypatch, capsys):
     here = machine.Machine((machine.Node(((0,), (1,), (2,), (3,)), (0, 1)),))
-    monkeypatch.setattr("accel_rl.sweeps.machine.read", lambda: here)
+    monkeypatch.setattr("accel_rl.sweeps.layout.this_machine", lambda: here)
     config = grids.cartpole()
     folder = SweepFolder(tmp_path / "sweep")
     folder.path.mkdir()

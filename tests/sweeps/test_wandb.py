@@ -25,11 +25,10 @@ def test_the_example_sweeps_arguments_are_ours():
 
 def test_runs_of_a_sweep_are_grouped_by_its_name(tmp_path, monkeypatch):
     from accel_rl.sweeps import feeder
-    from accel_rl.sweeps.folder import Record, SweepFolder
-    from accel_rl.sweeps.layout import Layout
-    from accel_rl.sweeps.machine import Machine
-    from accel_rl.sweeps.needs import Size
-    from accel_rl.sweeps.slots import Slot
+    from accel_rl.sweeps.layout import Layout, Size
+    from accel_rl.sweeps.sweep_folder import Record, SweepFolder
+    from accel_rl.system.machine import Machine
+    from accel_rl.system.placement import Slot
 
     started = {}
 
@@ -46,7 +45,7 @@ def test_runs_of_a_sweep_are_grouped_by_its_name(tmp_path, monkeypatch):
     folder.write("sweep.json", {"runs": {"a": {}}})
     size = Size(2)
     layout = Layout(Machine(()), {"a": size}, {size: [Slot((3, 4), (0, 2))]})
-    feeder.Feeder(folder, layout, {"a": 100}, 0, print, lock=0).step()
+    feeder.Feeder(folder, layout, {"a": 100}, 0, lock=0).step()
     assert folder.records["a"] == Record("running", 1, "GPUs 0,2", 1, None, folder.records["a"].started)
     assert started["env"]["WANDB_RUN_GROUP"] == "my_sweep"
     assert started["env"]["CUDA_VISIBLE_DEVICES"] == "0,2" and "3,4" in started["command"]

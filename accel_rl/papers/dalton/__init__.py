@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.papers.stooke.settings import together
+from accel_rl.papers.stooke.stooke_settings import together
 from accel_rl.sweeps.grid import Level, levels
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")

@@ -23,7 +23,7 @@ Each run asks for the paper's number of GPUs; on a machine with fewer GPUs its l
 each run, at full batch size. A single run: `accel-rl train stooke:a2c_scaling --game pong --envs 64`.
 """
 
-from accel_rl.papers.stooke.figures import (
+from accel_rl.papers.stooke.figure_experiments import (
     figure_3,
     figure_4,
     figure_5,
@@ -55,7 +55,7 @@ from accel_rl.papers.stooke.q_learning import (
     rainbow_512,
     secondary_learner,
 )
-from accel_rl.papers.stooke.tables import table_1, table_2, table_3
+from accel_rl.papers.stooke.table_experiments import table_1, table_2, table_3
 
 __all__ = [
     "a2c_ranks",

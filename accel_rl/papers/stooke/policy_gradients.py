@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig
-from accel_rl.papers.stooke.settings import TEST_GAMES, policy_gradient, together
+from accel_rl.papers.stooke.stooke_settings import TEST_GAMES, policy_gradient, together
 from accel_rl.sweeps.grid import Level, levels
 
 

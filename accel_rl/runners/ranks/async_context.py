@@ -15,11 +15,11 @@ from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.central import Central
+from accel_rl.distributed.collective import Watch
 from accel_rl.distributed.communicator import CountedSteps, SingleProcess
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
-from accel_rl.distributed.process_watch import Watch
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.pulling_agent import PullingAgent

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.agents.base import Agent
-from accel_rl.data.rnn_state import RnnState
-from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 
 Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from accel_rl.agents.base import Agent
-from accel_rl.data.rnn_state import RnnState
-from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts

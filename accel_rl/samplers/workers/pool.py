@@ -8,16 +8,40 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
+from accel_rl.data.shared_memory import Layout, SharedArrays
+from accel_rl.data.spec import EnvSpec
 from accel_rl.samplers.engine import EngineSetup
-from accel_rl.samplers.grouping import env_seed
-from accel_rl.samplers.workers.channel import ServerSide, WorkersSilent
+from accel_rl.samplers.grouping import Grouping, env_seed
+from accel_rl.samplers.workers.channel import ServerSide, WorkersSilent, counters_layout
 from accel_rl.samplers.workers.control import Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
 from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
-from accel_rl.samplers.workers.pool_memory import PoolMemory
 from accel_rl.samplers.workers.process import History, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
+
+
+class PoolMemory:
+    """Buffers of T steps of all environments, and request and answer counters of every worker and group."""
+
+    def __init__(self, spec: EnvSpec, grouping: Grouping, T: int, buffers: int):
+        self.rollout_layout: Layout = {}
+        for i in range(buffers):
+            self.rollout_layout |= rollout_layout(spec, T, grouping.B, prefix=f"{i}/")
+        self.rollouts = SharedArrays.create(self.rollout_layout)
+        self.buffers = [RolloutArrays.of(self.rollouts.arrays, spec.stack, prefix=f"{i}/") for i in range(buffers)]
+        self.counters_layout = counters_layout(grouping.workers, grouping.groups)
+        self.counters = SharedArrays.create(self.counters_layout)
+
+    @property
+    def fds(self) -> set[int]:
+        return {self.rollouts.fd, self.counters.fd}
+
+    def close(self) -> None:
+        self.rollouts.close()
+        self.counters.close()
+
 
 START_TIMEOUT_S, CLOSE_TIMEOUT_S = 120.0, 2.0
 MAX_FAILED_STARTS = 3

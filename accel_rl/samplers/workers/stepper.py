@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accel_rl.data.rollout_arrays import RolloutArrays
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import RolloutArrays, Step
 from accel_rl.envs.base import BatchEnv
 
 BUFFERS = 2

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from accel_rl.data.step import Step
+from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.atari import core, rom_path
 from accel_rl.emulator.device.arguments import EnvArrays, GameTables, Rules, Starts, StepArguments, StepOutputs
 from accel_rl.emulator.env_core import OBSERVATIONS, AtariEnvCore, make_env_core, step_env_cores

@@ -1,0 +1,141 @@
+"""Options of what is done with a run: flags of `accel-rl COMMAND RUN`, and keywords of the methods of `Run`."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from accel_rl.config.acting import ActingEnv
+from accel_rl.config.flags import flags_of
+from accel_rl.config.types import check_types, plain
+from accel_rl.system.counts import Count, OptionalCount
+from accel_rl.system.errors import ConfigError, nearest
+
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class ResumeEnv:
+    backend: str = ""
+    """Switch the backend of an Atari game: ale, emulator or auto. Default: the run's backend."""
+
+
+@dataclass(frozen=True)
+class ResumeSampler:
+    engine: Literal["", "workers", "in-process", "device"] = ""
+    """Switch what steps the environments. To and from `device` only with --env.randomness counter. Default: the run's
+    engine."""
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    env_steps: OptionalCount = None
+    """New length of the run in env steps, to extend the run."""
+    checkpoint: str = ""
+    """Continue from this checkpoint folder of the run instead of the newest."""
+    cores: tuple[int, ...] | None = None
+    """Cores to use this time, divided evenly among the ranks in this order. Default: --sampler.cores of the run."""
+    device: str = ""
+    """Continue on this device: auto, cpu, cuda or cuda:N, in place of the run's device and GPUs. Default: as before."""
+    env: ResumeEnv = field(default_factory=ResumeEnv)
+    sampler: ResumeSampler = field(default_factory=ResumeSampler)
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    episodes: Count = 30
+    """Number of episodes to play. 0: play for --steps env steps. With --starts saved each start is played once."""
+    steps: Count = 125_000
+    """Env steps of the evaluation, with --episodes 0."""
+    seed: Count = 0
+    """Seed of the environments and of the agent's choices."""
+    greedy: bool = False
+    """Act greedily instead of sampling from the policy."""
+    parallel: Count = 16
+    """Number of environments that are evaluated in parallel."""
+    starts: Literal["", "noop", "saved"] = ""
+    """Starts of Atari episodes, as --evaluation.starts of a run. Default: those of the run."""
+    starts_file: str = ""
+    """File of start points, made by `accel-rl starts`, with --starts saved. Default: the run's."""
+    checkpoint: str = ""
+    """Evaluate this checkpoint folder instead of the newest."""
+    best: bool = False
+    """Evaluate the network with the best evaluation instead of the newest checkpoint."""
+    random: bool = False
+    """Evaluate uniformly random actions at 10 Hz (each held for 6 frames) instead of an agent (Nair et al. 2015)."""
+    save: bool = False
+    """Also write the result to final/ in the run folder, where `accel-rl report` finds it: noop.json or saved.json by
+    the starts, random-noop.json or random-saved.json with --random."""
+    json: str = ""
+    """Also write every score, with the protocol, to this file."""
+    device: str = ""
+    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's, or one of this machine, with a note."""
+    env: ActingEnv = field(default_factory=ActingEnv)
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, for an impossible value."""
+        if self.seed < 0:
+            raise ConfigError(f"--seed {self.seed}: must be a whole number, 0 or more")
+        if self.random and (self.best or self.checkpoint or self.greedy):
+            raise ConfigError("--random evaluates no agent of the run: leave out --best, --checkpoint and --greedy")
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    out: str = ""
+    """File to write, .mp4 or .gif. Default: videos/ in the run folder."""
+    steps: Count = 27_000
+    """Longest episode in env steps."""
+    seed: Count = 0
+    """Seed of the environment and of the agent's choices."""
+    greedy: bool = False
+    """Act greedily instead of sampling from the policy."""
+    checkpoint: str = ""
+    """Show this checkpoint folder instead of the newest."""
+    best: bool = False
+    """Show the network with the best evaluation instead of the newest checkpoint."""
+    device: str = ""
+    """Device to act on: auto, cpu, cuda or cuda:N. Default: the run's, or one of this machine, with a note."""
+    env: ActingEnv = field(default_factory=ActingEnv)
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, for an impossible value."""
+        if self.out and not self.out.endswith((".mp4", ".gif")):
+            raise ConfigError(f"--out {self.out}: must end in .mp4 or .gif")
+        if self.steps < 1:
+            raise ConfigError(f"--steps {self.steps}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    out: str = ""
+    """Folder of the model; it is created. Default: model/ in the run folder."""
+    checkpoint: str = ""
+    """Export this checkpoint folder instead of the newest."""
+    best: bool = False
+    """Export the network with the best evaluation instead of the newest checkpoint."""
+    onnx: bool = False
+    """Also write the network as policy.onnx. Needs the extra onnx."""
+
+
+def from_keywords(cls: type[Options], values: Mapping[str, Any]) -> Options:
+    """Build options from keywords, those of groups by their short names: `backend` for --env.backend.
+
+    Whole numbers may be floats (1e6), and numbers those of numpy. ConfigError, one line, for an unknown name or a wrong
+    value.
+    """
+    paths = {name.replace("-", "_"): flag[2:].replace("-", "_") for flag, name in flags_of(cls).items()}
+    found: Any = cls()
+    for name, value in values.items():
+        if name not in paths:
+            raise ConfigError(f"unknown option {name}{nearest(name, paths)}; allowed: {', '.join(paths)}")
+        value = plain(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        group, _, last = paths[name].rpartition(".")
+        if group:
+            found = dataclasses.replace(found, **{group: dataclasses.replace(getattr(found, group), **{last: value})})
+        else:
+            found = dataclasses.replace(found, **{last: value})
+    check_types(found)
+    return found

@@ -1,0 +1,175 @@
+"""Commands on a run or a model: resume, evaluate, watch, export, push, pull and starts."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+from accel_rl.agents.base import Agent
+from accel_rl.agents.random import StickyRandomAgent
+from accel_rl.api.export import export
+from accel_rl.api.hub import pull, push
+from accel_rl.api.options import EvaluateOptions, ExportOptions, ResumeOptions, WatchOptions
+from accel_rl.api.resume import resume
+from accel_rl.api.trained_agent import evaluate, trained_agent, watch
+from accel_rl.cli.train import reported
+from accel_rl.config.arguments import parse, positionals, stdout
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.envs.make import make_spec
+from accel_rl.envs.start_points import NOTE
+from accel_rl.runners.record_starts import KEEP, STICKY_RANDOM, record, recorded_env
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.system.counts import Count, counted
+from accel_rl.system.errors import ConfigError
+
+
+def resume_command(argv: list[str]) -> int:
+    """accel-rl resume RUN [options]"""
+    words, options = positionals(argv, ["the run folder"], "accel-rl resume")
+    chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Continue a run, in the same folder and files.")
+    run, config = RunFolder.open(Path(words[0]).expanduser())
+    result = resume(run, config, chosen, stdout)
+    return reported(RunFolder.open(run.path)[1], run, result)
+
+
+def evaluate_command(argv: list[str]) -> int:
+    """accel-rl evaluate RUN [options]"""
+    words, options = positionals(argv, ["the run folder"], "accel-rl evaluate")
+    chosen = parse(EvaluateOptions, options, "accel-rl evaluate RUN", "Score a run's agent on fresh episodes.")
+    run, config = RunFolder.open(Path(words[0]).expanduser())
+    result, of_agent = evaluate(run, config, chosen)
+    played_by = (
+        "random actions at 10 Hz" if chosen.random else f"{config.algorithm} at {of_agent['env_steps']:,} env steps"
+    )
+    stdout(
+        f"{played_by}: score {result.mean:.2f} +- {result.std:.2f} over {counted(len(result.scores), 'episode')} "
+        f"(min {min(result.scores):g}, max {max(result.scores):g}, {sum(result.lengths):,} env steps)"
+    )
+    if result.protocol:
+        stdout("protocol: " + ", ".join(f"{k}={v}" for k, v in result.protocol.items()))
+    return 0
+
+
+def watch_command(argv: list[str]) -> int:
+    """accel-rl watch RUN [options]"""
+    words, options = positionals(argv, ["the run folder"], "accel-rl watch")
+    chosen = parse(WatchOptions, options, "accel-rl watch RUN", "Make a video of a run's agent playing one episode.")
+    chosen.check()
+    run, config = RunFolder.open(Path(words[0]).expanduser())
+    out, n, episode = watch(run, config, chosen)
+    stdout(f"{out}: {n} pictures, score {episode.score:g} in {episode.length:,} env steps")
+    return 0
+
+
+def export_command(argv: list[str]) -> int:
+    """accel-rl export RUN [options]"""
+    words, options = positionals(argv, ["the run folder"], "accel-rl export")
+    chosen = parse(
+        ExportOptions, options, "accel-rl export RUN", "Write the network of a run as a model that others can load."
+    )
+    run, config = RunFolder.open(Path(words[0]).expanduser())
+    out, about = export(run, config, chosen)
+    evaluation = about["evaluation"]
+    score = f", score {evaluation['score_mean']:.2f}" if evaluation else ", not evaluated"
+    stdout(f"{out}: {config.algorithm} at {about['env_steps']:,} env steps{score}")
+    stdout(f"next:\n  accel-rl evaluate {out}\n  accel-rl push {out} NAME/MODEL    to a model hub")
+    return 0
+
+
+@dataclass(frozen=True)
+class PushOptions:
+    private: bool = False
+    """Make a new model of the hub private."""
+
+
+def push_command(argv: list[str]) -> int:
+    """accel-rl push MODEL NAME/MODEL [options]"""
+    words, options = positionals(
+        argv, ["the folder of a model (accel-rl export)", "NAME/MODEL on the hub, or a new folder"], "accel-rl push"
+    )
+    chosen = parse(
+        PushOptions, options, "accel-rl push MODEL NAME/MODEL", "Upload a model to a model hub. Needs the extra hub."
+    )
+    stdout(push(Path(words[0]).expanduser(), words[1], chosen.private))
+    return 0
+
+
+@dataclass(frozen=True)
+class PullOptions:
+    out: str = ""
+    """Folder of the model; it is created. Default: models/NAME/MODEL."""
+
+
+def pull_command(argv: list[str]) -> int:
+    """accel-rl pull NAME/MODEL [options]"""
+    words, options = positionals(argv, ["NAME/MODEL on the hub, or the folder of a model"], "accel-rl pull")
+    chosen = parse(
+        PullOptions, options, "accel-rl pull NAME/MODEL", "Download a model from a model hub. Needs the extra hub."
+    )
+    out = Path(chosen.out).expanduser() if chosen.out else Path("models") / words[0].strip("/.~")
+    pull(words[0], out)
+    stdout(f"{out}\nnext:\n  accel-rl evaluate {out}\n  accel-rl watch {out}")
+    return 0
+
+
+@dataclass(frozen=True)
+class StartsOptions:
+    out: str = ""
+    """File to write. Default: GAME.starts.json in the current folder."""
+    points: Count = 100
+    """Number of start points (Nair et al. 2015, section 5.2: 100)."""
+    games: Count = 10
+    """Number of games to play; the points are drawn uniformly from all their steps."""
+    steps: Count = 4_500
+    """Longest game in agent steps (4,500: 5 minutes)."""
+    seed: Count = 0
+    """Seed of the play and of the draw."""
+    greedy: bool = False
+    """Of a run's agent: act greedily instead of sampling from the policy."""
+    best: bool = False
+    """Of a run: use the network with the best evaluation instead of the newest checkpoint."""
+    checkpoint: str = ""
+    """Of a run: use this checkpoint folder instead of the newest."""
+
+
+def starts_command(argv: list[str]) -> int:
+    """accel-rl starts GAME or RUN [options]"""
+    words, options = positionals(argv, ["the game, or a run folder"], "accel-rl starts")
+    chosen = parse(
+        StartsOptions,
+        options,
+        "accel-rl starts GAME",
+        f"Record start points for evaluations ({NOTE}). With a game, sticky random play is recorded; with a run's "
+        "folder, its agent plays. The same arguments give the same points.",
+    )
+    is_run = Path(words[0]).expanduser().is_dir()
+    config, agent, policy = _agent_of_run(Path(words[0]), chosen) if is_run else _random_play(words[0], chosen)
+    out = Path(chosen.out).expanduser() if chosen.out else Path(f"{config.env.game}.starts.json")
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out {out}: there is no folder {out.parent}")
+    points = record(
+        config, agent, policy, points=chosen.points, games=chosen.games, steps=chosen.steps, seed=chosen.seed
+    )
+    points.save(out)
+    frames = [points.frames(i) for i in range(len(points))]
+    stdout(f"{out}: {len(points)} start points of {points.game}, at frames {min(frames):,} to {max(frames):,}")
+    stdout(f"played by {policy}; {NOTE}")
+    return 0
+
+
+def _random_play(game: str, chosen: StartsOptions) -> tuple[TrainConfig, Agent, str]:
+    for name in ("greedy", "best", "checkpoint"):
+        if getattr(chosen, name):
+            raise ConfigError(f"--{name} is for the folder of a run: {game!r} is none")
+    config = default_config("dqn")
+    config = dataclasses.replace(config, env=recorded_env(dataclasses.replace(config.env, game=game)))
+    config.env.check()
+    spec = make_spec(config.env, training=False)
+    return config, StickyRandomAgent(spec.n_actions, KEEP), STICKY_RANDOM
+
+
+def _agent_of_run(path: Path, chosen: StartsOptions) -> tuple[TrainConfig, Agent, str]:
+    run, config = RunFolder.open(path.expanduser())
+    if not config.env.game:
+        raise ConfigError(f"{run.path} plays {config.env.id}: start points are of Atari games")
+    config, state, agent, _ = trained_agent(run, config, chosen.checkpoint, chosen.greedy, chosen.best)
+    return config, agent, f"{config.algorithm} after {state['env_steps']:,} env steps of training, seed {config.seed}"

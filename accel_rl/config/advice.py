@@ -1,0 +1,145 @@
+"""What a user may not expect of settings that are possible: settings without an effect, runs without an update."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+from accel_rl.algos.c51 import C51Config
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.envs.make import make_spec
+from accel_rl.envs.protocols import OVERRIDES
+
+Test = Callable[[TrainConfig], bool]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Some settings, by their full names or the groups that end with a point, that have an effect only if `holds`."""
+
+    names: tuple[str, ...]
+    holds: Test
+    needs: str
+
+    def covers(self, name: str) -> bool:
+        return name in self.names or name.startswith(tuple(n for n in self.names if n.endswith(".")))
+
+
+def _async(config: TrainConfig) -> bool:
+    return config.distributed.is_async
+
+
+def _several(config: TrainConfig) -> bool:
+    return config.distributed.several or config.cluster == "ray"
+
+
+def _explores_by_epsilon(config: TrainConfig) -> bool:
+    return not config.algo.noisy  # type: ignore[attr-defined]
+
+
+ANYWHERE = ("stack", "max_evaluation_steps")  # rules that environments of Gymnasium follow, too
+CONDITIONS = (
+    Condition(
+        (
+            "env.protocol",
+            "env.backend",
+            "env.randomness",
+            *(f"env.{name}" for name in OVERRIDES if name not in ANYWHERE),
+        ),
+        lambda c: bool(c.env.game),
+        "an Atari game (--game)",
+    ),
+    Condition(
+        ("env.stack", "algo.network"), lambda c: make_spec(c.env, training=True).is_image, "picture observations"
+    ),
+    Condition(("gorila.",), lambda c: c.cluster == "gorila", "--cluster gorila"),
+    Condition(("gorila.push_updates",), _async, "--update async"),
+    Condition(("address",), lambda c: c.cluster != "none", "--cluster gorila or ray"),
+    Condition(
+        ("distributed.chunks", "distributed.local_updates", "distributed.warmup_updates", "distributed.pull_steps"),
+        _async,
+        "--update async",
+    ),
+    Condition(
+        ("distributed.hash_interval", "distributed.max_restarts"),
+        lambda c: _several(c) and not _async(c),
+        "several ranks (--ranks) with --update all-reduce",
+    ),
+    Condition(("distributed.timeout_s",), _several, "several ranks (--ranks)"),
+    Condition(("secondary.rate",), lambda c: c.secondary.batch > 0, "--secondary.batch"),
+    Condition(("wandb_project",), lambda c: c.wandb != "disabled", "--wandb offline or online"),
+    Condition(("evaluation.steps",), lambda c: not c.evaluation.episodes, "--evaluation.episodes 0"),
+    Condition(
+        ("sampler.groups",),
+        lambda c: not c.sampler.inference_per_worker or c.sampler.groups == 1,  # a worker has one group
+        "--no-inference-per-worker",
+    ),
+    Condition(
+        ("sampler.workers", "sampler.inference_per_worker", "sampler.timeout_s", "strict"),
+        lambda c: c.sampler.has_workers,
+        "--sampler.engine workers",
+    ),
+    Condition(
+        ("algo.replay.alpha", "algo.replay.beta", "algo.replay.beta_final"),
+        lambda c: c.algo.replay.prioritized,  # type: ignore[attr-defined]
+        "--replay.prioritized",
+    ),
+    Condition(
+        ("algo.replay.replacement",),
+        lambda c: not c.algo.replay.prioritized,  # type: ignore[attr-defined]
+        "uniform draws (--no-replay.prioritized)",
+    ),
+    Condition(
+        ("algo.epsilon", "algo.epsilon_final", "algo.epsilon_steps", "algo.epsilon_spread", "algo.epsilon_unit"),
+        _explores_by_epsilon,
+        "exploration by epsilon (--no-noisy)",
+    ),
+    Condition(("algo.huber",), lambda c: not isinstance(c.algo, C51Config), "dqn: this loss is a cross entropy"),
+    Condition(
+        ("algo.rmsprop_alpha",),
+        lambda c: "rmsprop" in c.algo.optimizer_name,
+        "an RMSProp optimizer (--optimizer rmsprop)",
+    ),
+    Condition(
+        ("algo.reference_batch", "algo.max_learning_rate"),
+        lambda c: c.algo.learning_rate_scaling != "none",  # type: ignore[attr-defined]
+        "--learning-rate-scaling",
+    ),
+)
+
+
+def inactive(config: TrainConfig) -> list[str]:
+    """Return a line for each setting that differs from its default and has no effect beside the others."""
+    default = dict(settings_of(default_config(config.algorithm)))
+    changed = {name: value for name, value in settings_of(config) if value != default.get(name, value)}
+    lines = []
+    for name, value in changed.items():
+        unmet = next((c for c in CONDITIONS if c.covers(name) and not c.holds(config)), None)
+        if unmet is not None:
+            lines.append(f"--{name.replace('_', '-')} {value} has no effect: it needs {unmet.needs}")
+    return lines
+
+
+def settings_of(part: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the full name, such as env.game, and the value of each setting."""
+    for f in fields(part):
+        value = getattr(part, f.name)
+        if is_dataclass(value):
+            yield from settings_of(value, f"{prefix}{f.name}.")
+        else:
+            yield prefix + f.name, value
+
+
+def warning(config: TrainConfig) -> str:
+    """Return what a user may not expect of these settings, in one line; "" for nothing."""
+    if not isinstance(config.algo, ReplayAlgorithmConfig) or (config.cluster == "gorila" and config.gorila.updates):
+        return ""
+    replays = config.gorila.bundles if config.cluster == "gorila" and config.gorila.replay == "local" else 1
+    start = config.algo.replay.start * replays
+    if config.env_steps > start:
+        return ""
+    return (
+        f"this run makes no update: learning begins at --replay.start {config.algo.replay.start} transitions"
+        + (f" in each of {replays} replays" if replays > 1 else "")
+        + f", and the run ends at --env-steps {config.env_steps}; give more env steps, or a smaller --replay.start"
+    )

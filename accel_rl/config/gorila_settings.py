@@ -1,0 +1,125 @@
+"""Settings of a run on a cluster with a parameter server (Nair et al. 2015)."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from accel_rl.system.counts import Count, OptionalCount
+from accel_rl.system.errors import ConfigError
+
+MAX_IN_FLIGHT = 2
+SLACK = 100
+"""Least number of pushes that a gradient may be older than those of equally fast learners are."""
+
+
+@dataclass(frozen=True)
+class ParameterServerConfig:
+    """A sharded parameter server (Nair et al. 2015, section 4)."""
+
+    shards: Count = 1
+    """Number of shards that the parameters are divided among (Nair et al. 2015, section 5.1: 31)."""
+    max_delay: OptionalCount = None
+    """Maximum age of a push, in other pushes to the shard; older ones are discarded (section 4.2, without a number).
+    Default: (1 + in-flight) x learners, the age of a gradient among equally fast learners, and as many more as
+    learners, at least 100. 0: only gradients at the current parameters."""
+    in_flight: Count = 1
+    """Maximum number of pushes that may be unanswered when an update ends, 0 to 2. 0: each update waits for the shards'
+    answers and pulls the new parameters. Otherwise answers and parameters are taken as they arrive."""
+    outlier_deviations: float = 0.0
+    """A learner discards a gradient whose |loss| is above the running mean by this many running standard deviations
+    (section 4.2: several), and by more than one clipped reward can add to it. It is a rule for losses of Q-learning:
+    with --cluster gorila 5 for dqn, c51 and rainbow. 0: never."""
+    push_updates: Count = 1
+    """--update async: number of updates by the ranks of a machine after which the machine pushes all that they have
+    made. It also waits for the answers to its last push."""
+    timeout_s: float = 60.0
+    """Seconds after which a shard that does not answer ends the run."""
+
+    @property
+    def pushing(self) -> int:
+        """Number of learners that push."""
+        return 1
+
+    @property
+    def delay_limit(self) -> int:
+        """max_delay, resolved."""
+        n = self.pushing
+        return (1 + self.in_flight) * n + max(SLACK, n) if self.max_delay is None else self.max_delay
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, for an impossible value."""
+        for name, holds, allowed in (
+            ("shards", self.shards >= 1, "at least 1"),
+            ("max_delay", self.delay_limit >= 0, "0 or more"),
+            ("in_flight", 0 <= self.in_flight <= MAX_IN_FLIGHT, f"0 to {MAX_IN_FLIGHT}"),
+            # a learner's own unanswered pushes make its gradients older
+            ("in_flight", self.in_flight <= self.delay_limit, f"at most --gorila.max-delay {self.max_delay}"),
+            ("outlier_deviations", 0 <= self.outlier_deviations < math.inf, "0 or more"),
+            ("push_updates", self.push_updates >= 1, "at least 1"),
+            ("timeout_s", self.timeout_s > 0, "above 0"),
+        ):
+            if not holds:
+                raise ConfigError(f"--gorila.{name.replace('_', '-')} {getattr(self, name)}: must be {allowed}")
+
+
+@dataclass(frozen=True)
+class GorilaConfig(ParameterServerConfig):
+    """--cluster gorila: bundles of an actor, a replay and a learner, and the shards of the parameters (Nair et al.
+    2015, section 4). --envs, --replay.size and --replay.start are those of each bundle."""
+
+    bundles: Count = 2
+    """Number of bundles (Nair et al. 2015, section 5.1: 100). Each samples and learns."""
+    actors: Count = 0
+    """Number of processes that sample without learning. They need --gorila.replay global."""
+    learners: Count = 0
+    """Number of processes that learn without sampling. They need --gorila.replay global."""
+    replay: Literal["local", "global"] = "local"
+    """local: each bundle learns from the steps it has sampled (Nair et al. 2015, section 5.1). global: all steps go to
+    one replay in a process of its own, which all learners draw from (section 4)."""
+    updates: OptionalCount = None
+    """End the run after this many updates of the parameters, instead of after --env-steps of all bundles together."""
+    min_bundles: Count = 1
+    """End the run if fewer bundles than this have been running for --gorila.timeout-s seconds."""
+    snapshot_updates: Count = 1_000
+    """Updates of the parameters between two snapshots of the shards. A shard that is lost continues from its last
+    one."""
+    bundle_cpus: float = 0.0
+    """Cores that the cluster sets aside for each bundle; a fraction below 1 is allowed. 0: all cores, divided among the
+    bundles."""
+    bundle_gpus: float = 0.0
+    """GPUs that the cluster sets aside for each bundle; a fraction below 1 is allowed. 0: all GPUs, divided among the
+    bundles."""
+
+    @property
+    def pushing(self) -> int:
+        return max(1, self.bundles + self.learners)
+
+    @property
+    def members(self) -> int:
+        """Number of processes that sample or learn."""
+        return self.bundles + self.actors + self.learners
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, for an impossible value."""
+        super().check()
+        for name, minimum in (("bundles", 0), ("actors", 0), ("learners", 0), ("min_bundles", 1)):
+            if getattr(self, name) < minimum:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--gorila.{flag} {getattr(self, name)}: must be at least {minimum}")
+        for name in ("snapshot_updates", "updates"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"--gorila.{name.replace('_', '-')} {value}: must be at least 1")
+        for name in ("bundle_cpus", "bundle_gpus"):
+            value = getattr(self, name)
+            if value < 0 or (value > 1 and value != int(value)):
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--gorila.{flag} {value:g}: must be 0 to 1, or a whole number")
+        if (self.actors or self.learners) and self.replay == "local":
+            name = "actors" if self.actors else "learners"
+            raise ConfigError(f"--gorila.{name} {getattr(self, name)}: needs --gorila.replay global")
+        if not self.bundles + self.actors:
+            raise ConfigError("--gorila.bundles 0: nothing samples; give at least 1 bundle, or --gorila.actors")
+        if not self.bundles + self.learners:
+            raise ConfigError("--gorila.bundles 0: nothing learns; give at least 1 bundle, or --gorila.learners")
+        if self.min_bundles > self.members:
+            raise ConfigError(f"--gorila.min-bundles {self.min_bundles}: must be at most {self.members}, their number")

@@ -1,0 +1,92 @@
+"""What a run measures and writes: evaluations, checkpoints, rows of metrics."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from accel_rl.system.counts import Count, OptionalCount
+from accel_rl.system.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Evaluations on separate environments, in which losing a life does not end the episode. Every episode is played to
+    its end and counted, so that short episodes are not favoured."""
+
+    interval: Count = 1_000_000
+    """Env steps of training between evaluations (section 5.3: 1 M). The end of a run is always evaluated. 0: never."""
+    steps: Count = 125_000
+    """Env steps of one evaluation, after which no new episode begins (section 5.3: 125,000). At most an eighth of
+    --evaluation.interval, or of the run if that is shorter."""
+    episodes: Count = 0
+    """Number of episodes of one evaluation, instead of --evaluation.steps. 0: use --evaluation.steps."""
+    max_episode_steps: Count = 27_000
+    """Time limit of an evaluation episode in env steps (section 5.3: 27,000), in every environment. A shorter limit of
+    the environment, or of the protocol unless --evaluation.starts is saved, takes precedence."""
+    parallel: Count = 16
+    """Number of environments that are evaluated in parallel."""
+    starts: Literal["noop", "saved"] = "noop"
+    """Starts of Atari episodes (Nair et al. 2015, section 5.2). noop: a reset and --env.noop-max frames of no-op at
+    most. saved: the points of --evaluation.starts-file, each played once; --evaluation.episodes and steps do not count.
+    The frames before a start count toward --evaluation.max-episode-steps, and the points won before it do not."""
+    starts_file: str = ""
+    """File of start points, made by `accel-rl starts`. They are ours; the paper's are not public."""
+    greedy: bool = False
+    """Act greedily instead of sampling from the policy."""
+
+    def size(self, env_steps: int) -> int:
+        """Return the env steps of each evaluation of a run of this length, the last one included."""
+        return min(self.steps, max(1, min(self.interval or env_steps, env_steps) // 8))
+
+    def resolved(self) -> "EvaluationConfig":
+        """Return the settings with an absolute path of the start points, for processes in other folders."""
+        file = self.starts_file and str(Path(self.starts_file).expanduser().absolute())
+        return replace(self, starts_file=file)
+
+    def check(self) -> None:
+        for name in ("interval", "steps", "episodes"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"--evaluation.{name} {getattr(self, name)}: must be 0 or more")
+        if (self.starts == "saved") != bool(self.starts_file):
+            got = f"--evaluation.starts {self.starts} with --evaluation.starts-file {self.starts_file!r}"
+            raise ConfigError(f"{got}: saved needs a file (made by accel-rl starts GAME), noop has none")
+        for name in ("max_episode_steps", "parallel"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"--evaluation.{name.replace('_', '-')} {getattr(self, name)}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class CheckpointConfig:
+    """Checkpoints. A resumed run is bitwise identical to an uninterrupted one. Files are written atomically and
+    verified."""
+
+    interval: OptionalCount = None
+    """Env steps between checkpoints. Default: a twentieth of the run, 5,000 to 100,000. 0: only at the end."""
+    keep: Count = 3
+    """Number of checkpoints to keep; older ones are deleted."""
+
+    def check(self) -> None:
+        if self.interval is not None and self.interval < 0:
+            raise ConfigError(f"--checkpoint.interval {self.interval}: must be 0 or more")
+        if self.keep < 1:
+            raise ConfigError(f"--checkpoint.keep {self.keep}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class LogConfig:
+    """Metrics and logging."""
+
+    interval: OptionalCount = None
+    """Env steps between rows of metrics.csv. Default: a hundredth of the run, 1,000 to 50,000."""
+    window: Count = 100
+    """Number of recent episodes, of all ranks, that the online score averages over (section 5.3: 100)."""
+    norms: bool = False
+    """Also report the L2 norms of each layer's parameters, gradients and steps (Stooke & Abbeel, appendix C)."""
+    tensorboard: bool = False
+    """Also write TensorBoard events into the run folder (needs the extra: tensorboard)."""
+
+    def check(self) -> None:
+        if self.interval is not None and self.interval < 1:
+            raise ConfigError(f"--log.interval {self.interval}: must be at least 1")
+        if self.window < 1:
+            raise ConfigError(f"--log.window {self.window}: must be at least 1")

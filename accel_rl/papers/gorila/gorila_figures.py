@@ -1,0 +1,164 @@
+"""Figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, as PNG, with the paper's values drawn beside."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.games import scores as published_scores
+from accel_rl.metrics.plot import picture, pyplot
+from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, Score, Starts, during_training, is_gorila, percent_of_dqn
+from accel_rl.papers.gorila.gorila_tables import Setting
+from accel_rl.papers.published import percent_of, published_by
+from accel_rl.results.run import Run
+from accel_rl.results.table import Table
+
+HOURS = (6.0, 12.0, 24.0, 36.0)  # of the numbers in the text about figure 5
+LINEAR = 100  # percent up to which the axis of a bar is linear, logarithmic beyond
+
+Bars = Mapping[str, Mapping[str, float]]
+"""{label: {game: percent}}; NaN is not drawn."""
+
+
+def figure_3(own: Mapping[str, Score]) -> Bars:
+    """Human-normalized scores: DQN, Gorila, and ours.
+
+    As in the paper, games where human is not above random are left out, and DQN's scores below random are not drawn.
+    """
+    found: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
+    for game, s in own.items():
+        random, human, dqn, gorila = (s.printed[c] for c in ("random", "human", "dqn", "gorila"))
+        if human <= random:
+            continue
+        found["DQN (paper)"][game] = percent_of(dqn, random, human) if dqn >= random else math.nan
+        found["Gorila (paper)"][game] = percent_of(gorila, random, human)
+        found["ours"][game] = s.percent
+    return found
+
+
+def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
+    """Scores in percent of DQN's from the same kind of starts: Gorila's and ours."""
+    found: dict[str, dict[str, float]] = {}
+    games = [game for game in ATARI_49 if any(game in own for own in by_starts.values())]
+    for starts, own in by_starts.items():
+        kind = KINDS[starts]
+        gorila = {game: percent_of_dqn(game, kind, published_scores(kind)[game]["gorila"]) for game in games}
+        found[f"Gorila (paper), {NAMES[kind]}"] = gorila
+        ours = "our start points" if starts == "saved" else NAMES[kind]
+        found[f"ours, {ours}"] = {game: own[game].percent_of_dqn for game in games if game in own}
+    return found
+
+
+def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
+    """Return figures 3 and 4 of a setting: (bars, label of the axis, caption).
+
+    The paper draws figure 3 for human starts alone; null op starts get a picture like it.
+    """
+    found = []
+    wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
+    for starts, which, table in wanted:
+        if starts in setting.by_starts:
+            caption = f"{which}: {NAMES[KINDS[starts]]} (gorila_table_{table}{setting.suffix}.csv)"
+            found.append((figure_3(setting.by_starts[starts]), "% between random and human", caption))
+    caption = "Figure 4: relative to DQN's scores from the same kind of starts (the same files)"
+    return [*found, (figure_4(setting.by_starts), "% of DQN's score", caption)]
+
+
+def drawn_bars(groups: Bars, label: str) -> bytes:
+    """Draw groups of horizontal bars, one group for each game, ordered by the last bars."""
+    last = list(groups.values())[-1]
+    games = list(dict.fromkeys(game for values in groups.values() for game in values))
+    games.sort(key=lambda game: -math.inf if math.isnan(x := last.get(game, math.nan)) else x)
+    height = 0.8 / len(groups)
+    figure, axis = pyplot().subplots(  # type: ignore[attr-defined]
+        figsize=(9, 1.4 + 0.3 * len(games)), dpi=100, layout="constrained"
+    )
+    ours, papers = iter(("tab:blue", "tab:orange")), iter(("0.8", "0.55"))
+    for i, (name, values) in enumerate(groups.items()):
+        at = np.arange(len(games)) + (i - (len(groups) - 1) / 2) * height
+        axis.barh(
+            at,
+            [values.get(game, math.nan) for game in games],
+            height,
+            label=name,
+            color=next(ours if name.startswith("ours") else papers),
+        )
+    axis.set_xscale("symlog", linthresh=LINEAR)
+    axis.set_yticks(range(len(games)), games, fontsize=8)
+    axis.set_ylim(-0.6, len(games) - 0.4)
+    axis.axvline(100, color="0.4", linestyle="--", linewidth=1)
+    axis.set_xlabel(f"{label} (linear up to {LINEAR} %, logarithmic beyond)", fontsize=9)
+    axis.tick_params(labelsize=8)
+    axis.grid(alpha=0.3, axis="x")
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+    return picture(figure)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """By game: hours until DQN's score was passed, and until the best score; infinite if never. Median over runs."""
+
+    starts: Starts
+    passed: Mapping[str, float]
+    peak: Mapping[str, float]
+
+    def games(self, hours: float) -> tuple[int, int]:
+        """Return the number of games in which DQN was passed, and the best score reached, within these hours."""
+        return sum(h <= hours for h in self.passed.values()), sum(h <= hours for h in self.peak.values())
+
+
+def progress(setting: Setting, starts: Starts) -> Progress | None:
+    """Read the progress of one setting from evaluations during training; None if none has a time."""
+    passed, peak = {}, {}
+    for game in ATARI_49:
+        both = [h for r in setting.games.get(game, ()) if is_gorila(r) and (h := _hours(r, starts)) is not None]
+        if both:
+            passed[game], peak[game] = (float(np.median(hours)) for hours in zip(*both, strict=True))
+    return Progress(starts, passed, peak) if peak else None
+
+
+def _hours(run: Run, starts: Starts) -> tuple[float, float] | None:
+    found = [r for r in during_training(run, starts) if not math.isnan(r.hours)]
+    if not found:
+        return None
+    dqn = published_scores(KINDS[starts])[run.game]["dqn"]
+    passed = min((r.hours for r in found if r.score > dqn), default=math.inf)
+    return passed, max(found, key=lambda r: r.score).hours
+
+
+def figure_5(p: Progress, setting: Setting) -> tuple[bytes, Table]:
+    """Draw the share of games in which DQN was passed, and our best score reached, over hours; also as a table."""
+    n, text = len(p.peak), published_by("gorila")["figure_5"]
+    theirs = {float(hours): count for hours, count in text["games_by_hours"].items()}
+    figure, axis = pyplot().subplots(figsize=(7, 4), dpi=100, layout="constrained")  # type: ignore[attr-defined]
+    _steps(axis, p.passed, n, "tab:red", f"ours passed DQN ({n} games)")
+    _steps(axis, p.peak, n, "tab:blue", f"ours reached its best score ({n} games)")
+    axis.plot(
+        list(theirs), [100 * c / 49 for c in theirs.values()], "x", color="0.3", label="Gorila passed DQN (paper)"
+    )
+    axis.set_xlabel("hours of training", fontsize=9)
+    axis.set_ylabel("% of games", fontsize=9)
+    axis.set_ylim(-2, 102)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    longest = max(h for h in (*p.passed.values(), *p.peak.values()) if math.isfinite(h))
+    rows = [
+        [f"{hours:g}", str(n), *map(str, p.games(hours)), str(theirs.get(hours, "-"))]
+        for hours in sorted({*HOURS, math.ceil(longest)})
+    ]
+    note = (
+        f"Ours: {setting.name}, evaluations in training from {NAMES[KINDS[p.starts]]}, median over runs; DQN's score "
+        f"is the paper's. The paper: {text['text']}."
+    )
+    columns = ["hours", "games", "passed DQN", "best score reached", "Gorila passed DQN, of 49"]
+    name = f"gorila_figure_5{setting.suffix}" + ("" if p.starts == "saved" else "_null_op")
+    return picture(figure), Table(name, "Nair et al. 2015, figure 5", columns, rows, note)
+
+
+def _steps(axis: Any, hours: Mapping[str, float], n: int, color: str, label: str) -> None:
+    finite = sorted(h for h in hours.values() if math.isfinite(h))
+    shares = [100 * (i + 1) / n for i in range(len(finite))]
+    axis.step([0.0, *finite], [0.0, *shares], where="post", color=color, label=label)

@@ -1,0 +1,194 @@
+"""Scores in the tables of Nair et al. 2015 (Gorila): the printed ones, and those of given runs.
+
+Of a run's folder:
+
+    final/noop.json, final/saved.json                  the final evaluations: accel-rl evaluate RUN --best --save
+    final/random-noop.json, final/random-saved.json    random play at 10 Hz: accel-rl evaluate RUN --random --save
+    evaluations/*.json                                 those during training
+
+Each is an object with env_steps, score_mean, episodes and protocol. The protocol's `starts` is "saved" for saved
+starts; without it, episodes begin with no-ops. `wall_s` (seconds since the run's start) is optional in evaluations/;
+without it the clock of metrics.csv counts.
+
+A run counts if its sweep is one of the paper's, if it runs on a Gorila cluster, if it has final evaluations, or if it
+is evaluated from saved starts.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from accel_rl.config.registry import experiment_of
+from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.games import scores as published_scores
+from accel_rl.papers.published import percent_of, wanted
+from accel_rl.results.run import Run
+from accel_rl.results.run_settings import Settings, differences
+from accel_rl.system.errors import ConfigError
+
+Starts = Literal["noop", "saved"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One evaluation. hours: since the run's start; NaN if unknown. points: checksum of its saved starts, or ""."""
+
+    score: float
+    episodes: int
+    env_steps: int
+    starts: Starts
+    hours: float = math.nan
+    points: str = ""
+    agent: str = ""
+
+
+def final(run: Run, starts: Starts) -> Result | None:
+    """Return the final evaluation of a run from these starts; None if there is none."""
+    return _one(run, starts, starts)
+
+
+def random_play(run: Run, starts: Starts) -> Result | None:
+    """Return the evaluation of random play at 10 Hz in a run's game from these starts; None if there is none."""
+    return _one(run, f"random-{starts}", starts)
+
+
+def during_training(run: Run, starts: Starts) -> list[Result]:
+    """Return the evaluations of a run during its training from these starts, in order."""
+    found = [] if run.path is None else [_read(p) for p in sorted((run.path / "evaluations").glob("*.json"))]
+    return [_timed(r, run) for r in found if r.starts == starts and not math.isnan(r.score)]
+
+
+def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
+    """Return the result that counts for a run, and whether it is a final evaluation.
+
+    Without a final evaluation it is the best one during training, whose mean is a little too high since it was chosen
+    for being high. None if the run has neither.
+    """
+    if (found := final(run, starts)) is not None:
+        return found, True
+    there = during_training(run, starts)
+    return (max(there, key=lambda r: r.score), False) if there else None
+
+
+def mean_score(results: Sequence[Result]) -> float:
+    """Return the mean score; NaN without results."""
+    return float(np.mean([r.score for r in results])) if results else math.nan
+
+
+def _one(run: Run, name: str, starts: Starts) -> Result | None:
+    path = run.path / "final" / f"{name}.json" if run.path is not None else None
+    if path is None or not path.exists():
+        return None
+    found = _read(path)
+    if found.starts != starts:
+        raise ConfigError(f"{path} is of {found.starts} starts; wanted {starts}")
+    return None if math.isnan(found.score) else found
+
+
+def _timed(result: Result, run: Run) -> Result:
+    if not math.isnan(result.hours):
+        return result
+    hours = float(run.minutes(np.array([result.env_steps]))[0]) / 60
+    return Result(**{**result.__dict__, "hours": hours})
+
+
+@cache
+def _read(path: Path) -> Result:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        protocol = found["protocol"]
+        return Result(
+            score=float(found["score_mean"]),
+            episodes=int(found["episodes"]),
+            env_steps=int(found["env_steps"]),
+            starts="saved" if protocol.get("starts", "noop") == "saved" else "noop",
+            hours=float(found.get("wall_s", math.nan)) / 3600,
+            points=str(protocol.get("starts_sha256", "")),
+            agent=str(found.get("agent", "")),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+        raise ConfigError(f"{path} is no evaluation ({type(e).__name__}: {e})") from e
+
+
+PAPER = "Nair et al. 2015"
+HUMAN_LEVEL = 75  # percent between random and human (section 6)
+KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
+"""Our starts, and the paper's of that kind, as scores.json names them."""
+NAMES = {"null_op": "null op starts", "human": "human starts"}
+OURS = (
+    "Our episodes begin at start points of ours, not at the paper's 100 points of a professional's play: those are not "
+    "public. Human, DQN and Gorila from human starts are the paper's, from its points."
+)
+
+
+def is_gorila(run: Run) -> bool:
+    """Whether a run is shown in these tables."""
+    settings = run.settings
+    of_paper = bool(experiment_of("gorila", run.experiment)) or settings.get("cluster") == "gorila"
+    from_saved = settings.get("evaluation.starts") == "saved"
+    return run.game in ATARI_49 and (of_paper or from_saved or any(final(run, starts) is not None for starts in KINDS))
+
+
+def gorila_differences(settings: Settings, kind: str) -> list[str]:
+    """Return the settings in which a run differs from the paper's Gorila. kind: of starts, null_op or human."""
+    return differences(settings, wanted("gorila", "all", kind))
+
+
+@dataclass(frozen=True)
+class Score:
+    """Our score in one game: the mean over the results of runs. random: our random play; NaN if it was not measured."""
+
+    game: str
+    kind: str
+    runs: tuple[Run, ...]
+    results: tuple[Result, ...]
+    finals: int
+    random: float
+
+    @property
+    def mean(self) -> float:
+        return mean_score(self.results)
+
+    @property
+    def printed(self) -> dict[str, float]:
+        return published_scores(self.kind)[self.game]
+
+    @property
+    def percent(self) -> float:
+        """100 (score - random) / (human - random), with our random play if it was measured, else the paper's."""
+        random = self.printed["random"] if math.isnan(self.random) else self.random
+        return percent_of(self.mean, random, self.printed["human"])
+
+    @property
+    def percent_of_dqn(self) -> float:
+        return percent_of_dqn(self.game, self.kind, self.mean)
+
+
+def percent_of_dqn(game: str, kind: str, value: float) -> float:
+    """100 (score - random) / (DQN - random), with the paper's random; 0 for random where DQN is not above it.
+
+    The paper's figure 4 says so. NaN where DQN is not above 0 either.
+    """
+    row = published_scores(kind)[game]
+    random = row["random"] if row["dqn"] > row["random"] else 0.0
+    return percent_of(value, random, row["dqn"]) if row["dqn"] > random else math.nan
+
+
+def own_scores(games: Mapping[str, Sequence[Run]], starts: Starts) -> dict[str, Score]:
+    """Return {game: our score} of one setting from these starts, in the paper's order of games."""
+    found = {}
+    for game in ATARI_49:
+        runs = [r for r in games.get(game, ()) if is_gorila(r)]
+        scored = [(r, s) for r in runs if (s := score(r, starts)) is not None]
+        if scored:
+            random = mean_score([x for r in runs if (x := random_play(r, starts)) is not None])
+            results = tuple(result for _, (result, _) in scored)
+            finals = sum(is_final for _, (_, is_final) in scored)
+            found[game] = Score(game, KINDS[starts], tuple(r for r, _ in scored), results, finals, random)
+    return found

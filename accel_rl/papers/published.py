@@ -1,0 +1,71 @@
+"""What the papers print: numbers and settings of each paper, and scores in 49 games."""
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from accel_rl.envs.games import ATARI_49, scores
+from accel_rl.results.run_settings import Settings, differences, plays_atari
+from accel_rl.results.table import Table, number
+
+
+@cache
+def published_by(paper: str) -> dict[str, Any]:
+    """Read published.json of a paper's folder: its tables as printed, and the settings that they belong to."""
+    return dict(json.loads((files("accel_rl.papers") / paper / "published.json").read_text()))
+
+
+def wanted(paper: str, *names: str) -> dict[str, Any]:
+    """Merge the settings {setting: value, or list of equivalent values} of a paper's rows, columns or tables."""
+    found = published_by(paper)["settings"]
+    return {setting: value for name in names for setting, value in found[name].items()}
+
+
+def published(game: str) -> dict[str, float]:
+    """Return the raw scores {"random", "human", "dqn", "gorila", "daley"} from null-op starts; {} outside the 49 games.
+
+    Sources: Nair et al. 2015, table 4; for daley: Daley & Amato 2021, table 4.
+    """
+    if game not in scores():
+        return {}
+    row = published_by("daley")["table_4"]["games"][game]
+    return {**scores()[game], "daley": row[4]}
+
+
+def rule_differences(settings: Settings) -> list[str]:
+    """Return the Atari rules by which a run is evaluated and the published null-op scores are not."""
+    return (
+        differences(settings, published_by("gorila")["settings of Mnih et al. 2015"]["null_op"])
+        if plays_atari(settings)
+        else []
+    )
+
+
+def percent(game: str, score: float) -> float:
+    """Return the human-normalised score 100 (score - random) / (human - random)."""
+    row = published(game)
+    return percent_of(score, row["random"], row["human"])
+
+
+def percent_of(score: float, random: float, human: float) -> float:
+    return 100 * (score - random) / (human - random)
+
+
+def table_of_49() -> Table:
+    """Build the table of published scores in the 49 games, raw and human-normalised."""
+    names = ("random", "human", "dqn", "gorila", "daley")
+    rows = []
+    for game in ATARI_49:
+        row = published(game)
+        printed = published_by("daley")["table_4"]["games"][game][7]
+        percents = [percent(game, row["dqn"]), percent(game, row["gorila"]), printed]
+        rows.append([game, *(number(row[n]) for n in names), *(number(p, 1) for p in percents)])
+    return Table(
+        "published_49",
+        "Published scores in the 49 games",
+        ["game", "Random", "Human", "DQN", "Gorila", "Daley & Amato", "DQN %", "Gorila %", "Daley & Amato %"],
+        rows,
+        "Null-op starts. Random, Human, DQN (Mnih et al. 2015) and Gorila: Nair et al. 2015, table 4; Daley & Amato: "
+        "their table 4, percent as printed there. Percent: 100 (score - random) / (human - random).",
+    )

@@ -1,0 +1,97 @@
+"""Figures 3 to 12: one sweep each. `accel-rl report` of the sweep's folder draws it in the paper's layout."""
+
+from collections.abc import Sequence
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.papers.stooke.policy_gradients import a2c_scaling, a3c, appo, ppo_scaling
+from accel_rl.papers.stooke.q_learning import optimizers, secondary_learner
+from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
+from accel_rl.sweeps.grid import Grid, Level, grid
+
+SEEDS = (0, 1)  # section 5: averages over at least two random seeds
+WHOLE_MACHINE = 8  # GPUs of the paper's DGX-1, all used by one synchronous learner (section 5.5)
+
+
+def variant(game: str, algorithm: str, seed: int) -> TrainConfig:
+    """Return a configuration by its name in the paper's figures.
+
+    a2c-256env; dqn-512; a3c-16env-8: 8 learners of 16 environments; appo-8env-8-2: the same with 2 updates between
+    pushes.
+    """
+    name, size, *more = algorithm.split("-")
+    if not size.endswith("env"):
+        return q_learning(name, game, int(size), seed)
+    envs, numbers = int(size.removesuffix("env")), [int(n) for n in more]
+    if name == "appo":
+        ranks, local_updates = (*numbers, 1)[:2]
+        return appo(game, ranks, local_updates, seed)
+    if name == "a3c":
+        return a3c(game, numbers[0], seed)
+    return {"a2c": a2c_scaling, "ppo": ppo_scaling}[name](game, envs, seed)
+
+
+def variants(games: Sequence[str], algorithms: Sequence[str], seeds: Sequence[int], gpus: Sequence[int] = ()) -> Grid:
+    """Cross variants, games and seeds. gpus: number of GPUs of each variant; default: one per learner."""
+    return grid(variant, {"game": games}, Level({"algorithm": tuple(algorithms)}, gpus=tuple(gpus)), seeds=seeds)
+
+
+def figure_3(seeds: Sequence[int] = SEEDS) -> Grid:
+    """Policy gradients against the number of simulators and learners: A2C with 16 to 512 environments, A3C with 1 to 32
+    learners, PPO with 8 to 512 environments, APPO with 8 learners and 1 to 4 updates between pushes."""
+    gpus = {f"a2c-{n}env": 1 for n in (16, 32, 64, 128, 256, 512)}
+    gpus |= {f"a3c-16env-{n}": min(n, WHOLE_MACHINE) for n in (1, 2, 4, 8, 16, 32)}  # more learners share GPUs
+    gpus |= {f"ppo-{n}env": 1 for n in (8, 16, 32, 64, 128, 256, 512)}
+    gpus |= {f"appo-8env-8-{n}": WHOLE_MACHINE for n in (1, 2, 3, 4)}
+    return variants(TEST_GAMES, tuple(gpus), seeds, tuple(gpus.values()))
+
+
+def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:
+    """DQN and Categorical DQN by batch size."""
+    names = [f"dqn-{n}" for n in (32, 512, 1_024)] + [f"c51-{n}" for n in (32, 256, 512, 1_024, 2_048)]
+    return variants(TEST_GAMES, names, seeds)
+
+
+def figure_5(seeds: Sequence[int] = SEEDS) -> Grid:
+    """Policy gradients on a whole machine of 8 GPUs (section 5.5).
+
+    The text gives 256 environments for A2C. The sizes of the others are those of Figures 10 and 11.
+    """
+    names = ("a2c-256env", "a3c-16env-16", "ppo-64env", "appo-8env-8")
+    return variants(TEST_GAMES, names, seeds, gpus=(WHOLE_MACHINE,) * 4)
+
+
+def figure_6(seeds: Sequence[int] = SEEDS) -> Grid:
+    """Breakout, a secondary learner of another batch size: sampler 2,048 with secondary 64, and the reverse."""
+    return grid(secondary_learner, {"batch_size": (2_048, 64), "secondary": (64, 2_048)}, seeds=seeds)
+
+
+def figure_7(seeds: Sequence[int] = SEEDS) -> Grid:
+    """Norms of the parameters in Figure 6's runs."""
+    return figure_6(seeds)
+
+
+def figure_8(seeds: Sequence[int] = SEEDS) -> Grid:
+    """Breakout, a secondary learner of the sampler's batch size, 256."""
+    return grid(secondary_learner, {"batch_size": (256,), "secondary": (256,)}, seeds=seeds)
+
+
+def figure_9(seeds: Sequence[int] = SEEDS) -> Grid:
+    """Norms under Adam and RMSProp, Categorical DQN on Q*bert."""
+    return grid(optimizers, *optimizers.levels, seeds=seeds)  # type: ignore[attr-defined]
+
+
+def figure_10(seeds: Sequence[int] = SEEDS) -> Grid:
+    """A2C in 49 games: 16 environments as the baseline, and the scaled synchronous and asynchronous variants."""
+    names = ("a2c-16env", "a2c-256env", "a3c-16env-16")
+    return variants(POLICY_GRADIENT_GAMES, names, seeds, gpus=(1, WHOLE_MACHINE, WHOLE_MACHINE))
+
+
+def figure_11(seeds: Sequence[int] = SEEDS) -> Grid:
+    """PPO in 49 games: 8 environments as the baseline, and the scaled synchronous and asynchronous variants."""
+    names = ("ppo-8env", "ppo-64env", "appo-8env-8")
+    return variants(POLICY_GRADIENT_GAMES, names, seeds, gpus=(1, WHOLE_MACHINE, WHOLE_MACHINE))
+
+
+def figure_12(seeds: Sequence[int] = SEEDS) -> Grid:
+    """DQN with a batch size of 512, Categorical DQN with 2,048, epsilon-Rainbow with 512, in 56 games."""
+    return variants(Q_LEARNING_GAMES, ("dqn-512", "c51-2048", "rainbow-512"), seeds)

@@ -1,0 +1,66 @@
+"""Tables 1 to 3: speed by number of simulators and of GPUs. `accel-rl report` of the sweep's folder prints each in the
+paper's layout. The paper does not name the game of Tables 2 and 3; Breakout is that of section 5.2."""
+
+from dataclasses import replace
+from typing import Any
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.papers.stooke.figure_experiments import variant
+from accel_rl.papers.stooke.policy_gradients import a2c_ranks, a3c, appo, ppo_ranks
+from accel_rl.papers.stooke.q_learning import async_dqn
+from accel_rl.papers.stooke.sampling_only import LEARNERS, SIMULATORS, sampling_only
+from accel_rl.papers.stooke.stooke_settings import together
+from accel_rl.sweeps.grid import Level, levels
+
+GPUS = (1, 2, 4, 8)
+
+
+@levels({"simulators": SIMULATORS}, {"mode": ("sync", "async")}, seeds=(0,))
+def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
+    """Samples/s of 8 ranks that only sample, with A3C-Net on Breakout.
+
+    sync: all ranks synchronize every five steps; async: each samples independently. policy: folder of a run whose agent
+    acts; default: an untrained network, for which inference takes the same time.
+    """
+    if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
+        raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")
+    if mode == "sync":
+        return together(sampling_only("breakout", simulators, 5, policy, seed), LEARNERS)
+    return together(sampling_only("breakout", simulators // LEARNERS, 5, policy, seed), LEARNERS, update="async")
+
+
+@levels(
+    Level(
+        {
+            "gpus": (*GPUS, *GPUS[1:], *GPUS, *GPUS[1:]),  # no asynchronous variant of one learner
+            "algorithm": ("a2c",) * 4 + ("a3c",) * 3 + ("ppo",) * 4 + ("appo",) * 3,
+        }
+    ),
+    seeds=(0,),
+)
+def table_2(gpus: int = 1, algorithm: str = "a2c", seed: int = 0) -> TrainConfig:
+    """Hours for 50 M env steps of policy gradients, by number of GPUs: 16 environments per GPU for A2C and A3C, 8 for
+    PPO and APPO."""
+    make: Any = {"a2c": a2c_ranks, "a3c": a3c, "ppo": ppo_ranks, "appo": appo}[algorithm]
+    return _timed(make(game="breakout", ranks=gpus, seed=seed))
+
+
+@levels(
+    Level(
+        {
+            "gpus": (*GPUS, 4, *GPUS, *GPUS),
+            "algorithm": ("dqn-512",) * 4 + ("async-dqn-512",) + ("rainbow-512",) * 4 + ("c51-2048",) * 4,
+        }
+    ),
+    seeds=(0,),
+)
+def table_3(gpus: int = 1, algorithm: str = "dqn-512", seed: int = 0) -> TrainConfig:
+    """Hours for 50 M env steps of Q-learning, by number of GPUs: synchronous, DQN on 4 GPUs also asynchronous (*)."""
+    if algorithm == "async-dqn-512":
+        return _timed(async_dqn("breakout", gpus, 512, seed))
+    return _timed(together(variant("breakout", algorithm, seed), gpus))
+
+
+def _timed(config: TrainConfig) -> TrainConfig:
+    """Return the configuration without evaluations, which the hours do not include."""
+    return replace(config, evaluation=replace(config.evaluation, interval=0))

@@ -1,0 +1,152 @@
+"""The settings and metrics columns of one run."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accel_rl.metrics.plot import Column, read_columns
+from accel_rl.metrics.seeds import counted_once, repeated
+from accel_rl.results import run_settings
+
+FULL_LENGTH = 50_000_000  # env steps: the length of the papers' times
+
+
+def no_column() -> Column:
+    return np.zeros(0), np.zeros(0)
+
+
+@dataclass
+class Run:
+    """One run. setting: label that it shares with the runs of other games and seeds. experiment: that of its sweep.
+
+    Columns against env steps: online (training score), evaluations (mean score), deviations (over the episodes of an
+    evaluation), episodes (of an evaluation), clock (minutes), speeds (env steps/s of each row).
+    """
+
+    name: str
+    game: str
+    seed: int
+    setting: str
+    online: Column
+    evaluations: Column
+    deviations: Column = field(default_factory=no_column)
+    episodes: Column = field(default_factory=no_column)
+    clock: Column = field(default_factory=no_column)
+    speeds: Column = field(default_factory=no_column)
+    env_steps: float = 0.0
+    wall_s: float = math.nan
+    algorithm: str = ""
+    experiment: str = ""
+    path: Path | None = None
+    protocol: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    repeated: str = ""
+    """A line that names runs of the same settings, game and seed, or ""."""
+    unfinished: str = ""
+    """A note on missing data, or ""."""
+
+    def score(self, which: str) -> float:
+        """Return a score of the run; NaN if it has none.
+
+        final: the last evaluation that is not `short`. best: the best of these. online: the last training score.
+        Without evaluations, training scores are used.
+        """
+        if which == "online" or not self.evaluated:
+            values = self.online[1]
+            return math.nan if not values.size else float(values.max() if which == "best" else values[-1])
+        return float(self.evaluations[1][self.chosen(which)])
+
+    def chosen(self, which: str) -> int:
+        """Return the index of the run's final or best evaluation. The run must be evaluated."""
+        counts = np.flatnonzero(~self.short)
+        return int(counts[self.evaluations[1][counts].argmax()] if which == "best" else counts[-1])
+
+    @property
+    def short(self) -> np.ndarray:
+        """Whether an evaluation [n] has less than half of the episodes that one of these settings has at least.
+
+        The evaluation at the end of a run may be such a one: it may follow the last one by few env steps. At least as
+        many episodes as environments in parallel end, or all that the settings name. If all are short, none is.
+        """
+        episodes = self.episodes[1]
+        if not len(episodes) or len(episodes) != len(self.evaluations[1]):
+            return np.zeros(len(self.evaluations[1]), bool)
+        least = self.settings.get("evaluation.episodes") or self.settings.get("evaluation.parallel") or math.inf
+        return np.asarray(episodes < min(float(least), episodes.max()) / 2)
+
+    def episodes_of(self, which: str) -> int | None:
+        """Return the number of episodes of the final or best evaluation; None if it is unknown."""
+        if which == "online" or not self.evaluated or len(self.episodes[1]) != len(self.evaluations[1]):
+            return None
+        return int(self.episodes[1][self.chosen(which)])
+
+    @property
+    def evaluated(self) -> bool:
+        return bool(self.evaluations[1].size)
+
+    @property
+    def steps_per_s(self) -> float:
+        """Env steps/s of the whole run, evaluations included; NaN before the first row."""
+        return self.env_steps / self.wall_s if self.env_steps and self.wall_s > 0 else math.nan
+
+    @property
+    def hours(self) -> float:
+        """Hours for FULL_LENGTH env steps at this speed; NaN before the first row."""
+        return FULL_LENGTH / self.steps_per_s / 3600
+
+    def hours_past(self, start: float) -> float:
+        """Return the hours for FULL_LENGTH env steps at the speed after the first `start` env steps.
+
+        start: for example the random play that fills a replay. NaN if there is no row after it.
+        """
+        if not self.clock[0].size or self.env_steps <= start:
+            return math.nan
+        steps, minutes = (np.concatenate([[0.0], x]) for x in self.clock)
+        return float((minutes[-1] - np.interp(start, steps, minutes)) / 60 * FULL_LENGTH / (steps[-1] - start))
+
+    def minutes(self, env_steps: np.ndarray) -> np.ndarray:
+        """Return the minutes since the run's start at these env steps; NaN without a clock."""
+        return np.interp(env_steps, *self.clock) if self.clock[0].size else np.full(len(env_steps), np.nan)
+
+    def columns(self, names: Sequence[str]) -> dict[str, Column]:
+        """Other columns of metrics.csv against env steps; empty if they do not exist."""
+        return read_columns(self.path, "env_steps", names) if self.path else {name: no_column() for name in names}
+
+
+BySetting = Mapping[str, Mapping[str, Sequence[Run]]]
+"""{setting: {game: runs}}"""
+
+
+def distinct(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of which one counts for its setting, game and seed; each names the others in `repeated`."""
+    once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
+    for i, others in once.items():
+        names = [str(runs[j].path or runs[j].name) for j in (i, *others)]
+        runs[i].repeated = repeated(names[0], names[1:], runs[i].seed) if others else ""
+    return [runs[i] for i in once]
+
+
+def by_setting(runs: Sequence[Run]) -> dict[str, dict[str, list[Run]]]:
+    """Group runs: {setting: {game: runs in order of seeds}}.
+
+    Families are in the papers' order; numbers in names are ordered by value, A2C-16env before A2C-128env.
+    """
+    found: dict[str, dict[str, list[Run]]] = {}
+    for run in sorted(runs, key=_order):
+        found.setdefault(run.setting, {}).setdefault(run.game, []).append(run)
+    for games in found.values():
+        for same in games.values():
+            same.sort(key=lambda r: r.seed)
+    return found
+
+
+def _order(run: Run) -> tuple[int, list[tuple[float, str]]]:
+    family = run_settings.family(run.settings)
+    place = run_settings.FAMILIES.index(family) if family else len(run_settings.FAMILIES)
+    words = re.split(r"(\d+\.?\d*(?:e-?\d+)?)", run.setting)
+    return place, [(float(w), "") if i % 2 else (math.inf, w) for i, w in enumerate(words)]

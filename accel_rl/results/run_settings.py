@@ -1,0 +1,148 @@
+"""The settings of a run, complete, and in which of them it differs from those of a published number.
+
+A published number may stand beside a run that differs, but never without the differences.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from accel_rl.config.registry import ALGORITHMS
+from accel_rl.config.train import default_config
+from accel_rl.envs.protocols import OVERRIDES, resolve
+from accel_rl.system.errors import ConfigError
+
+Settings = Mapping[str, Any]
+"""A run's settings by full name: {"algo.batch_size": 512, ...}. An absent setting has its default."""
+
+POLICY_GRADIENTS = {"a2c": ("A2C", "A3C"), "ppo": ("PPO", "APPO")}
+Q_LEARNING = {"dqn": "DQN", "c51": "Categorical-DQN", "rainbow": "Rainbow"}
+FAMILIES = tuple(f for pair in POLICY_GRADIENTS.values() for f in pair) + tuple(
+    prefix + name for name in Q_LEARNING.values() for prefix in ("", "Async-")
+)
+"""Families in the order of the figures, from top to bottom."""
+
+
+def ranks(settings: Settings) -> int:
+    gpus = str(settings.get("distributed.gpus") or "").replace(",", " ").split()
+    return int(settings.get("distributed.ranks") or len(gpus) or 1)
+
+
+def asynchronous(settings: Settings) -> bool:
+    return settings.get("distributed.update") == "async"
+
+
+def plays_atari(settings: Settings) -> bool:
+    """Whether the environment is one of the games, not a Gymnasium id such as CartPole-v1."""
+    return not settings.get("env.id")
+
+
+def samples_only(settings: Settings) -> bool:
+    """Whether the run only measures sampling, without learning."""
+    return str(settings.get("algorithm", "")).rpartition(":")[2] == "SamplingOnly"
+
+
+def total_envs(settings: Settings) -> int | None:
+    """Return the number of environments of all ranks; None if the settings do not have it.
+
+    `sampler.envs` is the total of synchronous ranks, and the number of each asynchronous rank.
+    """
+    if (envs := settings.get("sampler.envs")) is None:
+        return None
+    return int(envs) * (ranks(settings) if asynchronous(settings) else 1)
+
+
+def family(settings: Settings) -> str:
+    """Return the family of a run, one of FAMILIES; "" for an algorithm that is not in the paper."""
+    algorithm, update = str(settings.get("algorithm", "")), asynchronous(settings)
+    if algorithm in POLICY_GRADIENTS:
+        return POLICY_GRADIENTS[algorithm][update]
+    return ("Async-" if update else "") + Q_LEARNING[algorithm] if algorithm in Q_LEARNING else ""
+
+
+def is_policy_gradient(settings: Settings) -> bool:
+    return settings.get("algorithm") in POLICY_GRADIENTS
+
+
+def name(settings: Settings) -> str:
+    """Return the name of a run in the paper's figures; "" for an algorithm that is not in the paper.
+
+    A2C-256env; A3C-16env-8 (8 learners of 16 environments); DQN-512 (batch size 512).
+    """
+    if samples_only(settings):
+        return f"Sampling-{total_envs(settings)}env-{'async' if asynchronous(settings) else 'sync'}"
+    if not (found := family(settings)):
+        return ""
+    size = f"{settings.get('sampler.envs')}env" if is_policy_gradient(settings) else settings.get("algo.batch_size")
+    return f"{found}-{size}" + (f"-{ranks(settings)}" if asynchronous(settings) else "")
+
+
+def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
+    """Return a text for each setting in which a run differs: `intensity=1 (paper: 8)`."""
+    own = complete(settings)
+    found = []
+    for name, value in published.items():
+        allowed = value if isinstance(value, list) else [value]
+        if (got := own.get(name)) not in allowed:
+            found.append(f"{name.rpartition('.')[2]}={_text(got)} (paper: {_text(allowed[0])})")
+    return found
+
+
+def complete(settings: Settings) -> dict[str, Any]:
+    """Return a run's settings with defaults, the rules of its Atari protocol, and three derived ones.
+
+    learners: number of gradients that are computed in parallel. actors: number of processes or ranks that sample.
+    rollout: samples of one optimisation of a group of synchronous ranks.
+    """
+    found = {**_defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
+    found |= _rules(found)
+    on_cluster = found.get("cluster") == "gorila"
+    bundles, more = (int(found.get(f"gorila.{name}") or 0) for name in ("bundles", "learners"))
+    found["learners"] = ranks(found) * (bundles + more if on_cluster else 1)
+    if found.get("sampler.horizon") is None:
+        found["sampler.horizon"] = _horizon(found)
+    if (T := found["sampler.horizon"]) is not None:
+        found["rollout"] = int(T) * int(found.get("sampler.envs") or 0)
+    found["update"] = "async" if asynchronous(found) or on_cluster else "sync"
+    return found
+
+
+@cache
+def _defaults(algorithm: str) -> dict[str, Any]:
+    """Return the default settings of an algorithm of this package; {} for others, whose modules are not imported."""
+    return dict(flat(default_config(algorithm).to_dict())) if algorithm in ALGORITHMS else {}
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Flatten nested settings: (env.game, pong) ..."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _rules(settings: Settings) -> dict[str, Any]:
+    """Return {env.RULE: value} of the resolved Atari protocol; {} for other environments or an unknown protocol."""
+    if settings.get("env.id"):
+        return {}
+    try:
+        rules = resolve(str(settings.get("env.protocol")), {name: settings.get(f"env.{name}") for name in OVERRIDES})
+    except ConfigError:
+        return {}
+    return {f"env.{name}": getattr(rules, name) for name in OVERRIDES}
+
+
+def _horizon(settings: Settings) -> int | None:
+    """Return the default horizon of a replay's algorithm."""
+    if (batch := settings.get("algo.batch_size")) is None:
+        return None
+    return max(2, round(int(batch) / (float(settings["algo.intensity"]) * int(settings["sampler.envs"]))))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)

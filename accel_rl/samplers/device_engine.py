@@ -1,0 +1,172 @@
+"""The engine of games that are emulated on the learner's device: frames, rewards and resets never leave it.
+
+On a CPU the host build of the same kernels runs, for tests and for machines without a GPU.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
+from accel_rl.emulator.counter_state import CounterState
+from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
+from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
+from accel_rl.emulator.device.starts import start_table
+from accel_rl.envs.emulator import EmulatorEnv
+from accel_rl.envs.make import EnvConfig, make_env
+from accel_rl.envs.palette import luminance
+from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
+from accel_rl.envs.state import pack, unpack
+from accel_rl.samplers.engine import EngineSetup
+from accel_rl.samplers.grouping import env_seed
+from accel_rl.samplers.inference.resident import resident_rollout
+from accel_rl.samplers.rollout_memory import HostMemory, ResidentMemory, RolloutMemory
+from accel_rl.system.devices import Device
+
+
+class DeviceEngine:
+    """Steps `DeviceEnvs`. The rollouts are those of the other engines with counter randomness.
+
+    On a GPU a step is queued when it is released, behind the act that chose its actions; nothing waits.
+    """
+
+    def __init__(self, setup: EngineSetup, game: DeviceGame):
+        self.setup, self.grouping = setup, setup.grouping
+        self._groups = [setup.grouping.group(g) for g in range(setup.grouping.groups)]
+        self._kind = {"kind": "counter", "game": game.game}
+        B, T = setup.grouping.B, setup.T
+        if Device(game.device).queues_work:
+            rollouts = [resident_rollout(setup.spec, T, B, game.device) for _ in range(setup.buffers)]
+            self.memory: RolloutMemory = ResidentMemory(rollouts, len(self._groups), game.device)
+        else:
+            self.memory = HostMemory([RolloutArrays.zeros(setup.spec, T, B) for _ in range(setup.buffers)])
+        self.buffers = [self.memory.arrays(i) for i in range(setup.buffers)]
+        self._seed = setup.seed
+        self._envs = [DeviceEnvs(game, seeds) for seeds in self._seeds()]
+        self._outs = [[[_cells(r, t, b) for b in self._groups] for t in range(T)] for r in self.memory.rollouts]
+        self._joined = False
+
+    def _seeds(self) -> list[list[int]]:
+        """By group, the seed of each environment."""
+        first = self.setup.first_index
+        return [[env_seed(self._seed, first + b) for b in range(group.start, group.stop)] for group in self._groups]
+
+    def start(self, restore: bool = False) -> None:
+        """Episodes begin with the first observation, see `release`."""
+
+    def join(self) -> list[int]:
+        """Like a pool of one worker, which joins once."""
+        joined, self._joined = ([] if self._joined else [0]), True
+        return joined
+
+    def absent(self) -> list[slice]:
+        return []
+
+    def check(self) -> None:
+        """There are no workers that could die."""
+
+    @torch.no_grad()
+    def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
+        if step_index < 0:
+            self._begin(group, -1 - step_index)
+            return
+        for i in range(step_index, step_index + n):
+            buffer, t = divmod(i, self.setup.T)
+            buffer %= len(self._outs)
+            action = self.memory.rollouts[buffer].action[t, self._groups[group]]
+            self._envs[group].step(action, self._outs[buffer][t][group])
+
+    def _begin(self, g: int, buffer: int) -> None:
+        """Begin a group's first episodes; see `SequentialEnv.reset`."""
+        setup, envs, seeds = self.setup, self._envs[g], self._seeds()[g]
+        out = DeviceStep.empty(envs.n, envs.game)
+        envs.begin(out)
+        actions = [
+            decorrelation_actions(decorrelation_rng(seed), setup.spec.n_actions, setup.decorrelation_steps)
+            for seed in seeds
+        ]
+        action = torch.full((max(map(len, actions)), envs.n), SENTINEL_ACTION)
+        for i, chosen in enumerate(actions):
+            action[: len(chosen), i] = torch.from_numpy(chosen)
+        frame = out.frame.clone()
+        for row in action.to(envs.game.device):
+            envs.step(row, out)
+            frame = torch.where((row >= 0)[:, None, None], out.frame, frame)
+        envs.hide_history()
+        rollout = self.memory.rollouts[buffer]
+        rollout.frames[rollout.stack - 1, self._groups[g]] = frame
+        rollout.age[0, self._groups[g]] = 0
+
+    def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
+        return groups[0]
+
+    def is_ready(self, group: int) -> bool:
+        return True
+
+    def late_resets(self) -> int:
+        return 0
+
+    def get_state(self) -> list[bytes]:
+        """Return the state of each environment as `SequentialEnv` has it: every engine can continue from it."""
+        return [self._packed(state) for envs in self._envs for state in envs.get_state()]
+
+    def set_state(self, states: list[bytes]) -> None:
+        """Continue from states of any engine with counter randomness. ValueError for other states."""
+        found = [self._unpacked(state) for state in states]
+        if len(found) != self.grouping.B:
+            raise ValueError(f"states of {len(found)} environments; this sampler has {self.grouping.B}")
+        for envs, b in zip(self._envs, self._groups, strict=True):
+            envs.set_state(found[b])
+
+    def _packed(self, state: bytes) -> bytes:
+        found = CounterState.from_bytes(state)
+        rng: Any = decorrelation_rng(found.seed).bit_generator.state  # not needed after the start
+        header = {"kind": "batch", "waiting": False, "age": found.age, "rng": rng}
+        return pack(header, pack(self._kind, state))
+
+    def _unpacked(self, state: bytes) -> bytes:
+        header, blob = unpack(state, kind="batch")
+        found = CounterState.from_bytes(unpack(blob, **self._kind)[1])
+        return found._replace(age=header["age"]).to_bytes()
+
+    def reseed(self, seed: int) -> None:
+        self._seed, self._joined = seed, False
+        for envs, seeds in zip(self._envs, self._seeds(), strict=True):
+            envs.reseed(seeds)
+
+    def close(self) -> None:
+        """Its memory is freed with it."""
+
+
+def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
+    """The cells that step t of environments b writes; see `RolloutArrays.step`."""
+    return DeviceStep(
+        frame=rollout.frames[rollout.stack + t, b],
+        final_frame=rollout.final_frames[t, b],
+        age=rollout.age[t + 1, b],
+        reward=rollout.reward[t, b],
+        terminated=rollout.terminated[t, b],
+        truncated=rollout.truncated[t, b],
+        ended=rollout.ended[t, b],
+        valid=rollout.valid[t, b],
+    )
+
+
+def make_device_game(config: EnvConfig, training: bool, cached: bool, device: str) -> DeviceGame:
+    """Make the tables of an Atari game with counter randomness. cached: a few stored start states. ConfigError."""
+    env = make_env(config, 0, training, cached)
+    assert isinstance(env, EmulatorEnv) and env.counter is not None
+    rules = env.rules
+    steps = AgentStepRules(
+        frame_skip=rules.frame_skip,
+        max_steps=rules.max_episode_steps,
+        life_loss=rules.life_loss_ends_return,
+        repeat_probability=rules.repeat_action_probability,
+        frame=rules.frame,
+        oldest=env.spec.oldest,
+    )
+    rows = env.core.screen().shape[0]
+    starts = start_table(env.core, env.counter.starts, env.spec.frame_shape)
+    return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), starts, device)

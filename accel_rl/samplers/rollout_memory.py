@@ -1,0 +1,165 @@
+"""The rollouts that a sampler fills: in host memory, or on the GPU where games are emulated."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accel_rl.data.rollout import Rollout
+from accel_rl.data.rollout_arrays import SENTINEL_ACTION, SENTINEL_REWARD, TENSORS, RolloutArrays
+from accel_rl.system.devices import runtime
+
+
+class RolloutMemory(Protocol):
+    """The buffers of a sampler, each for one rollout [T, B]."""
+
+    rollouts: list[Rollout]
+    resident: bool
+    """Whether the rollouts are on the GPU where the environments live."""
+
+    def clear(self) -> None:
+        """Fill the cells with what is seen if it is read before it is written."""
+
+    def arrays(self, buffer: int) -> RolloutArrays:
+        """Return the cells of a finished rollout as numpy arrays, but for frames on a GPU."""
+
+    def skip(self, idle: np.ndarray | None) -> None:
+        """Do not step the environments of the mask `idle` [B] from the next rollout on; None: step all."""
+
+    def skip_idle(self, buffer: int, t: int, b: slice) -> None:
+        """Replace the actions of idle environments at step t, so that they are not stepped."""
+
+    def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
+        """Copy the last frames of environments b to the start of the next rollout."""
+
+    def first(self, buffer: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return copies of the frames [S, B, *frame_shape] and the age [B] that a rollout begins with."""
+
+    def set_first(self, buffer: int, frames: Any, age: Any) -> None:
+        """The inverse of `first`."""
+
+    def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
+        """Context in which groups take their turns on streams of their own, if enabled."""
+
+    def turn(self, group: int) -> AbstractContextManager[Any]:
+        """Context in which a group acts and is stepped."""
+
+
+class HostMemory:
+    """Rollouts in host memory, as the arrays that an engine writes."""
+
+    resident = False
+
+    def __init__(self, buffers: Sequence[RolloutArrays]):
+        self._buffers = buffers
+        self.rollouts = [Rollout.over(arrays) for arrays in buffers]
+        self._idle: np.ndarray | None = None
+
+    def clear(self) -> None:
+        for arrays in self._buffers:
+            arrays.fill_sentinels()
+
+    def arrays(self, buffer: int) -> RolloutArrays:
+        return self._buffers[buffer]
+
+    def skip(self, idle: np.ndarray | None) -> None:
+        self._idle = idle
+
+    def skip_idle(self, buffer: int, t: int, b: slice) -> None:
+        if self._idle is not None:
+            self._buffers[buffer].action[t, b][self._idle[b]] = SENTINEL_ACTION
+
+    def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
+        arrays, after = self._buffers[buffer], self._buffers[following]
+        after.frames[: after.stack, b] = arrays.frames[-after.stack :, b]
+        after.age[0, b] = arrays.age[-1, b]
+
+    def first(self, buffer: int) -> tuple[np.ndarray, np.ndarray]:
+        arrays = self._buffers[buffer]
+        return arrays.frames[: arrays.stack].copy(), arrays.age[0].copy()
+
+    def set_first(self, buffer: int, frames: Any, age: Any) -> None:
+        arrays = self._buffers[buffer]
+        arrays.frames[: arrays.stack] = np.asarray(frames)
+        arrays.age[0] = np.asarray(age)
+
+    def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def turn(self, group: int) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+
+class ResidentMemory:
+    """Rollouts on a GPU.
+
+    stream of group A    | act | step  | draw | act | step  | draw | ...      a GPU draws one group's frames
+    stream of group B          | act | step  | draw | act | step  | ...      beside the steps of another
+    """
+
+    resident = True
+
+    def __init__(self, rollouts: list[Rollout], groups: int, device: torch.device):
+        self.rollouts, self._device = rollouts, device
+        self._module = runtime(device)
+        self._streams = [self._module.Stream(device) for _ in range(groups)]
+        self._is_side_by_side = False
+        self._skips = False
+        self._idle = torch.zeros(rollouts[0].B, dtype=torch.bool, device=device)
+
+    def clear(self) -> None:
+        for rollout in self.rollouts:
+            rollout.action.fill_(SENTINEL_ACTION)
+            rollout.reward.fill_(SENTINEL_REWARD)
+
+    def arrays(self, buffer: int) -> RolloutArrays:
+        rollout = self.rollouts[buffer].on_host
+
+        def array(x: Tensor) -> Any:
+            return x.numpy() if x.device.type == "cpu" else None
+
+        info = np.zeros((rollout.T, rollout.B, 0), np.uint8)  # Atari games report none
+        cells = {name: array(getattr(rollout, name)) for name in TENSORS}
+        return RolloutArrays(**cells, info=info, stack=rollout.stack)
+
+    def skip(self, idle: np.ndarray | None) -> None:
+        self._skips = idle is not None
+        if idle is not None:
+            self._idle.copy_(torch.from_numpy(idle))
+
+    def skip_idle(self, buffer: int, t: int, b: slice) -> None:
+        if self._skips:
+            self.rollouts[buffer].action[t, b].masked_fill_(self._idle[b], SENTINEL_ACTION)
+
+    def carry_over(self, buffer: int, following: int, b: slice = slice(None)) -> None:
+        rollout, after = self.rollouts[buffer], self.rollouts[following]
+        after.frames[: after.stack, b].copy_(rollout.frames[-after.stack :, b])
+        after.age[0, b].copy_(rollout.age[-1, b])
+
+    def first(self, buffer: int) -> tuple[np.ndarray, np.ndarray]:
+        rollout = self.rollouts[buffer]
+        return rollout.frames[: rollout.stack].cpu().numpy().copy(), rollout.age[0].cpu().numpy().copy()
+
+    def set_first(self, buffer: int, frames: Any, age: Any) -> None:
+        rollout = self.rollouts[buffer]
+        rollout.frames[: rollout.stack].copy_(torch.from_numpy(np.array(frames)))
+        rollout.age[0].copy_(torch.from_numpy(np.array(age)))
+
+    @contextmanager
+    def side_by_side(self, enabled: bool) -> Iterator[None]:
+        streams = self._streams if enabled else []
+        for stream in streams:
+            stream.wait_stream(self._module.current_stream(self._device))
+        self._is_side_by_side = enabled
+        try:
+            yield
+        finally:
+            self._is_side_by_side = False
+        for stream in streams:
+            self._module.current_stream(self._device).wait_stream(stream)
+
+    def turn(self, group: int) -> AbstractContextManager[Any]:
+        return self._module.stream(self._streams[group]) if self._is_side_by_side else nullcontext()

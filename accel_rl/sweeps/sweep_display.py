@@ -1,0 +1,175 @@
+"""The display of a sweep: a table of its runs, or a summary line; also from another terminal (accel-rl status)."""
+
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from accel_rl.config.arguments import parse, positionals
+from accel_rl.metrics.progress import human_score, human_time
+from accel_rl.sweeps.sweep_folder import Progress, Record, SweepFolder, read_progress
+from accel_rl.system.command import ended
+from accel_rl.system.counts import counted
+
+ORDER = ("running", "failed", "stopped", "waiting", "pruned", "done")
+PLAIN_INTERVAL_S = 30.0
+MOST_ROWS = 40
+
+
+class View:
+    """Reads the progress of a sweep's runs from their folders."""
+
+    def __init__(self, folder: SweepFolder):
+        self.folder = folder
+        self.lengths = {name: folder.env_steps(name) for name in folder.names}
+        self._stamps: dict[str, tuple[float, Progress]] = {}
+
+    def progress(self, name: str) -> Progress:
+        file = self.folder.run(name) / "metrics.csv"
+        stamp = file.stat().st_mtime if file.exists() else 0.0
+        if self._stamps.get(name, (None,))[0] != stamp:
+            self._stamps[name] = (stamp, read_progress(self.folder.run(name)))
+        return self._stamps[name][1]
+
+    def left_s(self, records: Mapping[str, Record]) -> float:
+        """Estimate the seconds until all runs are done, at the speed of those running now; NaN if it is unknown."""
+        now = {n: self.progress(n) for n in self.lengths}
+        rates = [now[n].steps_per_s for n, r in records.items() if r.status == "running"]
+        rate = sum(x for x in rates if math.isfinite(x))
+        pending = ("running", "waiting", "stopped")
+        steps = sum(self.lengths[n] - now[n].env_steps for n, r in records.items() if r.status in pending)
+        return max(0, steps) / rate if rate else math.nan
+
+    def summary(self, records: Mapping[str, Record]) -> str:
+        counts = Counter(r.status for r in records.values())
+        parts = [f"{counts[s]} {s}" for s in ORDER if counts[s]]
+        rate = sum(
+            p.steps_per_s
+            for n, r in records.items()
+            if r.status == "running" and math.isfinite((p := self.progress(n)).steps_per_s)
+        )
+        left = f"; {rate:,.0f} steps/s; {human_time(self.left_s(records))} left" if counts["running"] else ""
+        return f"{counted(len(records), 'run')}: {', '.join(parts)}{left}"
+
+    def table(self, records: Mapping[str, Record]) -> Table:
+        table = Table(title=str(self.folder.path), caption=self.summary(records), title_justify="left")
+        for column in ("run", "state", "slot", "env steps", "steps/s", "score", "left", "tries"):
+            left = column in ("run", "state", "slot")
+            # on a narrow terminal names fold, numbers do not
+            table.add_column(column, justify="left" if left else "right", no_wrap=column != "run", overflow="fold")
+        rows = sorted(records, key=lambda n: ORDER.index(records[n].status))
+        for name in rows[:MOST_ROWS]:
+            table.add_row(*self.cells(name, records[name]))
+        if len(rows) > MOST_ROWS:
+            table.add_row(f"and {len(rows) - MOST_ROWS} more")
+        return table
+
+    def cells(self, name: str, record: Record) -> list[str]:
+        p, length = self.progress(name), self.lengths[name]
+        running = record.status == "running"
+        known = running and math.isfinite(p.steps_per_s) and p.steps_per_s > 0
+        return [
+            name,
+            record.status,
+            record.slot or "",
+            f"{p.env_steps:,}/{length:,}",
+            f"{p.steps_per_s:,.0f}" if math.isfinite(p.steps_per_s) else "-",
+            human_score(p.score),
+            human_time((length - p.env_steps) / p.steps_per_s) if known else "",
+            str(record.attempts),
+        ]
+
+
+class Display:
+    """A context manager that shows a live table on a terminal, else a line at intervals, on stderr.
+
+    It starts no thread: a child's PR_SET_PDEATHSIG refers to the thread that started it.
+    """
+
+    def __init__(self, view: View):
+        self.view = view
+        self.console = Console(stderr=True)
+        self._live = Live(console=self.console, auto_refresh=False) if self.console.is_terminal else None
+        self._shown = -math.inf
+
+    def __enter__(self) -> "Display":
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def update(self, force: bool = False) -> None:
+        records = self.view.folder.records
+        now = time.monotonic()
+        if self._live:
+            if force or now - self._shown >= 1.0:
+                self._live.update(self.view.table(records), refresh=True)
+                self._shown = now
+        elif force or now - self._shown >= PLAIN_INTERVAL_S:
+            self.say(self.view.summary(records))
+            self._shown = now
+
+    def event(self, line: str) -> None:
+        """Write an event of the sweep to its events.log, and print it."""
+        self.view.folder.event(line)
+        self.say(line)
+
+    def say(self, line: str) -> None:
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class Options:
+    watch: bool = False
+    """Refresh every two seconds until Ctrl-C."""
+
+
+def records(folder: SweepFolder, view: View) -> dict[str, Record]:
+    """Return the sweep's records, corrected if no sweep is running.
+
+    A run still recorded as running is then stopped. Slurm runs have no records; a finished one is recognised by its
+    folder.
+    """
+    found = folder.load_records()
+    alive = folder.holder() is not None
+    for name, record in found.items():
+        if record.status == "done" or (alive and record.status != "waiting"):
+            continue
+        if folder.finished(name, view.lengths[name]):
+            found[name] = Record("done", record.attempts)
+        elif record.status == "running":
+            found[name] = Record("stopped", record.attempts)
+    return found
+
+
+def status(argv: list[str]) -> int:
+    words, options = positionals(argv, ["the sweep's folder"], "accel-rl status")
+    o = parse(Options, options, "accel-rl status FOLDER", "Show the state of a sweep.")
+    folder = SweepFolder(Path(words[0]).expanduser())
+    view, console = View(folder), Console()
+    while True:
+        holder = folder.holder()
+        console.print(view.table(records(folder, view)))
+        console.print(f"running: process {holder}" if holder else "no sweep is running here", highlight=False)
+        if not (o.watch and holder):
+            return 0
+        time.sleep(2.0)
+
+
+def main(argv: list[str]) -> int:
+    """Exit codes: 0 shown, 2 bad input, 130 stopped."""
+    return ended("accel-rl status", status, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

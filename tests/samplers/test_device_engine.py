@@ -1,0 +1,196 @@
+"""Rollouts of the device engine equal those of the other engines with counter randomness, bit for bit."""
+
+import numpy as np
+import pytest
+import torch
+
+from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.random import RandomAgent
+from accel_rl.emulator.counter import CACHED_STARTS, Counter
+from accel_rl.envs.games import ATARI_57
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.state import pack, unpack
+from accel_rl.models.actor_critic import ActorCritic
+from accel_rl.samplers.device_engine import DeviceEngine, make_device_game
+from accel_rl.samplers.engine import EngineSetup
+from accel_rl.samplers.grouping import Grouping
+from accel_rl.samplers.in_process import InProcessEngine
+from accel_rl.samplers.sampler import Sampler
+from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
+
+pytest.importorskip("accel_rl.emulator._core")
+
+T, B = 16, 6
+CELLS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
+
+
+def env_of(game: str, **rules: object) -> EnvConfig:
+    return EnvConfig(game=game, randomness="counter", **{"max_episode_steps": 60, **rules})
+
+
+def device_sampler(env: EnvConfig, seed: int = 3, groups: int = 1, reset: str = "immediate"):
+    spec = make_spec(env, training=True, reset=reset)
+    game = make_device_game(env, True, reset == "cached", "cpu")
+    engine = DeviceEngine(EngineSetup(env, spec, Grouping(B, groups, 1), T, seed, decorrelation_steps=40), game)
+    return Sampler(engine, spec, seed, memory=engine.memory, partial_starts=True)
+
+
+def in_process(env: EnvConfig, seed: int = 3, reset: str = "immediate") -> Sampler:
+    spec = make_spec(env, training=True, reset=reset)
+    engine = InProcessEngine(EngineSetup(env, spec, Grouping(B, 1, 1), T, seed, reset=reset, decorrelation_steps=40))
+    return Sampler(engine, spec, seed, reset=reset, partial_starts=True)
+
+
+def policy(env: EnvConfig) -> CategoricalPolicyAgent:
+    torch.manual_seed(0)
+    return CategoricalPolicyAgent(ActorCritic(make_spec(env, training=True), "a3c"))
+
+
+def assert_equal(expected, found, recorded_atol: float = 0.0) -> None:
+    for name in CELLS:
+        assert torch.equal(getattr(expected, name), getattr(found, name)), name
+    assert torch.equal(expected.final_frames[expected.ended], found.final_frames[found.ended])
+    for name, x in expected.recorded.items():
+        torch.testing.assert_close(x, found.recorded[name], rtol=0.0, atol=recorded_atol, msg=name)
+
+
+def assert_same_rollouts(env: EnvConfig, rollouts: int, reset: str = "immediate", groups: int = 1) -> None:
+    agent, first, second = policy(env), in_process(env, reset=reset), device_sampler(env, reset=reset, groups=groups)
+    # Two groups give the network smaller batches, whose sums a BLAS may order otherwise.
+    atol = 0.0 if groups == 1 else 1e-5
+    for _ in range(rollouts):
+        assert_equal(first.collect(agent), second.collect(agent), atol)
+        assert first.finished == second.finished
+    assert first.episodes.count == second.episodes.count > 0
+
+
+EIGHT = ("asterix", "breakout", "freeway", "montezuma_revenge", "ms_pacman", "pong", "robotank", "seaquest")
+
+
+QUICK = ("asterix", "montezuma_revenge", "pong", "seaquest")
+
+
+@pytest.mark.parametrize("game", [g if g in QUICK else pytest.param(g, marks=pytest.mark.slow) for g in EIGHT])
+def test_a_policys_rollouts_are_those_of_the_serial_engine(game):
+    assert_same_rollouts(env_of(game), rollouts=10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", [game for game in ATARI_57 if game not in EIGHT])
+def test_a_policys_rollouts_in_every_other_game(game):
+    assert_same_rollouts(env_of(game), rollouts=10)
+
+
+@pytest.mark.parametrize("game", ["pong", "space_invaders"])
+def test_sticky_actions_and_the_nature_picture(game):
+    assert_same_rollouts(env_of(game, protocol="machado2018"), rollouts=10)
+
+
+@pytest.mark.parametrize("rules", [{"frame_skip": 1}, {"frame_skip": 3}, {"frame": "104x80-mean"}, {"mode": 2}])
+def test_other_rules(rules):
+    assert_same_rollouts(env_of("breakout" if "mode" not in rules else "space_invaders", **rules), rollouts=9)
+
+
+def test_cached_starts_are_a_few_of_all():
+    counter = Counter(noop_max=30, frame_skip=4, cached=True)
+    assert len(counter.starts) == CACHED_STARTS and all(len(row) == 1 for row in counter.starts)
+    drawn = {counter.start(seed, episode) for seed in range(40) for episode in range(20)}
+    assert drawn == {row[0] for row in counter.starts}
+    assert_same_rollouts(env_of("breakout"), rollouts=10, reset="cached")
+
+
+def test_starts_are_uniform_over_timers_and_noops():
+    counter = Counter(noop_max=30, frame_skip=4, cached=False)
+    timers, noops = zip(*(counter.start(seed, e) for seed in range(100) for e in range(100)), strict=True)
+    assert set(timers) == set(range(25, 100)) and set(noops) == set(range(31))
+    for values, n in ((timers, 75), (noops, 31)):
+        counts = np.unique(values, return_counts=True)[1]
+        chi2 = float(((counts - 10_000 / n) ** 2 / (10_000 / n)).sum())
+        assert chi2 < n + 5 * np.sqrt(2 * n)
+
+
+def test_two_groups_are_the_same_environments():
+    assert_same_rollouts(env_of("pong"), rollouts=9, groups=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", EIGHT)
+def test_rollouts_are_those_of_worker_processes(game):
+    env, agent = env_of(game), policy(env_of(game))
+    spec, log = make_spec(env, training=True), []
+    pool = WorkerPool(
+        EngineSetup(env, spec, Grouping(B, 1, 2), T, 3, decorrelation_steps=40),
+        PoolConfig(cores=(None, None)),
+        log.append,
+    )
+    first, second = Sampler(pool, spec, 3, partial_starts=True), device_sampler(env)
+    try:
+        for _ in range(10):
+            assert_equal(first.collect(agent), second.collect(agent))
+    finally:
+        first.close()
+
+
+def test_an_open_loop_agent_and_idle_environments():
+    env = env_of("pong")
+    agent = RandomAgent(make_spec(env, training=True).n_actions)
+    first, second = in_process(env), device_sampler(env)
+    for idle in (None, np.arange(B) % 2 == 0):
+        first.idle = second.idle = idle
+        for _ in range(3):
+            a, b = first.collect(agent), second.collect(agent)
+            assert_equal(a, b)
+            assert b.valid.all() == (idle is None)
+
+
+@pytest.mark.parametrize("at", [1, 5])
+def test_a_restored_sampler_continues_bit_for_bit(at):
+    env = env_of("seaquest", repeat_action_probability=0.25)
+    agent, first = policy(env), device_sampler(env)
+    for _ in range(at):
+        first.collect(agent)
+    state = first.state_dict()
+    second = device_sampler(env)
+    second.load_state_dict(state)
+    for _ in range(6):
+        assert_equal(first.collect(agent), second.collect(agent))
+        assert first.finished == second.finished
+
+
+@pytest.mark.parametrize("game", ["seaquest", "breakout"])
+@pytest.mark.parametrize("to_device", [True, False])
+def test_an_engine_continues_from_the_others_state(game, to_device):
+    env = env_of(game, repeat_action_probability=0.25, life_loss_ends_return=True)
+    agent = policy(env)
+    first, second = (in_process(env), device_sampler(env)) if to_device else (device_sampler(env), in_process(env))
+    for _ in range(3):
+        first.collect(agent)
+    second.load_state_dict(first.state_dict())
+    for _ in range(6):
+        assert_equal(first.collect(agent), second.collect(agent))
+        assert first.finished == second.finished
+
+
+def test_a_reseeded_sampler_is_a_new_one():
+    env = env_of("pong")
+    agent, first = policy(env), device_sampler(env)
+    first.collect(agent)
+    first.reseed(5)
+    second = device_sampler(env, seed=5)
+    for _ in range(3):
+        assert_equal(first.collect(agent), second.collect(agent))
+
+
+def test_foreign_states_are_refused():
+    env = env_of("pong")
+    sampler = device_sampler(env)
+    state = sampler.state_dict()
+    header, inner = unpack(state["envs"][0])
+    kind, env_bytes = unpack(inner)
+    damaged = pack(header, pack(kind, env_bytes[:376] + bytes([255]) * len(env_bytes[376:])))
+    for states in (state["envs"][:-1], [b"x", *state["envs"][1:]], [damaged, *state["envs"][1:]]):
+        with pytest.raises(ValueError, match="state"):
+            device_sampler(env).load_state_dict({**state, "envs": states})
+    other = device_sampler(env_of("breakout")).state_dict()
+    with pytest.raises(ValueError, match="breakout"):
+        sampler.load_state_dict(other)

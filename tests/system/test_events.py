@@ -1,0 +1,20 @@
+"""Events of modules, in the order in which they were logged."""
+
+import logging
+
+from accel_rl.system import events
+
+
+def test_events_are_written_inside_and_nowhere_else():
+    first, second = [], []
+    logger = logging.getLogger("accel_rl.made_up")
+    logger.info("before")
+    with events.written(first.append):
+        logger.info("shard %d was lost", 3)
+        logger.debug("details")
+        logging.getLogger("another.library").warning("not ours")
+        with events.written(second.append):
+            logger.info("twice")
+    logger.info("after")
+    assert first == ["shard 3 was lost", "twice"] and second == ["twice"]
+    assert not logging.getLogger("accel_rl").handlers
