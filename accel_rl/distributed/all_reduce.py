@@ -68,7 +68,7 @@ class AllReduce(GradientSync):
             self._compare()
 
     def _compare(self) -> None:
-        compare_ranks(self.flat, self.mean.communicator, f"after {self._updates} updates")
+        compare_ranks(self.flat, self.mean.communicator, self._updates)
 
     def state_dict(self) -> dict[str, Any]:
         return self.guarded.state_dict()
@@ -142,18 +142,18 @@ def _wide(flat: FlatParameters) -> str | None:
     return name if flat.data.device.type == "cpu" and n >= WIDE and 2 * n > len(flat.data) else None
 
 
-def compare_ranks(flat: FlatParameters, communicator: Collective, when: str, with_untrained: bool = False) -> None:
+def compare_ranks(flat: FlatParameters, communicator: Collective, updates: int, with_untrained: bool = False) -> None:
     """Raise RunError, naming the ranks, if the parameters of all ranks are not bitwise identical.
 
-    when: begins the message. with_untrained: compare frozen parameters and buffers, too. During a phase each rank's
-    buffers follow its own samples.
+    updates: number of updates made. with_untrained: compare frozen parameters and buffers, too. During a phase each
+    rank's buffers follow its own samples.
     """
     tensors = (flat.data, *(flat.untrained() if with_untrained else ()))
     digests = communicator.gather([digest(x) for x in tensors])
     if any(d != digests[0] for d in digests):
         most = max(digests, key=digests.count)
         wrong = [r for r, d in enumerate(digests) if d != most]
-        raise RunError(f"{when} the parameters of rank {wrong} differ from the others'")
+        raise RunError(f"after {updates} updates the parameters of rank {wrong} differ from the others'")
 
 
 def digest(data: Tensor) -> str:

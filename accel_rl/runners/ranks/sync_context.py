@@ -58,7 +58,7 @@ class SyncContext(SamplesAndLearns):
 
     def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
         """Check that all ranks begin with the same network and env steps. RunError."""
-        compare_ranks(gradient_sync.flat, self.communicator, "at the start", with_untrained=True)
+        compare_ranks(gradient_sync.flat, self.communicator, 0, with_untrained=True)
         steps = self.communicator.gather(env_steps)
         if len(set(steps)) > 1:
             raise RunError(f"the ranks' checkpoints are of {steps} env steps")
