@@ -1,4 +1,4 @@
-"""Gymnasium ids of the 57 games of the benchmark. This module registers them; `import accel_rl` is enough.
+"""Gymnasium ids of the 57 games of the benchmark. This module registers the ids; `import accel_rl` runs it.
 
     import accel_rl
     import gymnasium

@@ -38,7 +38,7 @@ class Options:
     seconds: float = 20.0
     """Minimum length of one measurement."""
     repeats: Count = 5
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     patience: float = 120.0
     """Seconds after which a run without updates fails."""
     json: str = ""

@@ -73,7 +73,7 @@ class Options:
     seconds: float = 4.0
     """Minimum length of one measurement; whole periods are measured."""
     repeats: Count = 5
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     json: str = ""
     """Also write everything to this file."""
 

@@ -116,7 +116,7 @@ class Options:
     steps: Count = 60
     """Agent steps of each environment in one turn."""
     rounds: Count = 5
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     machines: tuple[str, ...] = ()
     """Machines to measure in addition to `vector`: fast, "fast 104x80", plain, ale, envpool. Default: all installed."""
     json: str = ""

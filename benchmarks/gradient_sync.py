@@ -69,7 +69,7 @@ class Options:
     updates: Count = 20
     """Number of updates in one measurement."""
     repeats: Count = 9
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     json: str = ""
     """Also write everything to this file."""
 

@@ -59,7 +59,7 @@ class Options:
     seconds: float = 2.0
     """Minimum length of one measurement."""
     repeats: int = 5
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     json: str = ""
     """Also write everything to this file."""
 

@@ -61,7 +61,7 @@ class Options:
     seconds: float = 1.0
     """Seconds of one measurement."""
     repeats: Count = 5
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     threads: Count = 1
     """Number of torch threads of the learner and of each actor."""
     json: str = ""

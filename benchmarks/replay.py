@@ -60,7 +60,7 @@ class Options:
     seconds: float = 1.0
     """Minimum length of one measurement."""
     repeats: Count = 5
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     threads: Count = 0
     """Number of torch threads. 0: one per usable core."""
     train: bool = False

@@ -37,7 +37,7 @@ class Options:
     seconds: float = 30.0
     """Length of one measurement, after the start."""
     repeats: Count = 3
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     fill: Count = 4_096
     """Table 3: env steps with random actions before learning starts."""
     patience: float = 600.0

@@ -76,7 +76,7 @@ class Options:
     seconds: float = 10.0
     """Minimum length of one measurement; whole iterations are measured."""
     repeats: Count = 5
-    """Turns; medians are reported."""
+    """Number of measurements of each variant, in turns; medians are reported."""
     sb3: bool = True
     """Also measure Stable-Baselines3."""
     cleanrl: tuple[str, ...] = ()

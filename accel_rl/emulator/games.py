@@ -10,10 +10,10 @@ A score or lives byte is `[address, form, ...]`; the form says how its 256 value
 An end of a game is a list of clauses; a clause is a list of conditions `[address, [[first, last], ...]]` that all must
 hold.
 
-`start` are a game's presses at the end of a reset: `[action, switches, frames]`. `modes` says how one is chosen, after
-and before the presses `[action, switches, frames, gap, sticks]` of `before` and `after`: SELECT is held for `select`
-frames and let go for one until the byte `at` is the mode's number plus one of `values`, or until the mode's clause in
-`until` holds; or by a `menu`.
+`start` lists the joystick and switch inputs at the end of a reset, each `[action, switches, frames]`. `modes` says how
+a mode is chosen: after the inputs `[action, switches, frames, gap, sticks]` of `before`, SELECT is held for `select`
+frames and released for one until the byte `at` is the mode's number plus one of `values`, or until the mode's clause in
+`until` holds; or a `menu` is used. The inputs of `after` follow.
 """
 
 import functools

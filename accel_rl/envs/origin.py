@@ -106,8 +106,10 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 
 
 def replay(env: Replayable, state: bytes) -> None:
-    """Replay the episode of the other backend's state in `env`. Raises ValueError if the origin is unknown, RunError if
-    the RAM differs."""
+    """Bring `env` to a state that the other Atari backend saved, by playing its episode's actions again.
+
+    ValueError if the origin is unknown, RunError if the RAM differs.
+    """
     header, blob = unpack(state, game=env.game)
     found = header.get("origin")
     if found is None:

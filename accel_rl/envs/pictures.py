@@ -60,7 +60,7 @@ def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
 
 
 def _picture_in(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box | None:
-    """Return the first part of a space, or the space itself, that is a picture to the eye."""
+    """Return the space, or its first subspace, if it has the shape and dtype of a picture; None without one."""
     if isinstance(space, gymnasium.spaces.Box):
         tall = len(space.shape) == 2 and min(space.shape) >= LARGE
         small_integers = len(space.shape) == 2 and space.dtype == np.uint8

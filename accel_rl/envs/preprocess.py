@@ -20,7 +20,7 @@ class Preprocessor(Protocol):
     screens: np.ndarray
 
     def last(self, frame: np.ndarray) -> None:
-        """Write the observation of the last screen alone into `frame` [H, W] uint8."""
+        """Write the last screen, without a maximum over the one before, into `frame` [H, W] uint8."""
 
     def both(self, frame: np.ndarray) -> None:
         """Write the observation of the pixelwise maximum of both screens' luminance into `frame`."""

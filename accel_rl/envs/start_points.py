@@ -1,6 +1,6 @@
 """Start points of evaluation episodes: recorded games, and moments in them.
 
-Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play. Those points are not public. A
+Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play. They are not public. A
 file holds points of ours: the actions of a few recorded games, and the moments at which episodes begin. A point is
 reached by playing its game's actions again from power-on, so it is the same on both Atari backends and under any
 protocol.

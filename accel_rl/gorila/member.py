@@ -81,7 +81,7 @@ class Member:
         return RunFolder(path)
 
     def _state(self, folder: RunFolder, env_steps: int) -> dict[str, Any] | None:
-        """Load the newest checkpoint of this member. A damaged one is left out: its replay fills again.
+        """Load this member's newest checkpoint. A damaged one is skipped, and the member's replay fills again.
 
         env_steps: of the run. The checkpoint is of this moment then, also where the run continues from an earlier one.
         """

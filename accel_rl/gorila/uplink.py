@@ -208,7 +208,7 @@ class Uplink:
 
 
 def _pieces(parts: list[slice], slices: list[slice]) -> Iterator[_Piece]:
-    """Cut chunks and shards where either begins."""
+    """Cut the parameter vector wherever a chunk or a shard begins, so that each piece lies in one of both."""
     for k, chunk in enumerate(parts):
         for s, shard in enumerate(slices):
             begin, end = max(chunk.start, shard.start), min(chunk.stop, shard.stop)

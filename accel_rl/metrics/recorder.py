@@ -10,7 +10,7 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 class Recorder:
-    """Means over the updates since the last row. Values stay tensors until then: nothing here synchronises."""
+    """Means over the updates since the last row. Values stay tensors until a row is written: no update waits for it."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, ...], Tensor] = {}  # by the names of its numbers

@@ -84,7 +84,7 @@ class NoSampler:
         self.finished: list[Episode] = []
 
     def start(self) -> None:
-        """There are no environments."""
+        """Do nothing: this rank has no environments."""
 
     def collect(self, agent: Agent) -> Rollout:
         raise AssertionError("this rank does not sample")
@@ -102,7 +102,7 @@ class NoSampler:
         """There is nothing to restore."""
 
     def reseed(self, seed: int) -> None:
-        """There are no environments."""
+        """Do nothing: this rank has no environments."""
 
     def close(self) -> None:
         """There are no workers."""

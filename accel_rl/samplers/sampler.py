@@ -219,7 +219,7 @@ class Sampler:
                 playing.append(g)  # behind the others, so that none starves
 
     def _finish(self) -> Rollout:
-        """Return the rollout of the current buffer, after its last step."""
+        """Wait for the last step of the current buffer's rollout, and return the rollout."""
         is_ahead, in_threads = self.phase is Phase.AHEAD, self._buffer in self._in_threads
         self.phase = Phase.IDLE  # if this raises
         if in_threads:

@@ -1,1 +1,1 @@
-"""Speed as a layer: captured acting and captured updates, which compute what the plain run computes."""
+"""Acting and updates that are recorded once and replayed without Python, with the results of the plain run."""

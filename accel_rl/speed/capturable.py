@@ -2,7 +2,7 @@
 
 A captured act replays what the kernels computed, so the agent and every module of its network must do nothing else at
 a step: no counting, no logging, no randomness of their own. The built-in classes below are known to. A subclass
-counts as its parent if it inherits `act` or `forward`; else it is not captured unless it is registered, too.
+that inherits `act` or `forward` is captured as its parent is; one with its own is captured only if it is registered.
 """
 
 from collections.abc import Callable, Container, Hashable

@@ -17,7 +17,7 @@ from accel_rl.speed.call_graph import CallRecorder
 
 
 class _StepMemory(NamedTuple):
-    """Memory of a rollout that moves with the step t: `bytes` bytes from begin + t * step."""
+    """A part of a rollout whose address depends on the step t: it begins at begin + t * step and has `bytes` bytes."""
 
     begin: int
     step: int

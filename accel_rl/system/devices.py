@@ -1,4 +1,4 @@
-"""Devices through torch's interface for any of them: the accelerator, and its module of streams, events and graphs."""
+"""Access to CPUs and GPUs alike: the accelerator that torch finds, and its module of streams, events and graphs."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any

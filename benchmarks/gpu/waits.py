@@ -10,7 +10,8 @@ WAITS = ("cudaEventSynchronize", "cudaStreamSynchronize", "cudaDeviceSynchronize
 
 
 def host_waits(bench: Bench, work: Callable[[], object]) -> int:
-    """Count the waits of one call, from the profiler's record of CUDA's calls, or from the simulated device's."""
+    """Count how often one call of `work` makes the host wait for the device, by the profiler's record of CUDA's calls
+    or by the simulated device's count."""
     bench.synchronize()
     if bench.device.startswith("sim"):
         from tests import simulated_device

@@ -56,7 +56,8 @@ HD const i8* hmove_motions(i32 cycle) {  // of each nibble
     return table.pixels[cycle];
 }
 
-// The position of an object that is reset at this clock of a line. Latency: 5 for players, 4 for missiles and the ball.
+// The position of an object that is reset at this clock of a line. `latency`, in colour clocks: 5 for players, 4 for
+// missiles and the ball.
 HD u8 reset_position(i32 at, i32 latency) {
     if (at < HBLANK_CLOCKS) return u8(latency - 2);
     return u8((at - HBLANK_CLOCKS + latency) % WIDTH);

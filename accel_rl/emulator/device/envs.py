@@ -69,7 +69,7 @@ class DeviceEnvs:
         self._seeds = torch.from_numpy(np.array(seeds, np.uint32).view(np.int32)).to(self.game.device)
 
     def begin(self, out: DeviceStep) -> None:
-        """Begin episode 0 of all environments. Writes frame and age."""
+        """Begin episode 0 of all environments. Writes their first frames and ages into `out`."""
         self.state["envs"][self._at["seed"]] = self._seeds
         self._step(self._no_action, out, begins=True)
 

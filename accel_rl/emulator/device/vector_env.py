@@ -44,8 +44,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
 
     Observations [num_envs, stack_num, img_height, img_width] uint8: 84x84 or 104x80; frames from before the episode are
     zeros. reward [num_envs] float32, terminated and truncated [num_envs] bool. info["final_obs"] holds the observations
-    in which episodes ended, where info["_final_obs"]; elsewhere what the last one was. life_loss_info: a lost life
-    terminates, though the game goes on. noop_max: the most no-op frames after a reset.
+    in which episodes ended, where info["_final_obs"]; other rows keep older observations. life_loss_info: a lost life
+    sets terminated, though the game goes on. noop_max: the most no-op frames after a reset.
 
     Everything random in an episode follows from its environment's seed and its number (Philox), on CPUs and GPUs alike.
     Raises ConfigError.

@@ -31,7 +31,7 @@ SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
 def gorila(
     game: str = "pong", bundles: int = BUNDLES, shards: int = SHARDS, replay: int = 1_000_000, seed: int = 0
 ) -> TrainConfig:
-    """Section 5.1 at full size; replay: of each bundle, in transitions.
+    """The experiment of section 5.1 at the paper's size. replay: transitions in the replay of each bundle.
 
     The paper's replay holds "1 million frames". We take them as the frames that the agent sees, one a transition, as in
     Mnih et al. 2015, whose setup the paper follows: 7.1 GB a bundle. Taken as emulated frames, four a transition, they

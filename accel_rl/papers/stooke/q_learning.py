@@ -16,7 +16,7 @@ def dqn_scaling(game: str = "breakout", batch_size: int = 512, seed: int = 0) ->
 
 @levels({"game": TEST_GAMES}, {"batch_size": (32, 256, 512, 1_024, 2_048)})
 def c51_scaling(game: str = "breakout", batch_size: int = 2_048, seed: int = 0) -> TrainConfig:
-    """Figure 4, bottom: batches of 32 to 2,048; the same learning rate from 256 on."""
+    """A run of figure 4, bottom: batch sizes 32 to 2,048; those from 256 up share one learning rate."""
     return q_learning("c51", game, batch_size, seed)
 
 

@@ -101,8 +101,8 @@ class AsyncContext(SamplesAndLearns):
         """Build the context of a rank without a launcher: rank 0 creates the shared memory, the others open it.
 
         The memory is an anonymous memfd whose path rank 0 publishes in the store; the kernel frees it when the last
-        process exits. Returns once all ranks have it; each then watches the others. RunError after timeout_s;
-        ConfigError if the ranks are not all on one machine.
+        process exits. Returns once all ranks have opened the memory; each rank then monitors the processes of the
+        others. RunError after timeout_s; ConfigError if the ranks are not all on one machine.
         """
         g, files = config.distributed, ("counters", "central")
         if rank == 0:
