@@ -99,7 +99,6 @@ class Sampler:
         """Play T steps in each environment. The cells of a worker that died are not valid."""
         self._require_idle()
         self._open()
-        self.memory.skip(self.idle)
         try:
             if is_open_loop(agent) or self._threads is not None:
                 self._begin(agent, self._buffer)
@@ -123,7 +122,6 @@ class Sampler:
                     yield self.collect(agent)
                     continue
                 self._open()
-                self.memory.skip(self.idle)
                 self._begin(agent, self._buffer)
             is_same_kind = is_open_loop(agent) != (self._buffer in self._in_threads)  # as the rollout in flight
             goes_on = is_same_kind and self._can_go_ahead(agent, fixed)
@@ -145,6 +143,7 @@ class Sampler:
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
         """Start a rollout that this thread does not serve: with all actions drawn, or inference in threads."""
         self.phase = Phase.AHEAD if ahead else Phase.RUNNING
+        self.memory.skip(self.idle)
         if is_open_loop(agent):
             self.server.draw_all(agent, buffer, self._draw())
             if self.memory.resident:
@@ -169,6 +168,7 @@ class Sampler:
     def _infer_here(self, agent: Agent, buffer: int) -> None:
         """Play a rollout with inference in this thread."""
         self.phase = Phase.RUNNING
+        self.memory.skip(self.idle)
         self.server.begin(agent, buffer, self._draw())
         self._play(agent, buffer)
 

@@ -122,6 +122,18 @@ def test_actions_that_depend_on_nothing_are_played_alike(reset):
     assert len(set(got.values())) == 1, got
 
 
+def test_environments_that_become_idle_are_skipped_from_the_next_rollout_that_begins():
+    """Rollouts of random play begin ahead: the one in flight is played with the mask that it began with."""
+    sampler = make_sampler(GAMES[0], 4, 1, 0)
+    rollouts, idle = sampler.rollouts(RandomAgent(sampler.spec.n_actions)), np.array([False, True, False, True])
+    assert next(rollouts).valid.all()
+    sampler.idle = idle
+    assert next(rollouts).valid.all()  # had begun
+    assert (next(rollouts).valid.numpy() == ~idle).all()
+    rollouts.close()
+    sampler.close()
+
+
 @pytest.mark.parametrize("reset", [*(pytest.param(r, marks=pytest.mark.slow) for r in ("immediate", "cached")), "wait"])
 def test_rollouts_that_are_begun_ahead_are_those_that_are_collected(reset):
     """With a random agent they are; breaking off leaves the sampler where one more collect would have."""
