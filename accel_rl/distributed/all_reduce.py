@@ -6,7 +6,7 @@ Source: Stooke & Abbeel 2018, section 4.2.
 import hashlib
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -44,8 +44,9 @@ class AllReduce(GradientSync):
 
     def __init__(self, guarded: GuardedStep, mean: GradientMean, check_interval: int = 100):
         """check_interval: number of updates between two comparisons of the parameters; 0: never."""
-        self.flat, self.skips, self.times = guarded.flat, guarded.skips, {"sync_s": 0.0}
-        self.guarded, self.mean, self.check_interval = guarded, mean, check_interval
+        super().__init__(guarded)
+        self.times["sync_s"] = 0.0
+        self.mean, self.check_interval = mean, check_interval
         self._updates = 0
         self._on_gpu = not self.flat.data.is_cpu
 
@@ -69,12 +70,6 @@ class AllReduce(GradientSync):
 
     def _compare(self) -> None:
         compare_ranks(self.flat, self.mean.communicator, self._updates)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.guarded.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.guarded.load_state_dict(state)
 
 
 class CollectiveMean:

@@ -23,6 +23,12 @@ class GradientSync(ABC):
     times: dict[str, float]
     """Seconds spent on synchronization with other ranks, by activity; empty for a single rank."""
 
+    def __init__(self, guarded: GuardedStep):
+        self.guarded = guarded
+        self.flat = guarded.flat
+        self.skips = guarded.skips
+        self.times = {}
+
     def update(self, loss: Tensor, samples: Tensor | float, learning_rate: Rate) -> Tensor:
         """Minimise a loss [], the mean over a number of samples []. Returns the gradient's norm before clipping, []."""
         self.backward(loss, samples)
@@ -43,26 +49,16 @@ class GradientSync(ABC):
     def verify(self) -> None:  # noqa: B027  optional
         """Check what only the parameters show. RunError. Waits for a GPU; called at every row of metrics."""
 
-    @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """Return the state, with `parameters` [P] and the numbers of `skips`. Vectors of the optimizer are flat."""
+        return self.guarded.state_dict()
 
-    @abstractmethod
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.guarded.load_state_dict(state)
 
 
 class Local(GradientSync):
     """A single learner: clip, then step the optimizer."""
 
-    def __init__(self, guarded: GuardedStep):
-        self.flat, self.skips, self.times = guarded.flat, guarded.skips, {}
-        self.guarded = guarded
-
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         return self.guarded(learning_rate, loss)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.guarded.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.guarded.load_state_dict(state)

@@ -39,8 +39,8 @@ class LockedChunks(GradientSync):
         """
         self.parts = chunks(len(flat.data), k)
         self.optimizers = [build_optimizer(p.stop - p.start) for p in self.parts]
-        self._guarded = GuardedStep(flat, EachChunk(self), max_norm)
-        self.flat, self.skips, self.times = flat, self._guarded.skips, {"sync_s": 0.0, "lock_wait_s": 0.0}
+        super().__init__(GuardedStep(flat, EachChunk(self), max_norm))
+        self.times |= {"sync_s": 0.0, "lock_wait_s": 0.0}
         self._transfer: ChunkTransfer | None = None  # of a learner on a GPU
         self._rank, self._first = rank, rank % len(self.parts)
         self.warmup_updates = 0  # gradients of other ranks than 0 are dropped until this number of central updates
@@ -82,8 +82,8 @@ class LockedChunks(GradientSync):
 
     def step(self, learning_rate: Rate, loss: Tensor, samples: Tensor | float = 1.0) -> Tensor:
         if self._is_warming_up:
-            return clip_by_norm_(self.flat.grad, self._guarded.max_norm)
-        return self._guarded(learning_rate, loss)
+            return clip_by_norm_(self.flat.grad, self.guarded.max_norm)
+        return self.guarded(learning_rate, loss)
 
     @property
     def _is_warming_up(self) -> bool:

@@ -43,7 +43,7 @@ class MultiStepAdam(LockedChunks):
         assert all(isinstance(optimizer, Adam) for optimizer in self.optimizers), "MultiStepAdam needs Adam"
         self.local_updates, self._n = local_updates, 0
         self._steps = [0 for _ in self.parts]  # of each chunk's optimizer, as the host knows them
-        self._guarded.knows_on_gpu = False  # the host has to know how many updates were made, so it waits for each
+        self.guarded.knows_on_gpu = False  # the host has to know how many updates were made, so it waits for each
         self._g, self._g2, self._s = (torch.zeros_like(flat.data) for _ in range(3))
 
     def connect(self, central: Central, publish: bool) -> None:

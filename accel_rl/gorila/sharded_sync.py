@@ -53,6 +53,7 @@ class ShardedSync(GradientSync):
         is part of this learner's checkpoints. usual_loss: see `OutlierGuard`. rewards: returns those of the current
         batch [N], or None, to count which batches the guard discards.
         """
+        # no GuardedStep: the shards step the optimizer
         self.flat, self.max_norm, self.config, self.learner = flat, max_norm, config, learner
         self.parts = chunks(len(flat.data), config.shards)
         self._build_optimizer, self._saves_shards = build_optimizer, saves_shards
