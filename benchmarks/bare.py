@@ -27,10 +27,10 @@ def environments(config: dict) -> Callable[[int], int]:
     import numpy as np
 
     from accel_rl.data.rollout_arrays import Step
-    from accel_rl.envs.make import EnvConfig, make_batch, make_env
+    from accel_rl.envs.make import ResolvedEnv, make_batch, make_env
 
     if config["env"]["backend"] == "emulator":
-        batch = make_batch(EnvConfig(**config["env"]), config["seeds"], training=True)
+        batch = make_batch(ResolvedEnv(**config["env"]), config["seeds"], training=True)
         out = Step.empty(batch.n, batch.spec)
         batch.reset(out)
         rows = np.random.default_rng(0).integers(batch.spec.n_actions, size=(4096, batch.n))
@@ -41,7 +41,7 @@ def environments(config: dict) -> Callable[[int], int]:
             return batch.n
 
         return step_all
-    envs = [make_env(EnvConfig(**config["env"]), seed, training=True) for seed in config["seeds"]]
+    envs = [make_env(ResolvedEnv(**config["env"]), seed, training=True) for seed in config["seeds"]]
     frames = [np.zeros(envs[0].spec.frame_shape, envs[0].spec.frame_dtype) for _ in envs]
     for env, frame in zip(envs, frames, strict=True):
         env.reset(frame)

@@ -33,7 +33,8 @@ before_torch()
 import torch  # noqa: E402
 
 from accel_rl.algos.dqn import DQNConfig  # noqa: E402
-from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
+from accel_rl.config.resolved import Resolved, resolve  # noqa: E402
+from accel_rl.config.train import default_config  # noqa: E402
 from accel_rl.runners.concurrent import Concurrent  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402
 from accel_rl.runners.run_folder import RunFolder  # noqa: E402
@@ -99,7 +100,7 @@ class Variant:
         kind = {(False, False): "standard", (True, False): "concurrent", (False, True): "synchronized"}
         return f"{self.samplers} {kind.get((self.concurrent, self.synchronized), 'both')}"
 
-    def config(self, o: Options) -> TrainConfig:
+    def config(self, o: Options) -> Resolved:
         base, batch = default_config("dqn"), 32
         assert isinstance(base.algo, DQNConfig)
         algo = replace(
@@ -108,9 +109,9 @@ class Variant:
             batch_size=batch, intensity=batch / o.train_every, target_interval=o.period, network=o.network,
             optimizer="rmsprop-centered", optimizer_eps=0.01, epsilon=0.1, epsilon_final=0.1,
         )  # fmt: skip
-        return replace(
+        config = replace(
             base,
-            env=replace(base.env, game=o.game, frame="84x84", backend=o.backend).resolved(),
+            env=replace(base.env, game=o.game, frame="84x84", backend=o.backend),
             algo=algo,
             sampler=replace(
                 base.sampler, envs=self.samplers, workers=self.samplers, groups=1, horizon=None,
@@ -121,6 +122,7 @@ class Variant:
             device=o.device,
             env_steps=10**9,
         )  # fmt: skip
+        return resolve(config)
 
 
 def variants(samplers: tuple[int, ...]) -> list[Variant]:

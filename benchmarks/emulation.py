@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.resolved import Resolved, resolve
+from accel_rl.config.train import default_config
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.envs.make import make_spec
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.device_engine import make_device_game
@@ -42,7 +42,7 @@ class Setting:
     net: str = "a3c"  # that infers
     decorrelation_steps: int = 300
 
-    def config(self, device: str) -> TrainConfig:
+    def config(self, device: str) -> Resolved:
         """The settings of a run: sampling, and training by this algorithm."""
         base = default_config(self.algorithm)
         engine: Any = self.engine
@@ -55,10 +55,11 @@ class Setting:
             workers=None if engine == "device" else self._workers(device),
             decorrelation_steps=self.decorrelation_steps,
         )  # fmt: skip
-        return replace(
+        config = replace(
             base, env=replace(base.env, game=self.game, frame=self.frame), algo=algo, sampler=sampler,
             evaluation=replace(base.evaluation, interval=0), env_steps=10**9, device=device,
-        ).resolved()  # fmt: skip
+        )  # fmt: skip
+        return resolve(config)
 
     def _groups(self, device: str) -> int:
         return 2 if self.envs % 2 == 0 and Device(device).queues_work else 1
@@ -78,8 +79,7 @@ def built(setting: Setting, bench: Bench) -> Iterator[Callable[[float], float]]:
             yield lambda seconds: FRAMES * training.training(seconds)
         return
     config = setting.config(bench.device)
-    config.check()
-    plan, spec = RankPlan.resolve(config), make_spec(config.env, training=True)
+    plan, spec = RankPlan.resolve(config), config.spec
     sampler: Any = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
     with contextlib.closing(sampler):
         declare_parts(bench, sampler)
@@ -96,7 +96,7 @@ def by_step(game: str, envs: int, steps: int, block: int, bench: Bench) -> list[
     """
     config = Setting(game, envs).config(bench.device)
     device_game = make_device_game(config.env, True, True, bench.device)
-    n_actions = make_spec(config.env, training=True).n_actions
+    n_actions = config.spec.n_actions
     device = DeviceEnvs(device_game, [0] * envs)
     out, generator = DeviceStep.empty(envs, device_game), torch.Generator().manual_seed(0)
     actions = torch.randint(n_actions, (steps, envs), generator=generator).to(device_game.device)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.envs.make import EnvConfig, make_batch
+from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, nearest
 from benchmarks.emulator_trace import chosen
@@ -34,7 +34,7 @@ Play = Callable[[int], None]
 def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> Play:
     """Return a function that plays a batch of our emulator, with resets, for some steps."""
     config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
-    batch = make_batch(config, list(range(envs)), training=True)
+    batch = make_batch(resolve_env(config), list(range(envs)), training=True)
     for env in batch.envs if not fast else []:
         env.core.set_fast(False)  # type: ignore[attr-defined]
     out, rng = Step.empty(envs, batch.spec), np.random.default_rng(0)

@@ -25,6 +25,7 @@ before_torch()
 
 from accel_rl.config.gorila_settings import MAX_IN_FLIGHT  # noqa: E402
 from accel_rl.config.on_gorila import on_gorila  # noqa: E402
+from accel_rl.config.resolved import resolve  # noqa: E402
 from accel_rl.config.train import default_config  # noqa: E402
 from accel_rl.gorila.ray_session import local_ray  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402
@@ -98,7 +99,7 @@ class Alone:
             evaluation=replace(base.evaluation, interval=0),
             torch_threads=1,
         )
-        config.check()
+        config = resolve(config)
         self.trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(folder / "run", config))
         self.trainer.sampler.start()
         while not self.trainer.learner.updates:

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from accel_rl.agents.base import Agent
+from accel_rl.config.resolved import Resolved, fill_in, resolve
 from accel_rl.config.sampler import SamplerConfig
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.train import default_config
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import EnvConfig, ResolvedEnv, resolve_env
 from accel_rl.envs.sequential import RESETS
 from accel_rl.runners.build import build_sampler, stderr_log
 from accel_rl.runners.plan import RankPlan, default_workers
@@ -40,13 +41,13 @@ class Setting:
     together: bool = False
     """Groups wait for each other at the end of a rollout, as before an update."""
 
-    def env(self) -> EnvConfig:
-        return EnvConfig(game=self.game, frame=self.frame, backend=self.backend).resolved()
+    def env(self) -> ResolvedEnv:
+        return resolve_env(EnvConfig(game=self.game, frame=self.frame, backend=self.backend))
 
     def plan(self) -> RankPlan:
         return RankPlan.resolve(self.config())
 
-    def config(self) -> TrainConfig:
+    def config(self) -> Resolved:
         workers = self.workers or default_workers(self.device)
         sampler = SamplerConfig(
             workers=workers,
@@ -57,13 +58,13 @@ class Setting:
             decorrelation_steps=self.decorrelation_steps,
             timeout_s=self.timeout_s,
         )
-        return replace(default_config("a2c"), env=self.env(), sampler=sampler, device=self.device)
+        return fill_in(replace(default_config("a2c"), env=self.env(), sampler=sampler, device=self.device))
 
     def check(self) -> None:
         """Raise ConfigError, one line, for a setting that cannot be measured. Starts nothing."""
         if self.reset not in RESETS:
             raise ConfigError(f"--reset {self.reset}: must be one of {', '.join(RESETS)}{nearest(self.reset, RESETS)}")
-        self.config().check()
+        resolve(self.config())
 
 
 def cores_of(placement: Placement) -> list[int]:
@@ -81,7 +82,7 @@ class Ours:
         self.setting, plan = setting, setting.plan()
         self.placement, self.grouping = plan.placement, plan.sampler.grouping
         process.tune_torch(self.placement.torch_threads)
-        self.spec: EnvSpec = make_spec(setting.env(), training=True)
+        self.spec: EnvSpec = setting.config().spec
         self.sampler: Sampler = build_sampler(
             plan.sampler, setting.env(), self.spec, setting.config(),
             seed=0, training=True, keep=False, log=log,

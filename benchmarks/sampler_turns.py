@@ -7,7 +7,6 @@ from typing import Any
 
 import psutil
 
-from accel_rl.envs.make import make_spec
 from accel_rl.samplers.memory_budget import bound
 from benchmarks.agents import NAMES, make_agent
 from benchmarks.interleave import Bar, interleave, medians, ratio
@@ -18,7 +17,7 @@ Turns = dict[str, Any]
 
 def fit(settings: Sequence[Setting]) -> bool:
     """Whether all samplers together leave half of the free memory."""
-    bounds = [bound(make_spec(s.env(), training=True), s.horizon, s.reset) for s in settings]
+    bounds = [bound(s.config().spec, s.horizon, s.reset) for s in settings]
     groupings = [s.plan().sampler.grouping for s in settings]
     wanted = sum(b.total(g.B, g.workers) for b, g in zip(bounds, groupings, strict=True))
     return wanted < psutil.virtual_memory().available / 2

@@ -47,8 +47,8 @@ def sample(o: Options, simulators: int, ranks: int, sync: bool) -> dict[str, flo
 
 def sampling_rank(setup: dict[str, Any]) -> None:
     """One rank of Table 1: collect rollouts of five steps, and print the rate."""
+    from accel_rl.config.resolved import fill_in
     from accel_rl.config.train import default_config
-    from accel_rl.envs.make import make_spec
     from accel_rl.runners.build import build_sampler
     from accel_rl.runners.learner import Learner
     from accel_rl.runners.plan import RankPlan
@@ -61,12 +61,12 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     base = default_config("a2c")
     group = replace(base.distributed, ranks=size, gpus=setup["gpus"])
     sampler = replace(base.sampler, envs=setup["envs"] * size, decorrelation_steps=30)
-    config = replace(base, env=replace(base.env, game=setup["game"]).resolved(), distributed=group, sampler=sampler)
+    config = fill_in(replace(base, env=replace(base.env, game=setup["game"]), distributed=group, sampler=sampler))
     mine = rank_config(config, r)
     plan = RankPlan.resolve(mine, r, size)
     tune_torch(plan.placement.torch_threads)
     hardware.pin(plan.placement.server_cores)
-    spec = make_spec(mine.env, training=True)
+    spec = mine.spec
     agent = Learner(mine, spec, plan.device, 0).algo.agent
     first = r * mine.sampler.envs
     source = build_sampler(replace(plan.sampler, T=5), mine.env, spec, mine, seed=0, training=True, first_index=first)

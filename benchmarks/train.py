@@ -38,6 +38,7 @@ import torch  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig  # noqa: E402
+from accel_rl.config.resolved import resolve  # noqa: E402
 from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
 from accel_rl.models.precision import Precision, autocast_for, multiplies_bfloat16  # noqa: E402
 from accel_rl.runners.plan import RankPlan  # noqa: E402
@@ -97,17 +98,16 @@ class Ours:
         algo: Any = replace(base.algo, **SETTINGS[algorithm])
         if isinstance(algo, ReplayAlgorithmConfig):
             algo = replace(algo, replay=replace(algo.replay, size=DQN["size"], start=DQN["start"]))
-        config: TrainConfig = replace(
+        given: TrainConfig = replace(
             base,
-            env=replace(base.env, game=game, frame="84x84", backend=backend).resolved(),
+            env=replace(base.env, game=game, frame="84x84", backend=backend),
             algo=algo,
             sampler=replace(base.sampler, **SAMPLING[algorithm]),
             evaluation=replace(base.evaluation, interval=0),
             env_steps=10**9,
             precision=precision,
         )
-        config.check()
-        self.config = config
+        self.config = config = resolve(given)
         self.trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(folder / algorithm, config))
         self.uses = float(getattr(algo, "epochs", getattr(algo, "intensity", 1)))
         self.trainer.sampler.start()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.base import Env
@@ -75,39 +75,56 @@ class EnvConfig:
         """The resolved protocol (of an Atari game). ConfigError."""
         return resolve(self.protocol, self.overrides())
 
-    def resolved(self) -> "EnvConfig":
-        """Resolve `auto`. Raises ConfigError."""
-        if self.randomness not in RANDOMNESS:
-            raise ConfigError(
-                f"randomness={self.randomness!r} is unknown: must be one of {', '.join(RANDOMNESS)}"
-                + nearest(self.randomness, RANDOMNESS)
-            )
-        if self.randomness == "auto":
-            return replace(self, randomness="sequence").resolved()
-        if self.backend not in BACKENDS:
-            raise ConfigError(
-                f"backend={self.backend!r} is unknown: must be one of {', '.join(BACKENDS)}"
-                + nearest(self.backend, BACKENDS)
-            )
-        if self.backend != "auto" or not self.game:
-            return self
-        return replace(self, backend="emulator" if self.game in ATARI_57 and emulator_is_built() else "ale")
-
-    def check(self) -> None:
-        """Raise ConfigError, one line, if no environment can be made of this."""
-        make_spec(self, training=True)
-
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, d: Mapping[str, Any]) -> "EnvConfig":
+    def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """From plain JSON. ConfigError for an unknown key."""
         names = [f.name for f in fields(cls)]
         for key in d:
             if key not in names:
                 raise ConfigError(f"{key!r} is no setting of an environment" + nearest(key, names))
         return cls(**d)
+
+
+@dataclass(frozen=True)
+class ResolvedEnv(EnvConfig):
+    """An environment whose backend and random numbers are chosen: environments are made from nothing else.
+
+    The backend of an Atari game is ale or emulator; a Gymnasium environment has none, which is auto.
+    """
+
+    def __post_init__(self) -> None:
+        assert self.randomness != "auto" and (self.backend != "auto" or not self.game), "not resolved"
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether this project's emulator plays it."""
+        return bool(self.game) and self.backend == "emulator"
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether random numbers are functions of seed, episode and step."""
+        return self.randomness == "counter"
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, if no environment can be made of this."""
+        _inspected(self, True, False)  # as `make_spec` calls it, which then finds it in the cache
+
+
+def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
+    """Choose what is `auto`. randomness: instead of `auto`. ConfigError for an unknown name."""
+    for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS)):
+        if (value := getattr(config, name)) not in allowed:
+            raise ConfigError(
+                f"{name}={value!r} is unknown: must be one of {', '.join(allowed)}" + nearest(value, allowed)
+            )
+    backend = config.backend
+    if backend == "auto" and config.game:
+        backend = "emulator" if config.game in ATARI_57 and emulator_is_built() else "ale"
+    chosen = {"backend": backend, "randomness": randomness if config.randomness == "auto" else config.randomness}
+    return ResolvedEnv(**config.to_dict() | chosen)
 
 
 def emulator_is_built() -> bool:
@@ -122,7 +139,7 @@ def emulator_is_built() -> bool:
     return True
 
 
-def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False) -> Env:
+def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False) -> Env:
     """One environment. seed: whole number >= 0. cached: every episode begins from one stored state. ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
@@ -130,19 +147,18 @@ def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False)
     if config.game:
         check_game(config.game)
         rules = config.rules()
-        is_counter = config.resolved().randomness == "counter"
-        if config.resolved().backend == "emulator":
+        if config.is_emulated:
             from accel_rl.envs.emulator import EmulatorEnv
 
-            return EmulatorEnv(config.game, rules, seed, training, cached, is_counter)
-        if is_counter:
+            return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter)
+        if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
         from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, in Atari's processes alone
 
         return AtariEnv(config.game, rules, seed, training, cached)
-    if config.resolved().backend != "auto":
+    if config.backend != "auto":
         raise ConfigError(f"backend={config.backend!r} is for Atari games: id={config.id!r} is none")
-    if config.resolved().randomness == "counter":
+    if config.is_counter:
         raise ConfigError(f"randomness=counter is for Atari games: id={config.id!r} is none")
     if cached:
         raise ConfigError(f"reset='cached' is for Atari games: id={config.id!r} is none; use immediate, wait or swap")
@@ -160,9 +176,9 @@ def played_by(config: EnvConfig, backend: str) -> EnvConfig:
     """Return the environment on another backend ("": its own). ConfigError if that backend cannot play it."""
     if not backend:
         return config
-    config = replace(config, backend=backend).resolved()
-    config.check()
-    return config
+    env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
+    env.check()
+    return env
 
 
 def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
@@ -179,19 +195,18 @@ def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None
         )
 
 
-def make_spec(config: EnvConfig, training: bool, reset: str = "immediate") -> EnvSpec:
+def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> EnvSpec:
     """Return the spec of an environment. Its protocol says whether the resets can change episodes. ConfigError."""
-    config = config.resolved()
-    spec, is_counter = _inspected(config, training, reset == "cached"), config.randomness == "counter"
-    if reset not in ("swap", "cached") and not is_counter:
+    spec = _inspected(config, training, reset == "cached")
+    if reset not in ("swap", "cached") and not config.is_counter:
         return spec
     label = {"reset": reset, "reset_exact": inexact_reset(config, reset) is None}
     return replace(spec, protocol=spec.protocol | label)
 
 
-def inexact_reset(config: EnvConfig, reset: str) -> str | None:
+def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
     """Return why episodes are not exactly those of ale-py with resets at once; None if they are."""
-    if config.randomness != "counter":
+    if not config.is_counter:
         return unclean_reset(config.game, reset)
     if reset == "cached":
         return "episodes begin in a few stored start states"
@@ -199,14 +214,14 @@ def inexact_reset(config: EnvConfig, reset: str) -> str | None:
 
 
 @lru_cache(maxsize=256)  # settings are checked, planned and built from in one process: it makes one environment for all
-def _inspected(config: EnvConfig, training: bool, cached: bool) -> EnvSpec:
+def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
     env = make_env(config, seed=0, training=training, cached=cached)
     env.close()
     return env.spec
 
 
 def make_batch(
-    config: EnvConfig,
+    config: ResolvedEnv,
     seeds: list[int],
     training: bool,
     reset: str = "immediate",
@@ -224,7 +239,7 @@ def make_batch(
             env.starts = saved
     if reset == "swap":
         envs = [ReservedEnv(env, make_env(config, seed, training)) for env, seed in zip(envs, seeds, strict=True)]
-    if config.game and config.resolved().backend == "emulator":
+    if config.is_emulated:
         from accel_rl.envs.emulator import EmulatorBatch
 
         return EmulatorBatch(envs, reset, decorrelation_steps, seeds)

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
+from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.board import MemberCount
 from accel_rl.gorila.member import Member
 from accel_rl.gorila.ray_session import load_ray, start_named
@@ -200,7 +199,7 @@ class Nodes:
             logger.info(f"node {node[:8]} has joined the cluster")
         self._alive = now
 
-    def share(self, config: TrainConfig) -> dict[str, float]:
+    def share(self, config: Resolved) -> dict[str, float]:
         """Return what Ray sets aside for each member. ConfigError if the members do not fit."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
@@ -252,7 +251,7 @@ class EvaluatorActor:
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
         seed = derived_seed(self.config.seed, Stream.MODEL)  # frozen parameters are those of all processes
-        self._learner = Learner(self.config, make_spec(self.config.env, training=True), plan.device, seed, reader)
+        self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
         self._sync.connect(transport_to(ray, setup.shards), publish=False)
         self._evaluator = Evaluator(self.config, plan)

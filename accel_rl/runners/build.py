@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from accel_rl.config.doors import find_engine
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import EnvConfig, inexact_reset
+from accel_rl.envs.make import ResolvedEnv, inexact_reset
 from accel_rl.runners.plan import SamplerPlan
 from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.engine import Engine, EngineSetup
@@ -30,9 +30,9 @@ def stderr_log(line: str) -> None:
 
 def build_sampler(
     plan: SamplerPlan,
-    env: EnvConfig,
+    env: ResolvedEnv,
     spec: EnvSpec,
-    config: TrainConfig,
+    config: Resolved,
     *,
     seed: int,
     training: bool,
@@ -50,7 +50,7 @@ def build_sampler(
     if (why := inexact_reset(env, reset)) is not None:
         hardware.say_once(f"--sampler.reset {reset}: {why}, so its episodes are not exactly those of ale-py")
     decorrelation = s.decorrelation_steps if training else 0
-    starts_file = "" if training else config.evaluation.resolved().starts_file
+    starts_file = "" if training else config.evaluation.starts_file
     action_seed = seed
     if first_index:
         action_seed = int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0])
@@ -79,7 +79,7 @@ def build_sampler(
     )  # fmt: skip
 
 
-def build_engine(plan: SamplerPlan, setup: EngineSetup, config: TrainConfig, log: Callable[[str], None]) -> Engine:
+def build_engine(plan: SamplerPlan, setup: EngineSetup, config: Resolved, log: Callable[[str], None]) -> Engine:
     """Build what steps the environments: worker processes, this process, the device, or an engine of the user's."""
     if plan.has_workers:
         pool = PoolConfig(

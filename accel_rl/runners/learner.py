@@ -11,7 +11,7 @@ from accel_rl.agents.base import Agent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import average_buffers
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -38,7 +38,7 @@ class Learner:
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: Resolved,
         spec: EnvSpec,
         device: str,
         seed: int,
@@ -66,7 +66,7 @@ class Learner:
                 "updates are not captured as CUDA graphs, Python runs for each of them: ranks exchange them on the host"
             )
 
-    def _build_gradient_sync(self, config: TrainConfig, context: RankContext) -> GradientSync:
+    def _build_gradient_sync(self, config: Resolved, context: RankContext) -> GradientSync:
         if name := config.distributed.sync_class:
             found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, context.communicator)
             return found
@@ -197,13 +197,13 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
     return {**sync, **({"optimizer": moved} if moved else {})}
 
 
-def build_algorithm(config: TrainConfig, spec: EnvSpec, device: str) -> Algorithm:
+def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     """Build the algorithm of a run, with its networks."""
     cls: type[Algorithm] = find_algorithm(config.algorithm)
     return cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
 
 
-def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
+def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
     """Return the agent of a checkpoint, for evaluation and videos. The caller's random numbers stay as they are.
 
     ConfigError, one line, if the checkpoint is of another network.

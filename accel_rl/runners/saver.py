@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.generator_state import restore_default
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
@@ -21,7 +21,7 @@ class Saver:
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: Resolved,
         run: RunFolder,
         context: RankContext,
         at: Counters,

@@ -7,8 +7,7 @@ import torch
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.config.doors import find_schedule
-from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
+from accel_rl.config.resolved import Resolved
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.models.network_state import copy_network
 from accel_rl.models.precision import multiply_in
@@ -41,7 +40,7 @@ class Trainer:
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: Resolved,
         plan: RankPlan,
         run: RunFolder,
         state: dict[str, Any] | None = None,
@@ -53,7 +52,7 @@ class Trainer:
         plan.device.use()
         if config.sampler.cores is not None or plan.placement.learner_cores:
             hardware.pin(plan.placement.server_cores)
-        self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
+        self.spec = config.spec
         run.write_json("protocol.json", self.spec.protocol)
         self.reporter, self.at = Reporter(config, run, context), Counters()
         self.learner = Learner(

@@ -10,12 +10,14 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
+from accel_rl.emulator.counter import check_noops
 from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
 from accel_rl.emulator.device.starts import start_table
 from accel_rl.envs.emulator import EmulatorEnv
-from accel_rl.envs.make import EnvConfig, make_env
+from accel_rl.envs.games import check_game
+from accel_rl.envs.make import ResolvedEnv, make_env
 from accel_rl.envs.palette import luminance
 from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
 from accel_rl.envs.state import pack, unpack
@@ -24,6 +26,7 @@ from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.inference.resident import resident_rollout
 from accel_rl.samplers.rollout_memory import HostMemory, ResidentMemory, RolloutMemory
 from accel_rl.system.devices import Device
+from accel_rl.system.errors import ConfigError
 
 
 class DeviceEngine:
@@ -154,7 +157,7 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
     )
 
 
-def make_device_game(config: EnvConfig, training: bool, cached: bool, device: str) -> DeviceGame:
+def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
     """Make the tables of an Atari game with counter randomness. cached: a few stored start states. ConfigError."""
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
@@ -170,3 +173,24 @@ def make_device_game(config: EnvConfig, training: bool, cached: bool, device: st
     rows = env.core.screen().shape[0]
     starts = start_table(env.core, env.counter.starts, env.spec.frame_shape)
     return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), starts, device)
+
+
+def check(config: Any) -> None:
+    """Raise ConfigError for settings that the device engine cannot have. config: `Resolved` settings of a run."""
+    env, s, engine = config.env, config.sampler, "--sampler.engine device"
+    if s.workers is not None:
+        raise ConfigError(f"--sampler.workers {s.workers}: {engine} has no workers")
+    if s.inference_per_worker:
+        raise ConfigError(f"--sampler.inference-per-worker: {engine} has no workers")
+    if s.reset not in ("immediate", "cached"):
+        raise ConfigError(
+            f"--sampler.reset {s.reset}: must be immediate or cached with {engine}, which begins episodes at once"
+        )
+    if not env.game:
+        raise ConfigError(f"--env.id {env.id}: {engine} plays Atari games alone; use workers or in-process")
+    check_game(env.game)
+    if not env.is_counter:
+        raise ConfigError(f"--env.randomness sequence: {engine} needs counter")
+    if not env.is_emulated:
+        raise ConfigError(f"--env.backend {env.backend}: {engine} needs emulator, for {env.game}")
+    check_noops(env.rules().noop_max)

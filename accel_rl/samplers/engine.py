@@ -6,7 +6,7 @@ from typing import Protocol
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.make import ResolvedEnv
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.workers.stepper import BUFFERS
 
@@ -15,7 +15,7 @@ from accel_rl.samplers.workers.stepper import BUFFERS
 class EngineSetup:
     """A sampler's environments. An engine of yours, `--sampler.engine module:Class`, is built as `Class(setup)`."""
 
-    env: EnvConfig
+    env: ResolvedEnv
     spec: EnvSpec
     grouping: Grouping
     T: int

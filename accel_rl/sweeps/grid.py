@@ -24,6 +24,7 @@ from accel_rl.config import flags
 from accel_rl.config.arguments import parse
 from accel_rl.config.flags import with_setting
 from accel_rl.config.registry import find
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.sweeps.layout import Needs, needs_of
@@ -348,8 +349,7 @@ def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
     for member in grid.members:
         try:
             with warnings.catch_warnings(action="ignore"):  # warnings about shared cores do not apply: the slot decides
-                member.config.check()
-                RankPlan.resolve(member.config, device="cpu")
+                RankPlan.resolve(resolve(member.config), device="cpu")
         except ConfigError as e:
             raise ConfigError(f"run {member.name}: {e}") from e
     return grid

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.counts import Count, OptionalCount, counted
 from accel_rl.system.errors import ConfigError
@@ -120,7 +121,7 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     if group.ranks and group.ranks < n:
         given = f"{counted(group.ranks, 'rank')} cannot use {n} GPUs"
         raise ConfigError(f"{given}: --gpus-per-run, or what a level asks for, must be at most {group.ranks}")
-    replace(config, distributed=replace(group, ranks=ranks)).check()
+    resolve(replace(config, distributed=replace(group, ranks=ranks)))
     return replace(config, distributed=replace(group, ranks=ranks, gpus=",".join(map(str, range(n)))))
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.sweep_plan import Run
@@ -143,7 +144,7 @@ class SweepFolder:
     def _begun(self, name: str, run: Run) -> dict[str, Any]:
         """Write a run's configuration; returns its entry among the sizes of sweep.json."""
         path = self.run(name)
-        RunFolder.create(path, replace(run.config.resolved(), run_dir=str(path)))
+        RunFolder.create(path, replace(fill_in(run.config), run_dir=str(path)))
         return {"asks": {"gpus": run.needs.gpus, "cores": run.needs.cores}, "gets": asdict(run.size)}
 
     def load_records(self) -> dict[str, Record]:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
 from accel_rl.sweeps.grid import Grid
 from accel_rl.sweeps.layout import Layout, Needs, Size, check_begun, in_order, named_members, on_gpus
 from accel_rl.system.counts import counted
@@ -180,7 +180,7 @@ def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
     if isinstance(config.algo, ReplayAlgorithmConfig):
         on_gpu = bool(machine.gpus) and config.device != "cpu" and config.algo.replay.device != "cpu"
         if not on_gpu:
-            replay = config.algo.replay.size * config.algo.replay.bytes_each(make_spec(config.env, training=True))
+            replay = config.algo.replay.size * config.algo.replay.bytes_each(fill_in(config).spec)
     is_global = g.replay == "global"
     return ClusterNeeds(
         g.members,

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from accel_rl.config.resolved import fill_in
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import make_spec
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.sampler import Sampler
@@ -56,11 +56,11 @@ def _measure(bench: Bench, envs: int, share: float, result: Result) -> None:
 def _sampler(
     bench: Bench, envs: int, capture: bool, stack: contextlib.ExitStack, notes: list[str]
 ) -> tuple[Sampler, EnvSpec]:
-    config = settings(bench, "a2c", envs, bench.sizes.acting_horizon)
-    config = replace(config, sampler=replace(config.sampler, capture=capture))
+    chosen = settings(bench, "a2c", envs, bench.sizes.acting_horizon)
+    config = fill_in(replace(chosen, sampler=replace(chosen.sampler, capture=capture)))
     plan = RankPlan.resolve(config)
     tune_torch(plan.placement.torch_threads)
-    spec = make_spec(config.env, training=True)
+    spec = config.spec
     sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True, note=notes.append)
     stack.callback(sampler.close)
     declare_parts(bench, sampler)

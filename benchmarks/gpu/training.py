@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.data.rollout import Rollout
 from accel_rl.models.precision import multiply_in
@@ -47,7 +48,7 @@ def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None
     )
     return replace(
         base,
-        env=replace(base.env, game=bench.game).resolved(),
+        env=replace(base.env, game=bench.game),
         algo=replace(base.algo, **algo),
         sampler=sampler,
         evaluation=replace(base.evaluation, interval=0),
@@ -81,8 +82,8 @@ class Again:
 class Training:
     """A run's trainer, warm: updates have begun and are captured."""
 
-    def __init__(self, bench: Bench, name: str, config: TrainConfig):
-        config.check()
+    def __init__(self, bench: Bench, name: str, given: TrainConfig):
+        config = resolve(given)
         self.bench, self.config, self.updates_per_s = bench, config, 0.0
         self._cores = os.sched_getaffinity(0)
         folder = RunFolder.create(bench.folder / name.replace(" ", "-"), config)

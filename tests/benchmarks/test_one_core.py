@@ -1,18 +1,17 @@
 """The reference lines of figure 2: one core, by a process on it and by one on each of its hyperthreads."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from accel_rl.cli.main import main as accel_rl
-from accel_rl.envs.make import EnvConfig
 from accel_rl.system import hardware
 from accel_rl.system.hardware import allowed_cores
 from benchmarks import one_core, sampler
 from benchmarks.interleave import Bar
 from benchmarks.sampler_report import figure
+from tests.environments import env_of
 
 
 @pytest.mark.parametrize(
@@ -34,7 +33,7 @@ def test_a_system_that_does_not_say(tmp_path: Path) -> None:
 
 def test_one_process_and_one_on_each_thread_take_turns() -> None:
     """Two logical processors stand for a core's two hyperthreads."""
-    env, threads = asdict(EnvConfig(game="pong").resolved()), allowed_cores()[:2]
+    env, threads = env_of(game="pong").to_dict(), allowed_cores()[:2]
     found = one_core.measure(env, threads, 0.1, 2, Bar(4))
     names = ["process", "hyperthreads"][: len(threads)]
     assert list(found) == names and all(len(v) == 2 and min(v) > 0 for v in found.values())

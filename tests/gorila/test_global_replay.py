@@ -18,7 +18,7 @@ class OfPictures(GlobalReplay):
     def __init__(self, sources, spec, B):
         config = catch(1000)
         config = replace(config, sampler=replace(config.sampler, envs=B))
-        super().__init__(Setup(config.to_dict(), "", "run"), sources, life=0)
+        super().__init__(Setup(fill_in(config).to_dict(), "", "run"), sources, life=0)
         self._spec = spec
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
@@ -99,7 +100,7 @@ class Played:
 
 def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
     """The run with games on the learner's device, in two groups."""
-    return replace(run, sampler=replace(run.sampler, engine="device", groups=2, **sampler)).resolved()
+    return resolve(replace(run, sampler=replace(run.sampler, engine="device", groups=2, **sampler)))
 
 
 def declare_parts(sampler: Any) -> None:
@@ -110,8 +111,7 @@ def declare_parts(sampler: Any) -> None:
 
 
 def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
-    run = replace(run, device=device)
-    run.check()
+    run = resolve(replace(run, device=device))
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
     declare_parts(trainer.sampler)
     return trainer

@@ -6,16 +6,17 @@ from torch import nn
 
 from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import make_spec
 from accel_rl.kernels.native import compiled
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
 from accel_rl.speed.capturable import register_module
 from accel_rl.speed.captured_inference import CapturedInference
+from tests.environments import env_of
 from tests.samplers.conftest import digest_of, make_agent, make_sampler
 
 pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
-ENV = EnvConfig(game="breakout", max_episode_steps=40, noop_max=5)
+ENV = env_of(game="breakout", max_episode_steps=40, noop_max=5)
 SPEC = make_spec(ENV, training=True)
 
 

@@ -58,7 +58,7 @@ def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> Tr
             envs=envs * ranks,
             horizon=steps_per_update,
             engine=engine,
-            reset="cached" if engine == "device" else "immediate",
+            reset="cached" if column.startswith("gpu") else "immediate",
         ),
         evaluation=replace(base.evaluation, interval=EVALUATION_INTERVAL),
         env_steps=STEPS,

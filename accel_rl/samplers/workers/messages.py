@@ -17,7 +17,7 @@ class WorkerSetup:
     nice: int
     spins: int
     env: dict[str, Any]
-    """The fields of an EnvConfig."""
+    """The fields of a ResolvedEnv."""
     training: bool
     reset: str
     decorrelation_steps: int

@@ -67,11 +67,11 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
     """first: index b of the batch's first environment."""
-    from accel_rl.envs.make import EnvConfig, make_batch
+    from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
     starts = StartOrder(setup.starts_file, first, setup.environments) if setup.starts_file else None
-    return make_batch(EnvConfig(**setup.env), seeds, setup.training, setup.reset, setup.decorrelation_steps, starts)
+    return make_batch(ResolvedEnv(**setup.env), seeds, setup.training, setup.reset, setup.decorrelation_steps, starts)
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:

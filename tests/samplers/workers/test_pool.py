@@ -13,12 +13,13 @@ import psutil
 import pytest
 
 from accel_rl.agents.random import RandomAgent
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import make_spec
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import RunError
+from tests.environments import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 
-ENV = EnvConfig(game="pong")
+ENV = env_of(game="pong")
 
 
 def test_a_killed_worker_is_replaced_and_its_part_marked():
@@ -214,7 +215,7 @@ def slow_cartpole():
 
 def test_a_hung_worker_is_given_up_on_while_another_gets_on():
     """Who answers does not lengthen the patience with who does not: 40 steps of 0.1 s beside a stopped worker."""
-    env, seen = EnvConfig(id="tests.samplers.workers.test_pool:slow_cartpole"), []
+    env, seen = env_of(id="tests.samplers.workers.test_pool:slow_cartpole"), []
     sampler = make_sampler(env, 2, 1, 2, T=40, timeout_s=0.8, log=lambda line: seen.append((time.monotonic(), line)))
     try:
         sampler.start()
@@ -233,7 +234,7 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
 )
 def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault):
     """20 steps of 0.1 s with a timeout of a second: a worker that gets on is no hung one."""
-    env, lines = EnvConfig(id="tests.samplers.workers.test_pool:slow_cartpole"), []
+    env, lines = env_of(id="tests.samplers.workers.test_pool:slow_cartpole"), []
     sampler = make_sampler(env, 2, 1, 2, T=20, timeout_s=1.0, log=lines.append)
     agent = RandomAgent(sampler.spec.n_actions)
     try:
@@ -252,7 +253,7 @@ def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_f
 
 
 def test_an_environments_own_error_is_shown_and_ends_the_run():
-    env = EnvConfig(id="tests.samplers.workers.test_pool:failing")
+    env = env_of(id="tests.samplers.workers.test_pool:failing")
     sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
     try:
         with pytest.raises(RunError, match="this environment fails at step 3"):
