@@ -27,7 +27,7 @@ def resume_command(argv: list[str]) -> int:
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Continue a run, in the same folder and files.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
-    result = resume(run, config, chosen, stdout)
+    result = resume(run, config, chosen)
     return reported(RunFolder.open(run.path)[1], run, result)
 
 

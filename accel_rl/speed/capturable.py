@@ -5,6 +5,7 @@ a step: no counting, no logging, no randomness of their own. The built-in classe
 that inherits `act` or `forward` is captured as its parent is; one with its own is captured only if it is registered.
 """
 
+import logging
 from collections.abc import Callable, Container, Hashable
 from typing import Any
 
@@ -21,6 +22,8 @@ from accel_rl.models.mlp import MLP
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
 from accel_rl.models.recurrent import RecurrentActorCritic
+
+logger = logging.getLogger(__name__)
 
 
 class Same:
@@ -105,14 +108,14 @@ def hook_of(model: nn.Module) -> str | None:
 class Eligibility:
     """Whether the agent in use may be captured, and as what.
 
-    `key` is all that captured inference depends on; None: every step calls the agent. A reason why not is noted once.
+    `key` is all that captured inference depends on; None: every step calls the agent. A reason why not is logged once.
     """
 
-    def __init__(self, never: str, note: Callable[[str], None]):
-        """never: why no agent is captured; empty where agents may be. note: writes to events.log."""
+    def __init__(self, never: str):
+        """never: why no agent is captured; empty where agents may be."""
         self.key: Hashable | None = None
-        self._never, self._note = never, note
-        self._noted: set[str] = set()
+        self._never = never
+        self._logged: set[str] = set()
         self._failed: Hashable | None = None
         self._addresses: tuple[int, ...] = ()
 
@@ -133,15 +136,15 @@ class Eligibility:
         return is_other
 
     def fail(self, why: str) -> None:
-        """Note that the agent in use could not be captured; it is not tried again."""
+        """Log that the agent in use could not be captured; it is not tried again."""
         self.key, self._failed = None, self.key
         self.refuse(why)
 
     def refuse(self, why: str) -> None:
-        """Note why inference is not captured."""
-        if why not in self._noted:
-            self._note(f"inference is not captured, Python runs at every step: {why}")
-        self._noted.add(why)
+        """Log, once, why inference is not captured."""
+        if why not in self._logged:
+            logger.info(f"inference is not captured, Python runs at every step: {why}")
+        self._logged.add(why)
 
 
 def _key(agent: Agent, settings: Hashable) -> Hashable:

@@ -1,6 +1,6 @@
 """Inference on a CPU as a graph of kernel calls: captured once, replayed at every step without Python."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -51,13 +51,12 @@ class CapturedInference(Inference):
         self,
         groups: Sequence[slice],
         enabled: bool = True,
-        note: Callable[[str], None] = lambda line: None,
     ):
         self._groups = groups
         never = "" if enabled else "--sampler.no-capture"
         if native.compiled() is None:
             never = "the compiled kernels are not built"
-        self._eligibility = capturable.Eligibility(never, note)
+        self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
         self._uncapturable: set[int] = set()  # groups whose network needs more than kernels
         self._served: set[int] = set()  # groups, since the key changed

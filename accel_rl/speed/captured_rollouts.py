@@ -1,6 +1,6 @@
 """Whole rollouts on a GPU as CUDA graphs: T steps of inference and environments with one launch."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import torch
 
@@ -17,9 +17,9 @@ class CapturedRollouts:
     What is not captured is noted once, with the reason (see `CapturedInference`).
     """
 
-    def __init__(self, device: torch.device, enabled: bool, note: Callable[[str], None]):
+    def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)
-        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture", note)
+        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
         self._replays: dict[tuple[bool, int], Replay] = {}  # by whether all actions are drawn before, and buffer
         self._played: dict[tuple[bool, int], int] = {}  # rollouts from Python

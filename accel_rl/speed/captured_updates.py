@@ -6,6 +6,7 @@
 Where the batches come from a replay on the same GPU, the draw is part of the graph.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ from accel_rl.speed.python_state import Reads, numbers_of
 from accel_rl.speed.static_batch import StaticBatch, kind_of
 from accel_rl.system.errors import RunError
 from accel_rl.system.hardware import say_once
+
+logger = logging.getLogger(__name__)
 
 Update = Callable[[Any], Mapping[str, Tensor | float]]
 """batch -> metrics: makes one update."""
@@ -49,11 +52,9 @@ class CapturedUpdates:
     ranks exchange the numbers of their kinds, and a graph is kept for each combination.
     """
 
-    def __init__(self, algo: Algorithm, update: Update, enabled: bool, log: Callable[[str], None]):
-        """log: writes a line to events.log."""
+    def __init__(self, algo: Algorithm, update: Update, enabled: bool):
         self._algo = algo
         self._update = update
-        self._log = log
         self._graphs = CudaGraphs(algo.device)
         self._numbers: dict[Hashable, int] = {}  # from 1, of this rank's kinds
         self._captures: dict[tuple[int, ...], _Graph] = {}  # by `_key`
@@ -179,7 +180,7 @@ class CapturedUpdates:
 
     def _refuse(self, why: str) -> None:
         if why not in self._logged:
-            self._log(self._line(why))
+            logger.info(self._line(why))
         self._logged.add(why)
 
     @staticmethod

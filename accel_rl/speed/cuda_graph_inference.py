@@ -1,6 +1,6 @@
 """Inference on a GPU as one CUDA graph for each group of environments: one launch a step, not one an operation."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -38,11 +38,10 @@ class CudaGraphInference(Inference):
         gpu: DeviceRollouts,
         act: Act,
         enabled: bool = True,
-        note: Callable[[str], None] = lambda line: None,
     ):
         self._groups, self._gpu, self._act = groups, gpu, act
         self._graphs = CudaGraphs(gpu.rollouts[0].frames.device)
-        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture", note)
+        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
