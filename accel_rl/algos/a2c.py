@@ -6,9 +6,9 @@ from typing import Literal
 
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
-from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
-from accel_rl.optim.factory import OptimizerName, make_optimizer
+from accel_rl.ops.policy_loss import entropy, log_prob, masked_mean
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.algos.schedules import Schedules
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec

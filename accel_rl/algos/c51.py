@@ -12,8 +12,8 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
 from accel_rl.ops.q_learning import batched_index
-from accel_rl.optim.factory import OptimizerName, is_adam, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import OptimizerName, is_adam, make_optimizer
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.convolution import find_network
 from accel_rl.models.q_network import QNetwork
 from accel_rl.ops.q_learning import batched_index, double_q_target, huber
-from accel_rl.optim.factory import OptimizerName, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.ring import NStep
 from accel_rl.system.counts import Count

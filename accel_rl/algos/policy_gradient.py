@@ -8,18 +8,18 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
-from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
+from accel_rl.agents.agent import Agent
+from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.convolution import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
-from accel_rl.ops.policy_gradient import finite_where_invalid
+from accel_rl.ops.policy_loss import finite_where_invalid
 from accel_rl.ops.returns import generalized_advantage
-from accel_rl.optim.factory import make_optimizer
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import make_optimizer
 
 
 @dataclass(frozen=True)

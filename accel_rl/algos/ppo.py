@@ -10,9 +10,9 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
-from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
-from accel_rl.optim.factory import AdamName, make_optimizer
+from accel_rl.ops.policy_loss import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 
 @dataclass(frozen=True)

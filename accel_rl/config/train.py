@@ -17,11 +17,11 @@ from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.types import check_types
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.emulator.counter import check_noops
-from accel_rl.envs.games import check_game
+from accel_rl.envs.atari_games import check_game
 from accel_rl.envs.make import EnvConfig
 from accel_rl.envs.start_points import load_starts
 from accel_rl.models.precision import Precision
-from accel_rl.optim.factory import is_adam
+from accel_rl.optim.optimizers import is_adam
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.hardware import say_once

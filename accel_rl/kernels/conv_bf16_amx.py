@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
-from accel_rl.kernels.pictures import in_planes
+from accel_rl.kernels.conv_u8 import in_planes
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:

@@ -9,7 +9,17 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.kernels.pictures import in_planes
+
+
+def in_planes(pictures: Tensor) -> Tensor:
+    """pictures [N, S, H, W] with each picture contiguous; the pictures may lie apart, as windows of a replay do."""
+    return pictures if _has_planes(pictures) else pictures.contiguous()
+
+
+def _has_planes(pictures: Tensor) -> bool:
+    _, _, height, width = pictures.shape
+    return pictures.stride()[1:] == (height * width, width, 1)
+
 
 KERNEL, STRIDE = 8, 4
 

@@ -7,11 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.kernels.relu import relu_
+from accel_rl.kernels.relu_conv2d import relu_
 from accel_rl.models.convolution import find_network
-from accel_rl.models.initialize import orthogonal_
-from accel_rl.models.linear import Head, Linear
-from accel_rl.models.mlp import MLP
+from accel_rl.models.layers import MLP, Head, Linear, orthogonal_
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.precision import float32_head, float32_if_small
 from accel_rl.ops.categorical import expectation

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import Heads, body
-from accel_rl.models.initialize import lstm_
+from accel_rl.models.layers import lstm_
 
 
 class RecurrentActorCritic(nn.Module):

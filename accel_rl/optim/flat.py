@@ -55,7 +55,7 @@ class FlatParameters:
         """Write the gradient of a loss [] to `grad`, overwriting it.
 
         Autograd writes to tensors of its own, which are then copied: adding to zeros would move twice as much memory.
-        A gradient that its layer has written into the flat vector (models/linear.py) is not copied.
+        A gradient that its layer has written into the flat vector (models/layers.py) is not copied.
         """
         for _, p in self.named:
             p.grad = None

@@ -9,9 +9,9 @@ from accel_rl.config.train import TrainConfig
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, inexact_reset
 from accel_rl.runners.plan import SamplerPlan
-from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.engine import Engine, EngineSetup
 from accel_rl.samplers.inference.threads import InferenceThreads
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.speed.captured_acting import CapturedActing

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm

@@ -28,7 +28,7 @@ from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.separate import Learning, NoSampler, Sampling
 from accel_rl.runners.signals import StopRequest
-from accel_rl.samplers.base import RolloutSampler
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import events, hardware, process
 from accel_rl.system.errors import RunError
 

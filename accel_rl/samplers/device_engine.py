@@ -13,10 +13,10 @@ from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
 from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
-from accel_rl.emulator.device.starts import start_table
+from accel_rl.emulator.device.start_table import start_table
+from accel_rl.envs.colors import luminance
 from accel_rl.envs.emulator import EmulatorEnv
 from accel_rl.envs.make import EnvConfig, make_env
-from accel_rl.envs.palette import luminance
 from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
 from accel_rl.envs.state import pack, unpack
 from accel_rl.samplers.engine import EngineSetup

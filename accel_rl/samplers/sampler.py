@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec

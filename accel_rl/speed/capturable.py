@@ -12,13 +12,12 @@ from typing import Any
 import torch.nn.modules.module
 from torch import nn
 
-from accel_rl.agents.base import Agent
-from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
+from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet, NatureNet, NormConv2d, ReLUConv2d
-from accel_rl.models.linear import Head, Linear
-from accel_rl.models.mlp import MLP
+from accel_rl.models.layers import MLP, Head, Linear
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
 from accel_rl.models.recurrent import RecurrentActorCritic

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call

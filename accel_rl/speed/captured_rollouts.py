@@ -4,7 +4,7 @@ from collections.abc import Hashable
 
 import torch
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.samplers.inference.inference import Play
 from accel_rl.speed import capturable
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay

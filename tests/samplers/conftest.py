@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork

@@ -4,7 +4,7 @@ one (`pytest -m gpu`)."""
 import pytest
 import torch
 
-from accel_rl.agents.categorical import RecurrentPolicyAgent
+from accel_rl.agents.policy import RecurrentPolicyAgent
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.speed.cuda_graph import CudaGraphs

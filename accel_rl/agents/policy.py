@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import sample_categorical
-from accel_rl.ops.policy_gradient import log_prob
+from accel_rl.ops.policy_loss import log_prob
 
 
 class CategoricalPolicyAgent:
