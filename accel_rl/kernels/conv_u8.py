@@ -12,7 +12,8 @@ from accel_rl.kernels.frames import FrameStacks
 
 
 def in_planes(pictures: Tensor) -> Tensor:
-    """pictures [N, S, H, W] with each picture contiguous; the pictures may lie apart, as windows of a replay do."""
+    """Return pictures [N, S, H, W], each contiguous. The pictures need not be adjacent in memory, as windows of a
+    replay are not."""
     return pictures if _has_planes(pictures) else pictures.contiguous()
 
 
@@ -25,8 +26,8 @@ KERNEL, STRIDE = 8, 4
 
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
-    """Whether `conv_u8` supports these arguments: uint8 on a CPU with AVX-512, 8 x 8 with stride 4, channels in
-    multiples of 16. For stacks that are not gathered, no gradient may be wanted."""
+    """Whether `conv_u8` supports these arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with stride 4,
+    and output channels in multiples of 16. Stacks that are not gathered are supported only without gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False

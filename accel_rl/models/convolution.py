@@ -135,7 +135,7 @@ class DQNNet(ConvNet):
 
 
 class NatureNet(ConvNet):
-    """The network of Mnih et al. 2015 as it is, without padding; 1.68 M parameters at 84x84x4.
+    """The network of Mnih et al. 2015, without padding; 1.68 M parameters at 84x84x4.
 
     obs [N, S, H, W] uint8 -> [N, 512].
     """

@@ -20,9 +20,9 @@ def orthogonal_(layer: Layer, gain: float) -> Layer:
 
 
 def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
-    """Orthogonal weights, zero bias, but 1 at the forget gate (Jozefowicz et al. 2015).
+    """Orthogonal weights and zero biases, except a bias of 1 at the forget gate (Jozefowicz et al. 2015).
 
-    At 0 a cell halves its memory in each step, and no gradient comes back from ten steps later.
+    With a bias of 0 a cell's memory halves in each step, and gradients do not reach back ten steps.
     """
     for name, p in cell.named_parameters():
         if name.startswith("weight"):

@@ -47,7 +47,7 @@ class NoisyLinear(nn.Linear):
 
     @torch.no_grad()
     def resample(self, seed: Tensor | None = None) -> None:
-        """Draw new noise: from torch's default generator, or as a function of a seed [] int64."""
+        """Draw new noise from torch's default generator, or as a function of a seed [] int64."""
         for i, noise in enumerate((self.noise_in, self.noise_out)):
             assert isinstance(noise, Tensor)
             if seed is None:

@@ -40,7 +40,7 @@ class Adam(ElementWise):
         self.mean = torch.zeros(size, device=device)
         self.square = torch.zeros(size, device=device)
         self._steps = 0
-        # a GPU counts the steps itself: it skips some without the host's knowledge
+        # counted on the GPU, which skips steps without the host's knowledge
         self._count = torch.zeros((), device=device) if Device(device).queues_work else None
 
     @property
@@ -79,10 +79,13 @@ class Adam(ElementWise):
     def _update_on_gpu(
         self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
     ) -> None:
-        """The form of `epsilon_hat`, whose factors depend on the number of steps, which only the GPU knows."""
+        """Update in the form of `epsilon_hat`. Its factors depend on the number of steps, which only the GPU knows."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
-        share_1, share_2 = (1 - self.beta_1) * keep, (1 - self.beta_2) * keep  # 0: the moments stay as they are
+        share_1, share_2 = (
+            (1 - self.beta_1) * keep,
+            (1 - self.beta_2) * keep,
+        )  # factors of 0 leave the moments unchanged
         mean.mul_(1 - share_1).add_(grad * share_1)
         square.mul_(1 - share_2).add_(grad.square() * share_2)
         count = self._count.double().clamp(min=1)
@@ -116,7 +119,7 @@ class AdaGrad(ElementWise):
         self.square = torch.zeros(size, device=device)  # the sum s of squared gradients
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
-        # the gradient of a skipped update is all zeros: it adds nothing to the sum, and the step is zero
+        # a skipped update has a zero gradient: the sum does not change, and the step is zero
         denominator = self.square[part].addcmul_(grad, grad).sqrt().add_(self.epsilon)
         if isinstance(learning_rate, Tensor):
             data.sub_(learning_rate * grad / denominator)
@@ -131,11 +134,11 @@ class AdaGrad(ElementWise):
 
 
 class RMSProp(ElementWise):
-    """v <- alpha v + (1 - alpha) g^2;  theta <- theta - lr g / denominator.
+    """v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
 
-    The denominator has two forms: sqrt(v + eps) with `epsilon_inside` (Lasagne; the first A2C codes), else
-    sqrt(v) + eps (torch.optim.RMSprop). They agree only as eps -> 0.
-    `centered`: v - m^2 in place of v, with m the running mean of g (Graves 2013, eq. 38 to 41; Mnih et al. 2015).
+    The denominator is sqrt(v + eps) with `epsilon_inside` (Lasagne; the first A2C codes), otherwise sqrt(v) + eps
+    (torch.optim.RMSprop). The two forms agree only as eps -> 0. `centered` replaces v by v - m^2, where m is the
+    running mean of g (Graves 2013, eq. 38 to 41; Mnih et al. 2015).
     """
 
     def __init__(
@@ -154,7 +157,7 @@ class RMSProp(ElementWise):
 
     def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
         square = self.square[part]
-        # with alpha 1, and a gradient of zeros, nothing changes
+        # with alpha 1 and a zero gradient the average does not change
         alpha: Rate = self.alpha if finite is None else torch.where(finite, self.alpha, 1.0)
         variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
         if self.mean is not None:
@@ -190,7 +193,7 @@ def is_adam(name: str) -> bool:
 
 
 def make_optimizer(name: str, size: int, *, alpha: float, epsilon: float, device: str = "cpu") -> Optimizer:
-    """Build the optimizer `name` for `size` parameters. alpha: RMSProp's decay factor; the others ignore it."""
+    """Build the optimizer `name` for `size` parameters. alpha: decay factor of RMSProp, unused by other optimizers."""
     if is_adam(name):
         return Adam(size, epsilon=epsilon, device=device, epsilon_hat=name == "adam-epsilon-hat")
     if name == "adagrad":

@@ -17,7 +17,7 @@ from accel_rl.system.hardware import say_once
 
 
 class _Capture(NamedTuple):
-    """t [1]: the step that `replay` acts at. action [N]: what it chooses."""
+    """t [1]: the step at which `replay` acts. action [N]: the chosen actions."""
 
     t: Tensor
     action: Tensor
@@ -25,11 +25,11 @@ class _Capture(NamedTuple):
 
 
 class CudaGraphInference(Inference):
-    """For each buffer and group of environments, the GPU work of one step, from the group's frames to its actions.
+    """The GPU work of one step, for each buffer and group of environments, from the group's frames to its actions.
 
-    A group's first steps run on the capture's stream; the next one is captured as a CUDA graph, and later steps replay
-    it. The step's number is a tensor of one element on the GPU. What is not captured is noted once, with the reason
-    (see `CapturedInference`).
+    A group's first steps run on the capture's stream. The next step is captured as a CUDA graph, and later steps replay
+    the graph. The number of the step is a tensor of one element on the GPU. The reason why an agent is not captured is
+    logged once (see `CapturedInference`).
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class CudaGraphInference(Inference):
         self._served: dict[tuple[int, int], int] = {}  # by (buffer, group): steps since the key changed
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Serve that agent from now on. settings: what else its actions depend on. state [B, Z]: recurrent states."""
+        """Set the agent to serve. settings: further values that its actions depend on. state [B, Z]: recurrent
+        states."""
         if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()
