@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 import psutil
 import torch
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.samplers.sampler import Sampler
 
 US = 1e6

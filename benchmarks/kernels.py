@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.system.errors import ConfigError, nearest
 from benchmarks.interleave import Bar, interleave, medians, ratio

@@ -1,19 +1,18 @@
 """The sampler of accel_rl in benchmarks."""
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.config.resolved import Resolved, fill_in, resolve
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.train import default_config
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import EnvConfig, ResolvedEnv, resolve_env
 from accel_rl.envs.sequential import RESETS
-from accel_rl.runners.build import build_sampler, stderr_log
+from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan, default_workers
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import WorkerPool
@@ -77,7 +76,7 @@ class Ours:
 
     name = "accel_rl"
 
-    def __init__(self, setting: Setting, log: Callable[[str], None] = stderr_log):
+    def __init__(self, setting: Setting):
         setting.check()
         self.setting, plan = setting, setting.plan()
         self.placement, self.grouping = plan.placement, plan.sampler.grouping
@@ -85,7 +84,7 @@ class Ours:
         self.spec: EnvSpec = setting.config().spec
         self.sampler: Sampler = build_sampler(
             plan.sampler, setting.env(), self.spec, setting.config(),
-            seed=0, training=True, keep=False, log=log,
+            seed=0, training=True,
         )  # fmt: skip
         self.busy = 0.0  # share of the workers' time that environments took, in the last measurement
         self.steps = 0  # env steps of the measurements since `reset_clocks`, and the CPU time they took

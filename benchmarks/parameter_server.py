@@ -36,8 +36,8 @@ from accel_rl.gorila.shard import Push  # noqa: E402
 from accel_rl.gorila.shard_actors import RayShards, transport_to  # noqa: E402
 from accel_rl.gorila.sharded_sync import ShardedSync  # noqa: E402
 from accel_rl.gorila.transport import InProcess, Transport  # noqa: E402
-from accel_rl.optim.adagrad import AdaGrad  # noqa: E402
 from accel_rl.optim.flat import FlatParameters  # noqa: E402
+from accel_rl.optim.optimizers import AdaGrad  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians  # noqa: E402

@@ -22,7 +22,7 @@ before_torch()
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from accel_rl.agents.base import Agent  # noqa: E402
+from accel_rl.agents.agent import Agent  # noqa: E402
 from accel_rl.system.counts import Count, OptionalCount  # noqa: E402
 from benchmarks.agents import NAMES, check_net, make_agent  # noqa: E402
 from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402

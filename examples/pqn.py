@@ -16,7 +16,7 @@ from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import QNetwork
-from accel_rl.ops.policy_gradient import masked_mean
+from accel_rl.ops.policy_loss import masked_mean
 from accel_rl.ops.q_learning import batched_index
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.torch_optimizer import TorchOptimizer

@@ -12,10 +12,11 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class EpsilonGreedyAgent:
-    """A uniform-random action with probability epsilon, else the one of the highest value.
+    """Chooses a uniform-random action with probability epsilon, otherwise the action with the highest value.
 
-    epsilon: one number for all environments, or one for each [B]. If it is 1 for all, and nothing is recorded, no
-    observation is needed. powers [B]: environment i explores with epsilon ** powers[i] where epsilon is one number.
+    epsilon: one number for all environments, or one per environment [B]. If epsilon is 1 for all environments and the
+    agent records nothing, no observation is needed. powers [B]: if epsilon is one number, environment i explores with
+    probability epsilon ** powers[i].
 
     A subclass that overrides `record` records values of every step, such as max q.
     """
@@ -49,7 +50,7 @@ class EpsilonGreedyAgent:
             device = value.device if isinstance(value, Tensor) else next(self.model.parameters()).device
             self.epsilon_tensor = old = torch.empty(shape, device=device)
         if isinstance(value, Tensor):
-            old.copy_(value)  # in place: its memory does not move between steps
+            old.copy_(value)  # copied in place, because a captured step reads this address
         else:
             old.fill_(value)  # an operation of the GPU, for which the host does not wait
 
@@ -63,7 +64,8 @@ class EpsilonGreedyAgent:
         return not self.model.noisy  # noise is state of the network
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
-        """Return what to record of a step, by name, each [N]. q [N, A]. It only computes: a GPU may replay it."""
+        """Return the values to record of one step, by name, each [N]. q [N, A]. Must be free of side effects, since a
+        GPU may replay the computation."""
         return {}
 
     @torch.no_grad()
@@ -75,7 +77,7 @@ class EpsilonGreedyAgent:
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], uniform [N] of the environments b -> (action [N], what `record` returns)."""
+        """obs [N, ...], uniform [N] of the environments b -> (action [N], the values that `record` returns)."""
         if not self.needs_obs:
             return uniform_action(uniform, self.model.n_actions), {}
         assert obs is not None
@@ -88,7 +90,7 @@ class EpsilonGreedyAgent:
         return epsilon_greedy(q, uniform, epsilon), self.record(q)
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
-        """The same network with the epsilon of evaluations (0, if greedy)."""
+        """Return an agent with the same network and the epsilon of evaluations, or epsilon 0 if `greedy` is true."""
         agent = type(self)(self.model, 0.0 if greedy else self.epsilon_evaluation, self.epsilon_evaluation)
         agent.explores = False
         return agent

@@ -12,8 +12,8 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
 from accel_rl.ops.q_learning import batched_index
-from accel_rl.optim.factory import OptimizerName, is_adam, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import OptimizerName, is_adam, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class C51Config(DQNConfig):
     """Optimizer (Bellemare et al. 2017: Adam). adam-epsilon-hat: epsilon is added to the root without bias correction
     (Stooke & Abbeel, appendix A)."""
     optimizer_eps: float = 0.01
-    """Epsilon of the optimizer. For Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01); for
-    the others it is used as given (their figure 9: 1e-6)."""
+    """Epsilon of the optimizer. With Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01); with
+    other optimizers it is used unchanged (their figure 9: 1e-6)."""
     epsilon_final: float = 0.01
     """Final epsilon of epsilon-greedy exploration (Bellemare et al. 2017: 0.01)."""
     epsilon_evaluation: float = 0.001

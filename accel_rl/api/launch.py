@@ -3,7 +3,6 @@
 import dataclasses
 import importlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +68,7 @@ def _check_network(config: Resolved) -> None:
         return
 
 
-def begin(
-    given: TrainConfig, path: Path | None, say: Callable[[str], None]
-) -> tuple[TrainConfig, RunFolder, Result | None]:
+def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
     """Start a run, or under torchrun this process's rank of one; returns no result if another rank does.
 
     ConfigError, RunError.
@@ -84,14 +81,14 @@ def begin(
             plan = info.plan(config)
             check_device(config, plan)
             return torchrun.train(info, config, plan, path)
-    run, result = run_new(given, path, say)
+    run, result = run_new(given, path)
     return given, run, result
 
 
-def run_new(given: TrainConfig, path: Path | None, say: Callable[[str], None] = print) -> tuple[RunFolder, Result]:
+def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
     """Start a run in a new folder and run it to its end. ConfigError, RunError.
 
-    path: of the folder; None: the default name. say: gets a line that describes the run.
+    path: of the folder; None: the default name.
     """
     if path is not None:
         RunFolder.check_new(path)
@@ -104,25 +101,23 @@ def run_new(given: TrainConfig, path: Path | None, say: Callable[[str], None] = 
     run = RunFolder.create(path, config)
     launches.record(run, env_steps=0)
     for line in lines:
-        say(f"warning: {line}")
+        print(f"warning: {line}", flush=True)
         run.event(line)
-    return run, run_to_end(config, plan, run, None, say)
+    return run, run_to_end(config, plan, run, None)
 
 
-def run_to_end(
-    config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, say: Callable[[str], None]
-) -> Result:
+def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
     """Run to the end from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
         shards = counted(g.shards, "shard")
-        say(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
+        print(f"{what}: {length} by {g.members} members and {shards} -> {run.path}", flush=True)
         return cluster_of(config).launch(config, run, state)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
-        say(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
+        print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)
         if config.cluster == "ray":
             return cluster_of(config).launch(config, run, state)
         from accel_rl.runners.ranks import sync_launcher
@@ -130,8 +125,9 @@ def run_to_end(
         return sync_launcher.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)
-    say(
+    print(
         f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
-        f"{plan.ranks[0].sampler.environments()} -> {run.path}"
+        f"{plan.ranks[0].sampler.environments()} -> {run.path}",
+        flush=True,
     )
     return trainer.run()

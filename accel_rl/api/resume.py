@@ -1,7 +1,6 @@
 """Continues a run from one of its checkpoints."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 from accel_rl.api.launch import check_device, checked, run_to_end
@@ -19,8 +18,8 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 
 
-def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions, say: Callable[[str], None] = print) -> Result:
-    """Continue a run, in the same folder and files. begun: settings of the run. say: gets lines that describe it.
+def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
+    """Continue a run, in the same folder and files. begun: settings of the run.
 
     ConfigError, RunError.
     """
@@ -48,8 +47,8 @@ def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions, say: Call
     if played != config.env.backend:
         run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
-        say(f"{run.path} has no checkpoint yet: starting from the beginning")
-    return run_to_end(placed, plan, run, state, say)
+        print(f"{run.path} has no checkpoint yet: starting from the beginning", flush=True)
+    return run_to_end(placed, plan, run, state)
 
 
 def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> TrainConfig:

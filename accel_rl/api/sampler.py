@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.agents.random import RandomAgent
 from accel_rl.api.launch import checked
 from accel_rl.api.run import Run

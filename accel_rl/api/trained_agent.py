@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.options import EvaluateOptions, WatchOptions
 from accel_rl.checkpoints import checkpoint

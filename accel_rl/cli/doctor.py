@@ -45,7 +45,7 @@ EXTRAS = {
 def _roms() -> tuple[int, list[str]]:
     from ale_py import roms
 
-    from accel_rl.envs.games import GAMES
+    from accel_rl.envs.atari_games import GAMES
 
     missing = []
     for game in GAMES:

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.agents.random import StickyRandomAgent
 from accel_rl.api.export import export
 from accel_rl.api.hub import pull, push
@@ -27,7 +27,7 @@ def resume_command(argv: list[str]) -> int:
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Continue a run, in the same folder and files.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
-    result = resume(run, config, chosen, stdout)
+    result = resume(run, config, chosen)
     return reported(RunFolder.open(run.path)[1], run, result)
 
 

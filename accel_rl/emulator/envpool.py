@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.emulator.episode_records import LostLives
 from accel_rl.emulator.games import task_game
-from accel_rl.emulator.lost_lives import LostLives
 from accel_rl.emulator.vector_env import VectorEnv
 from accel_rl.system.errors import ConfigError, nearest
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from accel_rl.emulator.episode_sums import EpisodeSums
+from accel_rl.emulator.episode_records import EpisodeSums, LostLives
 from accel_rl.emulator.games import task_game
-from accel_rl.emulator.lost_lives import LostLives
 from accel_rl.emulator.vector_env import VectorEnv
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
-from accel_rl.emulator.episode_sums import EpisodeSums
+from accel_rl.emulator.episode_records import EpisodeSums
 from accel_rl.emulator.vector_env import VectorEnv
 from accel_rl.system.errors import ConfigError
 

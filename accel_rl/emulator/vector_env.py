@@ -60,7 +60,7 @@ class VectorEnv(GymnasiumVectorEnv):
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
             return super().__new__(cls)
-        from accel_rl.emulator.device.vector_env import DeviceVectorEnv  # loads torch
+        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # loads torch
 
         return DeviceVectorEnv(game, num_envs, device=device, **options)
 

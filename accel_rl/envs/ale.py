@@ -6,8 +6,8 @@ import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode, roms
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import episode_rng
-from accel_rl.envs.games import INEXACT_RESTORE, check_game
+from accel_rl.envs.atari_games import INEXACT_RESTORE, check_game
+from accel_rl.envs.environment import episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol

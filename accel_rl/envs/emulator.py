@@ -18,9 +18,9 @@ from accel_rl.emulator.counter import Counter, start_at
 from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import action_codes, games, modes
-from accel_rl.envs.base import Env, episode_rng
+from accel_rl.envs.colors import luminance
+from accel_rl.envs.environment import Env, episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
-from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv

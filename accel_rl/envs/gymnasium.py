@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import episode_rng
+from accel_rl.envs.environment import episode_rng
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.pictures import check_flat, picture_layout
 from accel_rl.envs.state import pack, unpack

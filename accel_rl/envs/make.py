@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any, Self
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import Env
-from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE, check_game, unclean_reset
+from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE, check_game, unclean_reset
+from accel_rl.envs.environment import Env
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv

@@ -10,7 +10,7 @@ from typing import Protocol
 import cv2
 import numpy as np
 
-from accel_rl.envs.palette import luminance
+from accel_rl.envs.colors import luminance
 from accel_rl.envs.protocols import FRAMES
 
 

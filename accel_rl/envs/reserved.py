@@ -3,7 +3,7 @@
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import Env
+from accel_rl.envs.environment import Env
 from accel_rl.envs.state import pack, unpack
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import Env
+from accel_rl.envs.environment import Env
 from accel_rl.envs.episode_info import packed
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.state import pack, unpack

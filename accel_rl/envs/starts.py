@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl.envs.games import INEXACT_RESTORE
+from accel_rl.envs.atari_games import INEXACT_RESTORE
 from accel_rl.envs.origin import Replayable
 from accel_rl.envs.start_points import StartPoints, load_starts
 from accel_rl.system.errors import RunError

@@ -91,7 +91,7 @@ class Driver:
     def train(self) -> Result:
         """Train to the end, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
         try:
-            with StopRequest() as stop, events.written(self.reporter.event):
+            with StopRequest() as stop, events.written(self.run_folder.event, self.reporter.event):
                 self.reporter.begin(self.at.env_steps)
                 while not (stop or self._done() or self.members.ended):
                     self._turn(ending=False)
@@ -120,7 +120,7 @@ class Driver:
         self.at.env_steps = max(self.at.env_steps, self.board.total.env_steps)
         for i in self.shards.look(g.timeout_s):
             self._shards_replaced += 1
-            logger.info(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
+            logger.warning(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
         if self.replay is not None:
             self.replay.look()
         self.members.look(self.board.members, ending)
@@ -205,7 +205,7 @@ class Driver:
             "nodes": len(self.nodes),
         }
         if line := self.pushes.stale(self.config.gorila.delay_limit):
-            logger.info(line)
+            logger.warning(line)
         self.reporter.write(self.at, values, evaluations, {})
         self.at.logged_at = self.at.env_steps
 
@@ -216,7 +216,7 @@ class Driver:
             self._turn(ending=True)
             if time.monotonic() > deadline:
                 late = ", ".join(seat.name for seat in self.members.seats if not seat.ended)
-                logger.info(f"{late} did not end within {END_S:g} s")
+                logger.warning(f"{late} did not end within {END_S:g} s")
                 return
 
     def save(self) -> None:

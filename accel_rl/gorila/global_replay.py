@@ -249,7 +249,7 @@ class ReplayKeeper:
                 raise RunError(
                     f"the global replay died {self._deaths.in_a_row} times before it held anything: {line}"
                 ) from e
-            logger.info("the global replay was lost: another process takes its place, and fills again")
+            logger.warning("the global replay was lost: another process takes its place, and fills again")
             self._starts_at = time.monotonic() + pause
 
     def close(self) -> None:

@@ -148,7 +148,7 @@ class Members:
         why = "its node is gone" if self._node_is_gone(seat) else "its process died"
         if ending:
             seat.ended = True
-            logger.info(f"{seat.name}: {why} while the run ended")
+            logger.warning(f"{seat.name}: {why} while the run ended")
             return
         done = sum(_done(count) for count in counts)
         self._failed_starts += 1
@@ -165,7 +165,7 @@ class Members:
         seat.life, seat.done_at_start, seat.running, seat.place = seat.life + 1, its, None, None
         seat.starts_at = time.monotonic() + pause_after(seat.failed_starts)
         self.replaced += 1
-        logger.info(f"{seat.name}: {why}; the others go on, another process takes its place")
+        logger.warning(f"{seat.name}: {why}; the others go on, another process takes its place")
 
     def _node_is_gone(self, seat: Seat) -> bool:
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
@@ -194,9 +194,9 @@ class Nodes:
         """See which nodes are there now."""
         now = self._now()
         for node in self._alive.keys() - now:
-            logger.info(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
+            logger.warning(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
         for node in now.keys() - self._alive:
-            logger.info(f"node {node[:8]} has joined the cluster")
+            logger.warning(f"node {node[:8]} has joined the cluster")
         self._alive = now
 
     def share(self, config: Resolved) -> dict[str, float]:
@@ -334,7 +334,7 @@ class RemoteEvaluator:
             line = str(error).splitlines()[0]
             raise RunError(f"the evaluator died {self._deaths.in_a_row} times in one evaluation: {line}") from error
         self._starts_at = time.monotonic() + pause
-        logger.info("the evaluator died: the evaluation is played again")
+        logger.warning("the evaluator died: the evaluation is played again")
 
     def close(self) -> None:
         if self._actor is not None:

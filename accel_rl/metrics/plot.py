@@ -3,15 +3,36 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from accel_rl.metrics.seeds import counted_once, repeated
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError, nearest
+
+
+def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int, list[int]]:
+    """Return {index of the run that counts: indexes of the runs of the same key that do not}, in order.
+
+    keys: settings, game and seed of each run. lengths: env steps of each run. The longest run counts, else the first.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for i, key in enumerate(keys):
+        groups.setdefault(key, []).append(i)
+    found = {}
+    for same in groups.values():
+        kept = max(same, key=lambda i: lengths[i])  # the first of several
+        found[kept] = [i for i in same if i != kept]
+    return dict(sorted(found.items()))
+
+
+def repeated(kept: str, others: Sequence[str], seed: object) -> str:
+    """Return a line that names runs of the same settings and seed."""
+    return f"seed {seed} counts once, from {kept}; {counted(len(others), 'more run')} of it: {', '.join(others)}"
+
 
 Column = tuple[np.ndarray, np.ndarray]  # x and y
 MINUTES = "minutes"  # a column of none of the files: wall_s / 60

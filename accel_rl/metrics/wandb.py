@@ -1,14 +1,16 @@
 """Weights & Biases (extra: wandb): off by default, bounded waits, never fatal; the run folder does not hold its key."""
 
 import importlib.util
+import logging
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.system.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 INSTALL = "pip install 'accel_rl[wandb]'"
 START_TIMEOUT_S = 20.0
@@ -21,8 +23,8 @@ def check_wandb(mode: str) -> None:
 
 
 class WandbSink:
-    def __init__(self, run: Any, log: Callable[[str], None]):
-        self._run, self._log = run, log
+    def __init__(self, run: Any):
+        self._run = run
 
     def write(self, row: Row) -> None:
         if self._run is None:
@@ -31,7 +33,7 @@ class WandbSink:
         try:
             self._run.log(values, step=int(row["env_steps"]))
         except Exception as e:
-            self._log(f"wandb: logging failed ({e}); going on without it")
+            logger.warning(f"wandb: logging failed ({e}); going on without it")
             self._run = None
 
     def close(self) -> None:
@@ -39,10 +41,10 @@ class WandbSink:
             try:
                 self._run.finish()
             except Exception as e:
-                self._log(f"wandb: could not finish ({e})")
+                logger.warning(f"wandb: could not finish ({e})")
 
 
-def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Sink]:
+def wandb_sink(config: Any, folder: Path) -> list[Sink]:
     """The sink in a list; [] if disabled, or if wandb does not start in time (printed once)."""
     if config.wandb == "disabled":
         return []
@@ -64,9 +66,9 @@ def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Si
             settings=settings,
         )
     except Exception as e:  # whatever the service does, the run goes on
-        log(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
+        logger.warning(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
         return []
-    return [WandbSink(run, log)]
+    return [WandbSink(run)]
 
 
 def _run_id(folder: Path) -> str:

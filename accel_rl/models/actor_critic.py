@@ -7,9 +7,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.convolution import find_network
-from accel_rl.models.initialize import orthogonal_
-from accel_rl.models.linear import Head
-from accel_rl.models.mlp import MLP
+from accel_rl.models.layers import MLP, Head, orthogonal_
 from accel_rl.models.precision import float32_head
 
 

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.kernels.relu import relu_
-from accel_rl.kernels.relu_conv2d import conv2d, relu_conv2d
-from accel_rl.models.initialize import orthogonal_
-from accel_rl.models.linear import Linear
+from accel_rl.kernels.relu_conv2d import conv2d, relu_, relu_conv2d
+from accel_rl.models.layers import Linear, orthogonal_
 from accel_rl.models.precision import float32_if_small
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.user_module import import_user_module
@@ -137,7 +135,7 @@ class DQNNet(ConvNet):
 
 
 class NatureNet(ConvNet):
-    """The network of Mnih et al. 2015 as it is, without padding; 1.68 M parameters at 84x84x4.
+    """The network of Mnih et al. 2015, without padding; 1.68 M parameters at 84x84x4.
 
     obs [N, S, H, W] uint8 -> [N, 512].
     """

@@ -7,11 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.kernels.relu import relu_
+from accel_rl.kernels.relu_conv2d import relu_
 from accel_rl.models.convolution import find_network
-from accel_rl.models.initialize import orthogonal_
-from accel_rl.models.linear import Head, Linear
-from accel_rl.models.mlp import MLP
+from accel_rl.models.layers import MLP, Head, Linear, orthogonal_
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.precision import float32_head, float32_if_small
 from accel_rl.ops.categorical import expectation
@@ -55,10 +53,10 @@ class Stream(nn.Module):
 
 
 class QNetwork(nn.Module):
-    """obs [N, ...] -> q [N, A].
+    """obs [N, ...] -> q [N, A], the network of Mnih et al. 2015.
 
-    Mnih et al. 2015; `is_dueling`: two streams after the convolutions (Wang et al. 2016), whose gradients in the
-    shared part are scaled by 2^-1/2; `noisy`: fully connected layers with noise (Fortunato et al. 2018).
+    is_dueling: two streams after the convolutions (Wang et al. 2016). Their gradients in the shared layers are scaled
+    by 2^-1/2. noisy: fully connected layers with noise (Fortunato et al. 2018).
     """
 
     def __init__(
@@ -71,8 +69,9 @@ class QNetwork(nn.Module):
         hidden: int = 0,
         layer_norm: bool = False,
     ):
-        """network: `nature`, or a class of a user's (`find_network`). hidden: units of the fully connected layer, or of
-        each stream; 0: the number of `features`. layer_norm: a layer norm before each ReLU, for pictures."""
+        """network: `nature`, `a3c`, or the name of a user's class (`find_network`). hidden: units of the fully
+        connected layer, or of each stream; 0 means the width that `features` returns. layer_norm: whether networks for
+        pictures have a layer norm before each ReLU."""
         super().__init__()
         self.n_actions, self.atoms, self.noisy = spec.n_actions, atoms, noisy
         self.body, inputs, width = features(spec, network, layer_norm)
@@ -81,7 +80,8 @@ class QNetwork(nn.Module):
         self.value = Stream(inputs, hidden, atoms, noisy, layer_norm) if is_dueling else None
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """obs [N, ...] -> [N, A, atoms]. noise: with the noise of the last `resample`; without, the mean network."""
+        """obs [N, ...] -> [N, A, atoms]. noise: whether to use the noise of the last `resample`; without noise, the
+        mean network."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
             x.register_hook(lambda grad: grad * 2**-0.5)
@@ -97,7 +97,7 @@ class QNetwork(nn.Module):
     forward = q
 
     def resample(self, seed: Tensor | None = None) -> None:
-        """Draw new noise for every noisy layer: from torch's default generator, or from a seed [] int64."""
+        """Draw new noise for every noisy layer from torch's default generator, or as a function of a seed [] int64."""
         layers = [module for module in self.modules() if isinstance(module, NoisyLinear)]
         for i, layer in enumerate(layers):
             layer.resample(None if seed is None else seed * len(layers) + i)

@@ -5,13 +5,13 @@ from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import Heads, body
-from accel_rl.models.initialize import lstm_
+from accel_rl.models.layers import lstm_
 
 
 class RecurrentActorCritic(nn.Module):
     """A body, an LSTM over time, a policy head and a value head (Mnih et al. 2016, section 5.1: A3C-LSTM).
 
-    The state of an environment is h and c side by side, [2 * units].
+    The state of an environment is the concatenation of h and c, [2 * units].
     """
 
     def __init__(self, spec: EnvSpec, units: int, network: str = "a3c"):
@@ -29,7 +29,7 @@ class RecurrentActorCritic(nn.Module):
         each step [T, n, 2 units]).
         """
         x = self.body(obs).float().view(*first.shape, -1)
-        with torch.autocast(x.device.type, enabled=False):  # the recurrent state stays float32
+        with torch.autocast(x.device.type, enabled=False):  # the recurrent state is computed in float32
             after = self._unroll(x, first, state)
         logits, value = self.heads(after[..., : after.shape[-1] // 2].flatten(0, 1))
         return logits, value, after

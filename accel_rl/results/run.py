@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.metrics.plot import Column, read_columns
-from accel_rl.metrics.seeds import counted_once, repeated
+from accel_rl.metrics.plot import Column, counted_once, read_columns, repeated
 from accel_rl.results import run_settings
 
 FULL_LENGTH = 50_000_000  # env steps: the length of the papers' times

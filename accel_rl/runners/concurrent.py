@@ -24,7 +24,7 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import copy_network, load_network, network_state
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.schedule import with_names
-from accel_rl.samplers.base import RolloutSampler
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import pin

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.config.resolved import Resolved
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs.make import ResolvedEnv, make_spec
@@ -14,8 +14,8 @@ from accel_rl.runners.build import build_sampler
 from accel_rl.runners.evaluation import Evaluation, Quota
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.seeds import own_generator
-from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.episodes import Episode
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
 
 CHUNK = 16  # steps between two checks of which environments are done

@@ -1,5 +1,6 @@
 """The learner of a run: algorithm, flat parameters, optimizer and gradient synchronization."""
 
+import logging
 from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm
@@ -32,6 +33,8 @@ from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 
+logger = logging.getLogger(__name__)
+
 
 class Learner:
     """A network, with its algorithm and optimizer."""
@@ -43,9 +46,7 @@ class Learner:
         device: str,
         seed: int,
         context: RankContext = SINGLE_RANK,
-        note: Callable[[str], None] = lambda line: None,
     ):
-        """note: gets a line where updates on a GPU are not captured."""
         device = Device(device)
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -58,13 +59,10 @@ class Learner:
         set_schedules(self.algo)
         self.gradient_sync = self._build_gradient_sync(config, context)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
+        self._queues_work = device.queues_work
         self._captured: CapturedUpdates | None = None
         if device.queues_work and context.captures_updates:
-            self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates, note)
-        elif device.queues_work:
-            note(
-                "updates are not captured as CUDA graphs, Python runs for each of them: ranks exchange them on the host"
-            )
+            self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates)
 
     def _build_gradient_sync(self, config: Resolved, context: RankContext) -> GradientSync:
         if name := config.distributed.sync_class:
@@ -98,6 +96,11 @@ class Learner:
         if self._captured is not None:
             yield from self._captured.phase()
         else:
+            if self._queues_work and not self.updates:
+                logger.info(
+                    "updates are not captured as CUDA graphs, Python runs for each of them: "
+                    "ranks exchange them on the host"
+                )
             for batch in self.algo.batches():
                 yield UpdateMetrics.of(self.update(batch))
 

@@ -3,7 +3,7 @@
 import zlib
 from dataclasses import replace
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.config.resolved import Resolved
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.make import ResolvedEnv

@@ -58,7 +58,7 @@ class Reporter:
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
         self._sinks.append(self._csv)
         self._sinks += tensorboard_sink(self.config, self.run_folder.path, env_steps)
-        self._sinks += wandb_sink(self.config, self.run_folder.path, self.event)
+        self._sinks += wandb_sink(self.config, self.run_folder.path)
         name = self.config.env.game or self.config.env.id
         display = ProgressDisplay if self.context.rank == 0 else Silent
         label = f"{self.config.algorithm} {name}"

@@ -12,7 +12,7 @@ from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.reporter import Counters, Reporter
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Schedule
-from accel_rl.samplers.base import RolloutSampler
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system.devices import Device
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.config.resolved import Resolved
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout

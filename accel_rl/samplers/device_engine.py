@@ -14,11 +14,11 @@ from accel_rl.emulator.counter import check_noops
 from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
-from accel_rl.emulator.device.starts import start_table
+from accel_rl.emulator.device.start_table import start_table
+from accel_rl.envs.atari_games import check_game
+from accel_rl.envs.colors import luminance
 from accel_rl.envs.emulator import EmulatorEnv
-from accel_rl.envs.games import check_game
 from accel_rl.envs.make import ResolvedEnv, make_env
-from accel_rl.envs.palette import luminance
 from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
 from accel_rl.envs.state import pack, unpack
 from accel_rl.samplers.engine import EngineSetup

@@ -1,5 +1,6 @@
 """The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
 
+import logging
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec
@@ -20,6 +21,8 @@ from accel_rl.samplers.inference.server import ActionServer, is_open_loop
 from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.rollout_memory import HostMemory, RolloutMemory
 from accel_rl.samplers.workers.stepper import initial
+
+logger = logging.getLogger(__name__)
 
 
 class Phase(Enum):
@@ -57,12 +60,11 @@ class Sampler:
         partial_starts: bool = False,
         threads: InferenceThreads | None = None,
         memory: RolloutMemory | None = None,
-        log: Callable[[str], None] = lambda line: None,
     ):
         """threads: infer for the groups side by side, if each has dedicated workers.
 
         acceleration: selects the form of inference. memory: the rollouts; None: they are the engine's `buffers`, in
-        host memory. log: gets lines about workers that died.
+        host memory.
         """
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
@@ -77,7 +79,7 @@ class Sampler:
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # in the last rollout
         self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
-        self._log, self._has_warned = log, False
+        self._has_warned = False
         self.dropped = 0  # parts of rollouts that lost workers left invalid
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
@@ -284,7 +286,9 @@ class Sampler:
             if cells.any():
                 b = int(np.argwhere(cells)[0, 1])
                 self._has_warned = True
-                self._log(f"{self.spec.name}: a {name} of environment {b} is not finite; updates from it are skipped")
+                logger.warning(
+                    f"{self.spec.name}: a {name} of environment {b} is not finite; updates from it are skipped"
+                )
                 return
 
     def _draw(self) -> Tensor:

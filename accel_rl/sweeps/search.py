@@ -235,7 +235,7 @@ def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
     """Run trials until there are as many as wanted; returns the exit code."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
-    with trials.display as display, StopRequest() as stop, events.written(display.event):
+    with trials.display as display, StopRequest() as stop, events.written(display.event, display.event):
         try:
             while not (trials.over or stop):
                 trials.step()

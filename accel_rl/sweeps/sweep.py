@@ -154,7 +154,7 @@ def resume(o: Options) -> int:
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
     """Run all runs of a folder to their end; returns the exit code."""
     view = View(folder)
-    with Display(view) as display, StopRequest() as stop, events.written(display.event):
+    with Display(view) as display, StopRequest() as stop, events.written(display.event, display.event):
         for line in notes:
             display.say(f"note: {line}")
         feeder = Feeder(folder, layout, view.lengths, retries, lock)

@@ -11,6 +11,7 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.sampler import Sampler
+from accel_rl.system import events
 from accel_rl.system.process import tune_torch
 from benchmarks.agents import NAMES, make_agent
 from benchmarks.gpu.bench import Bench, Result
@@ -61,7 +62,8 @@ def _sampler(
     plan = RankPlan.resolve(config)
     tune_torch(plan.placement.torch_threads)
     spec = config.spec
-    sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True, note=notes.append)
+    sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
+    stack.enter_context(events.written(notes.append, notes.append))
     stack.callback(sampler.close)
     declare_parts(bench, sampler)
     return sampler, spec

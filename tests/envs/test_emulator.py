@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.data.rollout_arrays import Step
+from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE
 from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
-from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE
 from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec, resolve_env
 from accel_rl.envs.sequential import RESETS
 from accel_rl.system.errors import ConfigError

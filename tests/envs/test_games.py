@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ale_py import ALEInterface, LoggerMode, roms
 
-from accel_rl.envs.games import (
+from accel_rl.envs.atari_games import (
     ATARI_49,
     ATARI_57,
     GAMES,

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE
+from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE
 from accel_rl.envs.make import ResolvedEnv, check_switch, make_batch, make_env, played_by
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.sequential import RESETS, SequentialEnv

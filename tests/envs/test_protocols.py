@@ -10,7 +10,7 @@ import pytest
 from gymnasium.wrappers import AtariPreprocessing, TimeLimit
 
 from accel_rl.emulator.counter import Counter
-from accel_rl.envs.base import episode_rng
+from accel_rl.envs.environment import episode_rng
 from accel_rl.envs.make import make_env, make_spec
 from accel_rl.envs.protocols import PROTOCOLS, resolve
 from accel_rl.system.errors import ConfigError

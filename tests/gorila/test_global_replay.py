@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from accel_rl.config.resolved import fill_in
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.gorila.global_replay import GlobalReplay, from_message, tensor_over, to_message
 from accel_rl.gorila.setup import Setup

@@ -16,6 +16,7 @@ from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.inference.resident import KNOWN
+from accel_rl.system import events
 from tests import simulated_device
 from tests.golden.runs import POLE, SMALL, config
 
@@ -134,10 +135,11 @@ def play(run: TrainConfig, device: str, folder: Path, n: int = 12) -> Played:
     torch.manual_seed(0)
     trainer = build(run, device, folder)
     trainer.reporter.open(0, 0)
+    lines: list[str] = []
     try:
-        metrics, waits, updates = cycles(trainer, n)
+        with events.written(lines.append, lines.append):
+            metrics, waits, updates = cycles(trainer, n)
         parameters = [x.flat.data.cpu().clone() for x in trainer.learners]
     finally:
         trainer._close()
-    events = folder / "events.log"
-    return Played(parameters, metrics, waits, updates, events.read_text() if events.exists() else "")
+    return Played(parameters, metrics, waits, updates, "\n".join(lines))

@@ -10,7 +10,7 @@ from accel_rl.envs.make import make_spec
 from accel_rl.kernels.linear import head_linear, hidden_linear
 from accel_rl.kernels.native import compiled
 from accel_rl.models.actor_critic import ActorCritic
-from accel_rl.models.linear import Linear
+from accel_rl.models.layers import Linear
 from accel_rl.models.q_network import QNetwork
 from accel_rl.optim.flat import FlatParameters
 from tests.environments import env_of

@@ -4,11 +4,9 @@ import torch
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.kernels import native
-from accel_rl.optim.adagrad import AdaGrad
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_, l2_norm
 from accel_rl.optim.optimizer import ALIGNMENT
-from accel_rl.optim.rmsprop import RMSProp
+from accel_rl.optim.optimizers import AdaGrad, Adam, RMSProp
 
 
 def model():

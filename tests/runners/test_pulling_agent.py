@@ -12,8 +12,8 @@ from accel_rl.algos.algorithm import advance
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.envs.make import make_spec
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping

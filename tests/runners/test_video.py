@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import default_config
 from accel_rl.envs.ale import AtariEnv

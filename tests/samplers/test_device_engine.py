@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.agents.random import RandomAgent
 from accel_rl.emulator.counter import CACHED_STARTS, Counter
-from accel_rl.envs.games import ATARI_57
+from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.state import pack, unpack
 from accel_rl.models.actor_critic import ActorCritic

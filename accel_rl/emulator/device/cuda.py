@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from accel_rl.emulator.atari import core
-from accel_rl.emulator.device.arguments import StepArguments
 from accel_rl.emulator.device.nvrtc import cubin, version
+from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # threads of a block of step, draw and begin

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.emulator.atari import core, rom_path
-from accel_rl.emulator.device.starts import Starts
+from accel_rl.emulator.device.start_table import Starts
 from accel_rl.emulator.env_core import OBSERVATIONS
 from accel_rl.emulator.games import cartridge, settings
 

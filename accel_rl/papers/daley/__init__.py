@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.sweeps.grid import Level, levels
 
 THREADS = (1, 2, 4, 8)

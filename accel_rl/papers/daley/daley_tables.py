@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.papers.published import percent_of, published_by, wanted
 from accel_rl.results.run import BySetting, Run
 from accel_rl.results.run_settings import Settings, asynchronous, differences, plays_atari, ranks

@@ -15,7 +15,7 @@ from typing import Any
 
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.papers import daley
 from accel_rl.sweeps.grid import levels
 

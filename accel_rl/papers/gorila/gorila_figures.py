@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.envs.games import ATARI_49
-from accel_rl.envs.games import scores as published_scores
+from accel_rl.envs.atari_games import ATARI_49
+from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.metrics.plot import picture, pyplot
 from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, Score, Starts, during_training, is_gorila, percent_of_dqn
 from accel_rl.papers.gorila.gorila_tables import Setting

@@ -25,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 
 from accel_rl.config.registry import experiment_of
-from accel_rl.envs.games import ATARI_49
-from accel_rl.envs.games import scores as published_scores
+from accel_rl.envs.atari_games import ATARI_49
+from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.papers.published import percent_of, wanted
 from accel_rl.results.run import Run
 from accel_rl.results.run_settings import Settings, differences

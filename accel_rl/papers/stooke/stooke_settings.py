@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.games import ATARI_49, ATARI_57
+from accel_rl.envs.atari_games import ATARI_49, ATARI_57
 
 STEPS = 50_000_000
 """Env steps of a learning curve (section 5.3: 200 M frames)."""

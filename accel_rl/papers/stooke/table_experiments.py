@@ -7,8 +7,8 @@ from typing import Any
 from accel_rl.config.train import TrainConfig
 from accel_rl.papers.stooke.figure_experiments import variant
 from accel_rl.papers.stooke.policy_gradients import a2c_ranks, a3c, appo, ppo_ranks
-from accel_rl.papers.stooke.q_learning import async_dqn
 from accel_rl.papers.stooke.sampling_only import LEARNERS, SIMULATORS, sampling_only
+from accel_rl.papers.stooke.stooke_q_learning import async_dqn
 from accel_rl.papers.stooke.stooke_settings import together
 from accel_rl.sweeps.grid import Level, levels
 

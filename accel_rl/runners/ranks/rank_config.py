@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.resolved import Resolved
-from accel_rl.optim.factory import is_adam
+from accel_rl.optim.optimizers import is_adam
 from accel_rl.system import hardware
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import share_of_cores

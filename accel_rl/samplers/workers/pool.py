@@ -1,8 +1,8 @@
 """The worker processes of one sampler: started, watched, replaced when they die, ended with it."""
 
 import contextlib
+import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +20,8 @@ from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.process import History, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
+
+logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
@@ -69,15 +71,10 @@ class WorkerPool:
     """Worker processes that step the environments of every group. A dead one is noticed at once, and its cells of the
     rollout are invalid. A new process joins at a later rollout."""
 
-    def __init__(
-        self,
-        setup: EngineSetup,
-        config: PoolConfig,
-        log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
-    ):
+    def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
         self.setup, self.grouping, self.config = setup, grouping, config
-        self._seed, self._log = setup.seed, log
+        self._seed = setup.seed
         self._memory = PoolMemory(setup.spec, grouping, setup.T, setup.buffers)
         self.buffers = self._memory.buffers
         self._event = EventFd()
@@ -175,7 +172,7 @@ class WorkerPool:
         history.generation += 1
         with self._changing:
             replacement = self._launch(w)
-        self._log(f"{line}: its part of the rollout is dropped, pid {replacement.pid} takes its place")
+        logger.warning(f"{line}: its part of the rollout is dropped, pid {replacement.pid} takes its place")
 
     def _discard(self, worker: WorkerProcess) -> None:
         self._side.detach(worker.index, worker.control)
@@ -255,7 +252,7 @@ class WorkerPool:
             for w in e.workers:  # a hung worker is killed, and handled like any dead one
                 worker = self._workers[w]
                 if worker is not None:
-                    self._log(f"{e}: killing pid {worker.pid}")
+                    logger.warning(f"{e}: killing pid {worker.pid}")
                     worker.process.kill()
                     self._on_death(w)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays, Step
-from accel_rl.envs.base import BatchEnv
+from accel_rl.envs.environment import BatchEnv
 
 BUFFERS = 2
 """Rollouts in memory, at least: the initial observation of the next one is written while the last is learned from."""

@@ -14,7 +14,7 @@ import warnings
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
-from accel_rl.envs.base import BatchEnv
+from accel_rl.envs.environment import BatchEnv
 from accel_rl.samplers.workers.channel import WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd

@@ -10,8 +10,8 @@ from accel_rl.config.train import default_config
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.process_group import file_store
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan

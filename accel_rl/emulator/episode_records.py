@@ -1,8 +1,30 @@
-"""LostLives: a lost life ends an episode while the game goes on, for scripts that are written for that."""
+"""Episodes as older interfaces record them. `LostLives` ends one where a life is lost, though the game continues."""
 
 import numpy as np
 
 from accel_rl.emulator.vector_env import FIRE, VectorEnv
+
+
+class EpisodeSums:
+    """For `n` environments whose episodes are reset in the step that ends them."""
+
+    def __init__(self, n: int) -> None:
+        self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)
+
+    def reset(self) -> None:
+        """All episodes begin."""
+        self._points[:] = self._steps[:] = 0
+
+    def add(self, points: np.ndarray) -> None:
+        """Add the points [n] of a step."""
+        self._points += points
+        self._steps += 1
+
+    def end(self, i: np.integer) -> dict[str, float | int]:
+        """Return the points `r` and the length `l` of an environment's episode, and begin its next one."""
+        sums = {"r": float(self._points[i]), "l": int(self._steps[i])}
+        self._points[i] = self._steps[i] = 0
+        return sums
 
 
 class LostLives:

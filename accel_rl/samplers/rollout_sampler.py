@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
