@@ -6,7 +6,7 @@ from accel_rl.emulator.vector_env import FIRE, VectorEnv
 
 
 class EpisodeSums:
-    """For `n` environments whose episodes are reset in the step that ends them."""
+    """Sums of rewards and lengths for `n` environments whose episodes are reset in the step that ends them."""
 
     def __init__(self, n: int) -> None:
         self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)
@@ -28,10 +28,10 @@ class EpisodeSums:
 
 
 class LostLives:
-    """The lives of each environment of a VectorEnv that ends episodes with games alone.
+    """Detects lost lives in a VectorEnv whose episodes end only with games.
 
-    count: False: no lost life counts. press_fire: the step after a lost life presses FIRE instead of the agent's
-    action, where the game has it.
+    count: if False, lost lives are ignored. press_fire: in the step after a lost life, replace the agent's action by
+    FIRE, if the game has FIRE.
     """
 
     def __init__(self, envs: VectorEnv, count: bool, press_fire: bool) -> None:
@@ -46,7 +46,8 @@ class LostLives:
         return actions if self._fire is None else np.where(self._lost[ids], self._fire, actions)
 
     def step(self, lives: np.ndarray, ids: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Return which environments lost a life, bool [batch]. ended: a game ended or began, which loses none."""
+        """Return which environments lost a life, bool [batch]. ended: environments whose game ended or began, which is
+        not a loss."""
         lost: np.ndarray = (lives < self._lives[ids]) & ~ended & self._count
         self._lives[ids], self._lost[ids] = lives, lost
         return lost

@@ -22,7 +22,7 @@ RANDOMNESS = ("auto", "sequence", "counter")
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """The environment and its rules. A setting of None takes the protocol's value."""
+    """The environment and its rules. A setting of None means the protocol's value."""
 
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders. Alternative: --env.id."""
@@ -40,9 +40,10 @@ class EnvConfig:
     noop_max: int | None = None
     """Maximum number of emulated no-op frames after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
     fire_reset: str | None = None
-    """Actions before the agent's. none. frame: FIRE for a frame after a reset (EnvPool). steps: FIRE and the third
-    action, a step each, after a reset and after a lost life that ends the return (OpenAI baselines). Only in games that
-    have FIRE, and not with --sampler.engine device."""
+    """Actions that are played before the agent acts. none: no action. frame: FIRE for one frame after a reset
+    (EnvPool). steps: FIRE and the third action, one step each, after a reset and after a lost life that ends the return
+    (OpenAI baselines). FIRE is pressed only in games that have it, and `steps` does not work with --sampler.engine
+    device."""
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
@@ -60,12 +61,14 @@ class EnvConfig:
     difficulty: int | None = None
     """Difficulty switch of the game, as in ale-py. Default: the game's default difficulty."""
     backend: str = "auto"
-    """Atari backend. ale: ale-py. emulator: this project's emulator, with the same frames, several times as fast. auto:
-    the emulator if it is built and the game is one of the 57 verified against ale-py, else ale."""
+    """Atari backend. ale: ale-py. emulator: this project's emulator, which computes the same frames several times as
+    fast.
+    auto: the emulator if it is built and the game is one of the 57 verified against ale-py, otherwise ale."""
     randomness: str = "auto"
-    """Random numbers of Atari's resets and sticky actions. sequence: from one generator an episode, and ale-py's stream
-    for the console's timer. counter: each is a function of seed, episode and step (Philox, Salmon et al. 2011), on CPUs
-    and GPUs alike; only with the emulator. auto: counter with --sampler.engine device, else sequence."""
+    """Random numbers of Atari's resets and sticky actions. sequence: one generator per episode draws them, and ale-py's
+    stream sets the console's timer. counter: each number is a function of seed, episode and step (Philox, Salmon et al.
+    2011), the same on CPUs and GPUs; only with the emulator. auto: counter with --sampler.engine device, otherwise
+    sequence."""
 
     def overrides(self) -> dict[str, Any]:
         """Return the fields that override the protocol."""
@@ -109,7 +112,7 @@ class ResolvedEnv(EnvConfig):
         return self.randomness == "counter"
 
     def check(self) -> None:
-        """Raise ConfigError, one line, if no environment can be made of this."""
+        """Raise ConfigError, one line, if no environment can be created with these settings."""
         _inspected(self, True, False)  # as `make_spec` calls it, which then finds it in the cache
 
 
@@ -128,7 +131,7 @@ def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
 
 
 def emulator_is_built() -> bool:
-    """Whether the emulator can be imported; if not, a note says so."""
+    """Whether the emulator can be imported. If not, this is logged once."""
     from accel_rl.emulator.atari import core
 
     try:
@@ -140,7 +143,8 @@ def emulator_is_built() -> bool:
 
 
 def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False) -> Env:
-    """One environment. seed: whole number >= 0. cached: every episode begins from one stored state. ConfigError."""
+    """Create one environment. seed: whole number >= 0. cached: every episode begins from one stored state.
+    ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
@@ -153,7 +157,7 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
             return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter)
         if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
-        from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, in Atari's processes alone
+        from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, which only processes that play Atari need
 
         return AtariEnv(config.game, rules, seed, training, cached)
     if config.backend != "auto":
@@ -173,7 +177,8 @@ def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = Fals
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """Return the environment on another backend ("": its own). ConfigError if that backend cannot play it."""
+    """Return the environment on another backend; "" means the environment's own. ConfigError if that backend cannot
+    play it."""
     if not backend:
         return config
     env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
@@ -196,7 +201,8 @@ def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None
 
 
 def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> EnvSpec:
-    """Return the spec of an environment. Its protocol says whether the resets can change episodes. ConfigError."""
+    """Return the spec of an environment. Its protocol records whether the mode of reset can change episodes.
+    ConfigError."""
     spec = _inspected(config, training, reset == "cached")
     if reset not in ("swap", "cached") and not config.is_counter:
         return spec
@@ -205,7 +211,7 @@ def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> 
 
 
 def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
-    """Return why episodes are not exactly those of ale-py with resets at once; None if they are."""
+    """Return why episodes may differ from those of ale-py with immediate resets; None if they are equal."""
     if not config.is_counter:
         return unclean_reset(config.game, reset)
     if reset == "cached":
@@ -228,9 +234,10 @@ def make_batch(
     decorrelation_steps: int = 0,
     starts: StartOrder | None = None,
 ) -> SequentialEnv:
-    """One environment per seed, stepped in turn; `reset` and the rest as in SequentialEnv. ConfigError.
+    """Create one environment per seed, stepped one after another; `reset` and other arguments: see SequentialEnv.
+    ConfigError.
 
-    starts: of an Atari game's episodes, instead of resets.
+    starts: saved states in which an Atari game's episodes begin, instead of resets.
     """
     envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
     if starts is not None:

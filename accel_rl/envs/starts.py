@@ -1,4 +1,4 @@
-"""Episodes that begin at saved start points, and how a console gets there."""
+"""Episodes that begin at saved start points, and the replay that brings a console to such a point."""
 
 import zlib
 from dataclasses import dataclass

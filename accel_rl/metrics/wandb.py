@@ -49,7 +49,7 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
-    for kind in ("CACHE", "CONFIG", "DATA"):  # nothing outside the run folder
+    for kind in ("CACHE", "CONFIG", "DATA"):  # write these files to the run folder
         os.environ.setdefault(f"WANDB_{kind}_DIR", str(folder.absolute() / "wandb" / kind.lower()))
     try:
         import wandb
@@ -65,14 +65,14 @@ def wandb_sink(config: Any, folder: Path) -> list[Sink]:
             config=config.to_dict(),
             settings=settings,
         )
-    except Exception as e:  # whatever the service does, the run goes on
+    except Exception as e:  # an error of the service must not end the run
         logger.warning(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
         return []
     return [WandbSink(run)]
 
 
 def _run_id(folder: Path) -> str:
-    """The id of the run, the same after a resume, so that the curve continues."""
+    """Return the run's id, which stays the same after a resume, so that the curve continues."""
     file = folder / "wandb_id"
     if not file.exists():
         file.write_text(os.urandom(4).hex() + "\n")

@@ -1,4 +1,4 @@
-"""What the papers print: numbers and settings of each paper, and scores in 49 games."""
+"""Published numbers and settings of each paper, and scores in 49 games."""
 
 import json
 from functools import cache

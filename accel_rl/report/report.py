@@ -49,7 +49,7 @@ class ReportOptions:
     """
     curve: Literal["auto", "online", "evaluation"] = "auto"
     """Scores of learning curves. auto: training scores for policy gradients (Stooke & Abbeel); for other runs
-    evaluations if every run has three, else training scores."""
+    evaluations if every run has at least three, otherwise training scores."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
 
@@ -123,13 +123,13 @@ def _short_evaluations(run: Run) -> str:
 
 
 def _some(lines: list[str]) -> list[str]:
-    """Shorten a list: the first items, and the number of the others."""
+    """Shorten a list to its first items and the number of omitted items."""
     return lines if len(lines) <= MOST_NOTES else [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more like this"]
 
 
 MEAN = "mean over seeds, band from minimum to maximum"
 CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
-SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # the others are learning curves
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # all other figures show learning curves
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]

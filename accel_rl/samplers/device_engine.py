@@ -1,4 +1,4 @@
-"""The engine of games that are emulated on the learner's device: frames, rewards and resets never leave it.
+"""The engine of games that are emulated on the learner's device. Frames, rewards and resets stay on the device.
 
 On a CPU the host build of the same kernels runs, for tests and for machines without a GPU.
 """
@@ -30,9 +30,9 @@ from accel_rl.system.errors import ConfigError
 
 
 class DeviceEngine:
-    """Steps `DeviceEnvs`. The rollouts are those of the other engines with counter randomness.
+    """Steps `DeviceEnvs`. Its rollouts equal those of the other engines with counter randomness.
 
-    On a GPU a step is queued when it is released, behind the act that chose its actions; nothing waits.
+    On a GPU a released step is queued behind the act that chose its actions, and the host does not wait.
     """
 
     def __init__(self, setup: EngineSetup, game: DeviceGame):
@@ -52,7 +52,7 @@ class DeviceEngine:
         self._joined = False
 
     def _seeds(self) -> list[list[int]]:
-        """By group, the seed of each environment."""
+        """Return the seed of each environment, by group."""
         first = self.setup.first_index
         return [[env_seed(self._seed, first + b) for b in range(group.start, group.stop)] for group in self._groups]
 
@@ -68,7 +68,7 @@ class DeviceEngine:
         return []
 
     def check(self) -> None:
-        """There are no workers that could die."""
+        """Do nothing, because there are no workers that could die."""
 
     @torch.no_grad()
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
@@ -112,7 +112,8 @@ class DeviceEngine:
         return 0
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment as `SequentialEnv` has it: every engine can continue from it."""
+        """Return the state of each environment in the form of `SequentialEnv`, so that every engine can continue from
+        it."""
         return [self._packed(state) for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
@@ -140,7 +141,7 @@ class DeviceEngine:
             envs.reseed(seeds)
 
     def close(self) -> None:
-        """Its memory is freed with it."""
+        """Do nothing, because the memory is freed with this object."""
 
 
 def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:

@@ -28,7 +28,7 @@ from accel_rl.system.errors import ConfigError
 
 PRUNED = "pruned"
 """Status of a run that a search has ended early."""
-LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment
+LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a short time
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SweepFolder:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Read sweep.json. Raises ConfigError if there is none."""
+        """Read sweep.json. Raises ConfigError if the file does not exist."""
         try:
             return dict(json.loads((self.path / "sweep.json").read_text()))
         except FileNotFoundError as e:
@@ -85,9 +85,9 @@ class SweepFolder:
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
-        """Whether the run's last checkpoint exists; it is written after the last row.
+        """Whether the run's last checkpoint exists, which is written after the last row.
 
-        A run whose length is a number of updates is finished if the last row has them.
+        A run whose length is a number of updates is finished if the last row has this number.
         """
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         if not steps:
@@ -101,7 +101,7 @@ class SweepFolder:
     # -- beginning ------------------------------------------------------------
 
     def check_new(self) -> None:
-        """Raise ConfigError if a sweep cannot start here."""
+        """Raise ConfigError if a sweep cannot start in this folder."""
         self.check_free()
         self.check_unwritten()
         RunFolder.check_new(self.path)
@@ -115,7 +115,7 @@ class SweepFolder:
             )
 
     def check_free(self) -> None:
-        """Raise ConfigError if a sweep, or a run of a killed sweep, is still running here."""
+        """Raise ConfigError if a sweep, or a run of a killed sweep, is still running in this folder."""
         if (holder := self.holder()) is not None:
             who = f"a running sweep (process {holder})"
             if not psutil.pid_exists(holder):
@@ -127,7 +127,7 @@ class SweepFolder:
     ) -> None:
         """Write the configuration of every run before any run starts, so that a killed sweep can be resumed.
 
-        labels: of each run in its grid.
+        labels: labels of each run in its grid.
         """
         sizes = {name: self._begun(name, run) for name, run in runs.items()}
         named = {name: dict(labels[name]) for name in runs}
@@ -202,7 +202,7 @@ class SweepFolder:
             os.close(descriptor)
 
     def holder(self) -> int | None:
-        """Process id of the sweep that is running here, or None."""
+        """Return the process id of the sweep that is running in this folder, or None."""
         try:
             descriptor = os.open(self.path / ".lock", os.O_RDONLY)
         except OSError:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 
 class EventHandler(logging.Handler):
-    """Passes each message of this package's loggers to a function, as one line: warnings to one of their own."""
+    """Passes each message of this package's loggers, as one line, to `write`, or to `warn` if it is a warning."""
 
     def __init__(self, write: Callable[[str], None], warn: Callable[[str], None]):
         super().__init__(logging.INFO)
@@ -25,8 +25,9 @@ class EventHandler(logging.Handler):
 
 @contextmanager
 def written(write: Callable[[str], None], warn: Callable[[str], None]) -> Iterator[None]:
-    """Context in which `write` gets the messages below warnings, for events.log, and `warn` gets the warnings, for
-    events.log and the display. Outside of it, Python prints warnings to stderr and drops the others."""
+    """Context in which the package's log messages are written: warnings by `warn`, to events.log and the display; other
+    messages by `write`, to events.log. Outside of this context, Python prints warnings to stderr and drops other
+    messages."""
     logger, handler = logging.getLogger("accel_rl"), EventHandler(write, warn)
     level = logger.level
     logger.addHandler(handler)

@@ -1,8 +1,8 @@
-"""An agent step on a device as one operator for torch: on a GPU by kernels, on a CPU by their host build.
+"""An agent step on a device as one torch operator. On a GPU it runs kernels, on a CPU their host build.
 
     step -> draw -> finish -> begin        (kernels/kernels.cu)
 
-As an operator it takes part in streams and in the capture of CUDA graphs like torch's own operations.
+Like torch's own operators it runs on the current stream and can be captured in CUDA graphs.
 """
 
 import ctypes
@@ -35,9 +35,9 @@ def step_atari(
 ) -> None:
     """Play one agent step of n environments. The lists are in the order of STATE, OUT, TABLES and RULES.
 
-    action [n] int64: indices of the game's actions; below 0: skip the environment. out: [n, ...], see `data.step.Step`;
-    where an episode ended, the next one begins, and `frame` is its first. begins: begin episode 0 of all environments
-    instead, and write frame and age alone.
+    action [n] int64: indices of the game's actions; a negative action skips the environment. out: arrays [n, ...], see
+    `data.step.Step`. If an episode ends, the next episode begins in the same step, and `frame` is its first. begins:
+    begin episode 0 of all environments instead of a step, and write frame and age only.
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if begins:

@@ -24,8 +24,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
     """Settings of the network that acts, and the source of its parameters."""
 
     policy: str = ""
-    """Folder of a run of a2c, ppo or impala with the same network and game; its newest checkpoint acts. Default: an
-    untrained network, for which inference takes the same time."""
+    """Folder of a run of a2c, ppo or impala with the same network and game; its newest checkpoint acts. By default an
+    untrained network acts, whose inference takes the same time."""
 
     def check(self) -> None:
         super().check()

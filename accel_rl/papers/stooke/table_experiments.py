@@ -19,8 +19,8 @@ GPUS = (1, 2, 4, 8)
 def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
     """Samples/s of 8 ranks that only sample, with A3C-Net on Breakout.
 
-    sync: all ranks synchronize every five steps; async: each samples independently. policy: folder of a run whose agent
-    acts; default: an untrained network, for which inference takes the same time.
+    sync: all ranks synchronize every five steps; async: each rank samples independently. policy: folder of a run whose
+    agent acts. By default an untrained network acts, whose inference takes the same time.
     """
     if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
         raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")

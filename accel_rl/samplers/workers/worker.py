@@ -1,7 +1,7 @@
-"""A worker process: it pins itself to a core and steps its environments of every group, in turn.
+"""A worker process: it pins itself to a core and steps its environments of every group, one group after another.
 
-Started by `accel_rl.system.child`, a fresh interpreter that imports neither torch nor the program that started it, so a
-worker is up in a fraction of a second and a user's script needs no `if __name__ == "__main__"`.
+`accel_rl.system.child` starts it as a new interpreter that imports neither torch nor the user's program. So a worker
+starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import os
@@ -75,7 +75,7 @@ def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
-    """Answer one request; False if it was to close."""
+    """Answer one request; return False if the request was to close."""
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":
@@ -105,8 +105,9 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group; the main process decides. The
-    # handler does nothing; unlike SIG_IGN it is not inherited by programs that an environment starts.
+    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group, and the main process decides
+    # what happens. So this handler does nothing. Unlike SIG_IGN it is not inherited by programs that an environment
+    # starts.
     for s in (signal.SIGINT, signal.SIGTERM):
         signal.signal(s, lambda *_: None)
     warnings.showwarning = show_warning
