@@ -45,7 +45,8 @@ from accel_rl.distributed.process_group import file_store  # noqa: E402
 from accel_rl.distributed.shared_reduce import SharedMemoryMean  # noqa: E402
 from accel_rl.optim.flat import clip_by_norm_  # noqa: E402
 from accel_rl.runners.learner import Learner  # noqa: E402
-from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks  # noqa: E402
+from accel_rl.runners.ranks.context import RankContext  # noqa: E402
+from accel_rl.runners.ranks.sync_context import join_ranks  # noqa: E402
 from accel_rl.system.counts import Count  # noqa: E402
 from accel_rl.system.process import tune_torch  # noqa: E402
 from benchmarks.interleave import medians  # noqa: E402
@@ -109,20 +110,20 @@ def per_call(act: Callable[[], Any], n: int) -> float:
 GLOO, SHARED = 1, 2  # what rank 0 asks of the others, updates times
 
 
-def shared_of(config: TrainConfig, group: SyncContext, gradients: int) -> SharedMemoryMean:
-    return SharedMemoryMean(Learner(config, SPEC, "cpu", 0).flat, group.communicator, gradients, 60.0)
+def shared_of(config: TrainConfig, group: RankContext, gradients: int) -> SharedMemoryMean:
+    return SharedMemoryMean(Learner(config, SPEC, "cpu", 0).flat, group.exchange.communicator, gradients, 60.0)
 
 
-def gloo_of(learner: Learner, group: SyncContext) -> AllReduce:
+def gloo_of(learner: Learner, group: RankContext) -> AllReduce:
     flat, algo = learner.flat, learner.algo
     guarded = GuardedStep(flat, algo.build_optimizer(len(flat.data)), algo.config.max_grad_norm)
-    return AllReduce(guarded, CollectiveMean(flat, group.communicator), 0)
+    return AllReduce(guarded, CollectiveMean(flat, group.exchange.communicator), 0)
 
 
 class Parts:
     """One learner, and the three ways to synchronize its gradient."""
 
-    def __init__(self, o: Options, group: SyncContext, gradients: int):
+    def __init__(self, o: Options, group: RankContext, gradients: int):
         config = config_of(o)
         self.learner, self.n = Learner(config, SPEC, "cpu", 0), o.updates
         algo, flat = self.learner.algo, self.learner.flat
@@ -130,7 +131,7 @@ class Parts:
         self._batch = next(iter(algo.batches()))
         self.local, self.loss = self.learner.gradient_sync, torch.zeros(())
         self.reduce = gloo_of(self.learner, group)
-        self._communicator, self.shared = group.communicator, shared_of(config, group, gradients)
+        self._communicator, self.shared = group.exchange.communicator, shared_of(config, group, gradients)
         self.chunks = LockedChunks(flat, algo.build_optimizer, algo.config.max_grad_norm, o.chunks)
         self._fd = os.memfd_create("chunks")
         self.chunks.connect(Central(self.chunks.parts, self.chunks.states(), self._fd, create=True), publish=True)
@@ -216,7 +217,7 @@ def wait(o: Options, rank: int, fd: int, gradients: int) -> None:
         loss, parameters = torch.zeros(()), [p for _, p in gloo.flat.named]
         means: dict[int, GradientMean] = {GLOO: gloo.mean, SHARED: shared}
         while True:
-            asked = int(group.communicator.all_reduce_sum(torch.tensor(0)))
+            asked = int(group.exchange.communicator.all_reduce_sum(torch.tensor(0)))
             for _ in range(o.updates):
                 if asked == GLOO:
                     gloo.backward(torch.stack([p.sum() for p in parameters]).sum())

@@ -70,19 +70,19 @@ def sampling_rank(setup: dict[str, Any]) -> None:
     agent = Learner(mine, spec, plan.device, 0).algo.agent
     first = r * mine.sampler.envs
     source = build_sampler(replace(plan.sampler, T=5), mine.env, spec, mine, seed=0, training=True, first_index=first)
-    with join_ranks(mine, plan.device, file_store(setup["fd"], size), r, size, size) as communicator:
+    with join_ranks(mine, plan.device, file_store(setup["fd"], size), r, size, size) as context:
         for _ in range(4):
             source.collect(agent)
-        communicator.stops(False)
+        context.clock.stops(False)
         n, began = 0, time.perf_counter()
         while True:
             n += int(source.collect(agent).valid.sum())
             over = time.perf_counter() - began > setup["seconds"]
-            if communicator.stops(over) if setup["sync"] else over:
+            if context.clock.stops(over) if setup["sync"] else over:
                 break
         rate = n / (time.perf_counter() - began)
         source.close()
-        communicator.stops(False)
+        context.clock.stops(False)
     print(rate)
 
 

@@ -31,7 +31,7 @@ from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.async_launcher import AsyncLauncher
-from accel_rl.runners.ranks.context import SingleRank
+from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.sync_launcher import folder_of
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed
@@ -63,7 +63,7 @@ class Member:
             return BundleRanks(config, folder, transport, line, self._index).run()
         state = self._state(folder, line.ask(Work(), []).env_steps)
         replay = self._global_replay if config.gorila.replay == "global" else None
-        context = MemberContext(self._index, config.gorila, transport, line, state, self._role, replay)
+        context = member_context(self._index, config.gorila, transport, line, state, self._role, replay)
         return Trainer(config, RankPlan.resolve(config), folder, state, context).run().env_steps
 
     def _global_replay(self, algo: Algorithm) -> RemoteReplay:
@@ -119,28 +119,62 @@ class ServerUpdates(SingleProcess):
         return self.sync.server_updates if self.sync is not None else 0
 
 
-class MemberContext:
-    """The `RankContext` of a member. It neither evaluates nor shows progress: the driver does."""
+class MemberExchange(Exchange):
+    """Connects a member's learner to the shards, and to the global replay if there is one."""
 
+    communicator: ServerUpdates
     captures_updates = False
-    size = 1
+    sync: ShardedSync
 
     def __init__(
         self,
         rank: int,
         config: GorilaConfig,
         transport: Transport,
-        line: BoardLine,
-        state: dict[str, Any] | None = None,
-        role: Role = "bundle",
         replay: Callable[[Algorithm], RemoteReplay] | None = None,
     ):
-        """rank: of the member; its seeds follow from it. transport: to the shards. state: of the checkpoint that this
-        process continues from. replay: builds the client of the global replay; None: the replay is local."""
-        self.rank, self._config, self._transport, self._line = rank, config, transport, line
-        self.samples, self.learns, self._replay = role != "learner", role != "actor", replay
+        """rank: of the member. transport: to the shards. replay: builds the client of the global replay; None: the
+        replay is local."""
+        self._rank, self._config, self._transport, self._replay = rank, config, transport, replay
         self.communicator = ServerUpdates()
-        self._sync: ShardedSync | None = None
+        self._refreshed = -1
+
+    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
+        self.sync = self.communicator.sync = ShardedSync(
+            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, f"member-{self._rank}",
+            saves_shards=False,
+            usual_loss=algo.config.usual_loss(),
+            rewards=lambda: algo.rewards if isinstance(algo, ReplayAlgorithm) else None,
+        )  # fmt: skip
+        return self.sync
+
+    def begin(self, algo: Algorithm) -> None:
+        if self._replay is None:
+            algo.begin()
+        else:
+            assert isinstance(algo, ReplayAlgorithm)
+            algo.replay = self._replay(algo)
+
+    def open(self, gradient_sync: GradientSync, env_steps: int) -> None:
+        assert self.sync is gradient_sync
+        self.sync.connect(self._transport, publish=False)
+
+    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
+        """Pull before a rollout, unless an update has just done so (Nair et al. 2015, algorithm 1)."""
+        if self.sync.refreshed == self._refreshed:
+            self.sync.pull_now()
+        self._refreshed = self.sync.refreshed
+        return agent
+
+
+class MemberClock(Clock):
+    """Sends the member's work to the board, whose answers have the work of all members."""
+
+    def __init__(
+        self, exchange: MemberExchange, config: GorilaConfig, line: BoardLine, state: dict[str, Any] | None = None
+    ):
+        """state: of the checkpoint that this process continues from."""
+        self._exchange, self._config, self._line = exchange, config, line
         self._env_steps = 0  # by this process
         # what earlier processes of this member have done, which is part of its counts
         self._earlier = Work()
@@ -151,48 +185,18 @@ class MemberContext:
                 sync["counts"]["outliers"], sync["counts"]["lost"],
                 outliers_won=sync["counts"]["outliers_won"], batches_won=sync["counts"]["batches_won"],
             )  # fmt: skip
-        self._refreshed = -1
-        self._last: tuple[Work, list[tuple[float, int]]] = Work(), []
+        self.last: tuple[Work, list[tuple[float, int]]] = Work(), []
+        """The work, and the recent episodes, that were sent last."""
 
-    def gradient_sync(self, flat: FlatParameters, algo: Algorithm) -> GradientSync:
-        self._sync = ShardedSync(
-            flat, algo.build_optimizer, algo.config.max_grad_norm, self._config, f"member-{self.rank}",
-            saves_shards=False,
-            usual_loss=algo.config.usual_loss(),
-            rewards=lambda: algo.rewards if isinstance(algo, ReplayAlgorithm) else None,
-        )  # fmt: skip
-        self.communicator.sync = self._sync
-        return self._sync
-
-    def begin(self, algo: Algorithm) -> None:
-        if self._replay is None:
-            algo.begin()
-        else:
-            assert isinstance(algo, ReplayAlgorithm)
-            algo.replay = self._replay(algo)
-
-    def opened(self, gradient_sync: GradientSync, env_steps: int) -> None:
-        assert self._sync is gradient_sync and self._sync is not None
-        self._sync.connect(self._transport, publish=False)
-
-    def agent(self, agent: Any, gradient_sync: GradientSync) -> Any:
-        """Pull before a rollout, unless an update has just done so (Nair et al. 2015, algorithm 1)."""
-        assert self._sync is not None
-        if self._sync.refreshed == self._refreshed:
-            self._sync.pull_now()
-        self._refreshed = self._sync.refreshed
-        return agent
-
-    def clock(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
+    def count(self, env_steps: int, taken: int, episodes: EpisodeTracker, updates: int) -> int:
         self._env_steps += taken
-        self._last = self._work(episodes.count, updates), list(episodes.recent)
-        self._line.tell(*self._last)
+        self.last = self._work(episodes.count, updates), list(episodes.recent)
+        self._line.tell(*self.last)
         since = self._env_steps - self._line.answered.env_steps
         return max(env_steps, self._line.answer.env_steps + since)
 
     def _work(self, episodes: int, updates: int) -> Work:
-        sync = self._sync
-        assert sync is not None
+        sync = self._exchange.sync
         counts = sync.counts
         all_of_it = Work(
             self._env_steps, episodes, updates, sync.skips.total, counts.outliers, counts.lost, sync.bytes_moved,
@@ -201,36 +205,52 @@ class MemberContext:
         return all_of_it - self._earlier
 
     def progress(self, share: float) -> float:
-        assert self._sync is not None
         limit = self._config.updates
-        return min(1.0, self._sync.server_updates / limit) if limit else share
+        return min(1.0, self._exchange.sync.server_updates / limit) if limit else share
 
     def stops(self, asked: bool) -> bool:
-        assert self._sync is not None
         limit = self._config.updates
-        done = limit is not None and self._sync.server_updates >= limit
+        done = limit is not None and self._exchange.sync.server_updates >= limit
         return asked or done or self._line.answer.stop or self._line.lost
+
+
+class MemberBarrier(Barrier):
+    """Members do not wait for each other: parameters are the shards', all other state is the member's own."""
+
+    def __init__(self, clock: MemberClock, line: BoardLine):
+        self._clock, self._line = clock, line
 
     def agreed(self, done: bool) -> bool:
         return True  # the driver evaluates
 
-    def beat(self) -> None:
-        pass
-
-    def report(self, episodes: EpisodeTracker, updates: int) -> tuple[list[tuple[float, int]], int, int]:
-        return list(episodes.recent), episodes.count, updates
-
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Members save independently: parameters are the shards', all other state is the member's own. The board then
-        has all that the checkpoint has, also at the end."""
+        """The board then has all that the checkpoint has, also at the end."""
         if not self._line.lost:
-            self._line.ask(*self._last)
+            self._line.ask(*self._clock.last)
         yield
 
 
-class _Central(SingleRank):
-    """The rank context of the process that owns a machine's central parameters and does not learn itself."""
+def member_context(
+    rank: int,
+    config: GorilaConfig,
+    transport: Transport,
+    line: BoardLine,
+    state: dict[str, Any] | None = None,
+    role: Role = "bundle",
+    replay: Callable[[Algorithm], RemoteReplay] | None = None,
+) -> RankContext:
+    """Return the context of a member. It neither evaluates nor reports progress: the driver does.
+
+    rank: of the member; its seeds follow from it. state: see `MemberClock`. transport, replay: see `MemberExchange`.
+    """
+    exchange = MemberExchange(rank, config, transport, replay)
+    clock = MemberClock(exchange, config, line, state)
+    return RankContext(clock, exchange, MemberBarrier(clock, line), rank, role != "learner", role != "actor")
+
+
+class _Central(Exchange):
+    """The exchange of the process that owns a machine's central parameters and does not learn itself."""
 
     sync: LockedChunks
 
@@ -254,9 +274,9 @@ class BundleRanks:
         for rank in range(config.distributed.size):
             bring_back(Checkpoints(folder_of(run, rank).path / "checkpoints"), self._start)
         self._launcher = AsyncLauncher(config, RunPlan.resolve(config), run, None)
-        context = _Central(config.distributed.chunks)
-        Learner(config, config.spec, "cpu", config.seed, context)
-        sync = context.sync
+        exchange = _Central(config.distributed.chunks)
+        Learner(config, config.spec, "cpu", config.seed, exchange)
+        sync = exchange.sync
         central = Central(sync.parts, sync.states(), self._launcher.central, create=True)
         self._uplink = Uplink(central, sync.optimizers[0], config.gorila, f"member-{index}")
         self._uplink.connect(transport)

@@ -14,7 +14,7 @@ from accel_rl.config.resolved import Resolved
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.runners.ranks.context import SingleRank
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.system import hardware
 from accel_rl.system.placement import share_of_cores
 from accel_rl.system.process import before_torch
@@ -95,7 +95,7 @@ def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
     )
 
 
-class Reader(SingleRank):
+class Reader(Exchange):
     """Gives a `Learner` the parameters of the shards."""
 
     captures_updates = False

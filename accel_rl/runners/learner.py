@@ -27,7 +27,7 @@ from accel_rl.models.network_state import (
 from accel_rl.models.precision import autocast_for
 from accel_rl.optim.flat import FlatParameters, l2_norm
 from accel_rl.runners.best_agent import agent_state
-from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.runners.seeds import own_generator
 from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.system.devices import Device
@@ -45,30 +45,31 @@ class Learner:
         spec: EnvSpec,
         device: str,
         seed: int,
-        context: RankContext = SINGLE_RANK,
+        exchange: Exchange | None = None,
     ):
-        device = Device(device)
+        """exchange: with other learners; None: there are none."""
+        device, exchange = Device(device), exchange or Exchange()
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
         self._has_modes = has_modes(self.algo.agent.model)
         self._has_statistics = bool(statistics(self.algo.agent.model))
         self.flat = FlatParameters(self.algo.agent.model)
-        self.algo.communicator = context.communicator
+        self.algo.communicator = exchange.communicator
         if device.queues_work:
             self.algo.now = ScheduledTensors(self.algo.device)
         set_schedules(self.algo)
-        self.gradient_sync = self._build_gradient_sync(config, context)
+        self.gradient_sync = self._build_gradient_sync(config, exchange)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
         self._queues_work = device.queues_work
         self._captured: CapturedUpdates | None = None
-        if device.queues_work and context.captures_updates:
+        if device.queues_work and exchange.captures_updates:
             self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates)
 
-    def _build_gradient_sync(self, config: Resolved, context: RankContext) -> GradientSync:
+    def _build_gradient_sync(self, config: Resolved, exchange: Exchange) -> GradientSync:
         if name := config.distributed.sync_class:
-            found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, context.communicator)
+            found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, exchange.communicator)
             return found
-        return context.gradient_sync(self.flat, self.algo)
+        return exchange.gradient_sync(self.flat, self.algo)
 
     def learn(
         self, between: Callable[[], None] = lambda: None, pause: Callable[[], bool] = lambda: False

@@ -117,7 +117,7 @@ class Reporter:
 
     def row(self, at: Counters, learner: Learner, episodes: EpisodeTracker, evaluations: list[Evaluation]) -> None:
         """Write what happened since the last row to every sink, and an evaluation to a file of its own."""
-        recent, episodes_of_all, updates = self.context.report(episodes, learner.updates)
+        recent, episodes_of_all, updates = self.context.clock.report(episodes, learner.updates)
         row: Row = {
             "updates": updates,
             "episodes": episodes_of_all,

@@ -40,7 +40,7 @@ class Saver:
     def save(self) -> None:
         """Write a checkpoint of this moment."""
         self.at.saved_at = self.at.env_steps
-        with self.context.saving():
+        with self.context.barrier.saving():
             self.checkpoints.save(self.at.env_steps, self.state_dict())
 
     @property

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from accel_rl.algos.algorithm import advance
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 
 
@@ -50,14 +50,16 @@ class Lockstep:
         sampler: RolloutSampler,
         learner: Learner,
         secondary: Learner | None = None,
-        context: RankContext = SINGLE_RANK,
+        exchange: Exchange | None = None,
     ):
-        self.sampler, self.learners, self.context = sampler, with_names(learner, secondary), context
+        """exchange: with the learners of other ranks; None: there are none."""
+        self.sampler, self.learners = sampler, with_names(learner, secondary)
+        self.exchange = exchange or Exchange()
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Sample one rollout and make its updates."""
         first = self.learners[0][1]
-        rollout = self.sampler.collect(self.context.agent(first.algo.agent, first.gradient_sync))
+        rollout = self.sampler.collect(self.exchange.agent(first.algo.agent, first.gradient_sync))
         metrics: list[UpdateMetrics] = []
         for prefix, learner in self.learners:
             advance(learner.algo, rollout.env_steps)

@@ -13,7 +13,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
-from accel_rl.runners.ranks.context import RankContext
+from accel_rl.runners.ranks.context import Exchange
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
 from accel_rl.samplers.rollout_sampler import RolloutSampler
 
@@ -41,14 +41,14 @@ class _Part:
 class Sampling(_Part):
     """Sample rollouts and store them; another rank learns."""
 
-    def __init__(self, sampler: RolloutSampler, learner: Learner, context: RankContext):
-        self._sampler, self._learner, self._context = sampler, learner, context
+    def __init__(self, sampler: RolloutSampler, learner: Learner, exchange: Exchange):
+        self._sampler, self._learner, self._exchange = sampler, learner, exchange
 
     def cycle(self, remaining: int = 0) -> tuple[int, list[UpdateMetrics]]:
         """Sample one rollout."""
         algo = self._learner.algo
         assert isinstance(algo, ReplayAlgorithm)
-        rollout = self._sampler.collect(self._context.agent(algo.agent, self._learner.gradient_sync))
+        rollout = self._sampler.collect(self._exchange.agent(algo.agent, self._learner.gradient_sync))
         advance(algo, rollout.env_steps)
         algo.store(rollout)
         return rollout.env_steps, []

@@ -55,10 +55,12 @@ class Trainer:
         self.spec = config.spec
         run.write_json("protocol.json", self.spec.protocol)
         self.reporter, self.at = Reporter(config, run, context), Counters()
-        self.learner = Learner(config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context)
+        self.learner = Learner(
+            config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context.exchange
+        )
         if context.rank:  # the same parameters, other choices
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
-        context.begin(self.learner.algo)
+        context.exchange.begin(self.learner.algo)
         self.secondary = self._build_secondary()
         self.sampler: RolloutSampler = NoSampler(self.spec)
         if context.samples:
@@ -95,7 +97,7 @@ class Trainer:
             self.spec,
             self.plan.device,
             derived_seed(self.config.seed, Stream.SECONDARY),
-            self.context,
+            self.context.exchange,
         )
         if self.context.rank:  # other draws from the replay
             torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
@@ -107,12 +109,12 @@ class Trainer:
     def _build_schedule(self) -> Schedule:
         c = self.config
         if not self.context.learns:
-            return Sampling(self.sampler, self.learner, self.context)
+            return Sampling(self.sampler, self.learner, self.context.exchange)
         if not self.context.samples:
             return Learning(self.learner)
         if c.schedule != "concurrent":
             schedule = Lockstep if c.schedule == "lockstep" else find_schedule(c.schedule)
-            return schedule(self.sampler, self.learner, self.secondary, self.context)
+            return schedule(self.sampler, self.learner, self.secondary, self.context.exchange)
         return Concurrent(
             self.sampler,
             self.learner,
@@ -140,7 +142,7 @@ class Trainer:
                 self.schedule.sampled = self._show_progress
                 while True:
                     self._housekeeping(stop)
-                    if self.context.stops(bool(stop)) or self.at.env_steps >= self.config.env_steps:
+                    if self.context.clock.stops(bool(stop)) or self.at.env_steps >= self.config.env_steps:
                         break
                     self._cycle()
                 if self.at.saved_at != self.at.env_steps or self.schedule.pending or self.saver.last is None:
@@ -159,17 +161,17 @@ class Trainer:
         self.reporter.open(self.at.env_steps, self._state["rows"] if self._state is not None else 0)
         self._state = None  # a checkpoint's tensors need not stay in memory
         self.sampler.start()
-        self.context.opened(self.learner.gradient_sync, self.at.env_steps)
+        self.context.exchange.open(self.learner.gradient_sync, self.at.env_steps)
         self.reporter.begin(self.at.env_steps)
 
     def _cycle(self) -> None:
         """Sample and learn once."""
         for learner in self.learners:
-            learner.algo.now.progress = self.context.progress(self.at.env_steps / self.config.env_steps)
+            learner.algo.now.progress = self.context.clock.progress(self.at.env_steps / self.config.env_steps)
         env_steps, metrics = self.schedule.cycle(self.config.env_steps - self.at.env_steps)
         for m in metrics:
             self.reporter.recorder.add(m)
-        self.at.env_steps = self.context.clock(
+        self.at.env_steps = self.context.clock.count(
             self.at.env_steps, env_steps, self.sampler.episodes, self.learner.updates
         )
         for learner in self.learners:
@@ -204,7 +206,7 @@ class Trainer:
         if config.evaluation.interval and at.due(at.evaluated_at, config.evaluation.interval, done):
             if self.context.rank == 0:
                 evaluations = self._evaluate(stop)
-            evaluated = self.context.agreed(bool(evaluations))
+            evaluated = self.context.barrier.agreed(bool(evaluations))
             if not evaluated:
                 return  # the run was asked to stop; the evaluation is played after the resume
             self.evaluation, at.evaluated_at = next(iter(evaluations), None), at.env_steps
@@ -228,7 +230,7 @@ class Trainer:
         steps = config.evaluation.size(config.env_steps)
 
         def stopped() -> bool:
-            self.context.beat()
+            self.context.barrier.beat()
             return bool(stop)
 
         self.reporter.pause("evaluating")
@@ -252,7 +254,7 @@ class Trainer:
 
     def _result(self, stop: StopRequest) -> Result:
         wall = self.reporter.wall_s
-        recent, _, _ = self.context.report(self.sampler.episodes, self.learner.updates)
+        recent, _, _ = self.context.clock.report(self.sampler.episodes, self.learner.updates)
         return Result(self.at.env_steps, episode_metrics(recent)["score"], self.evaluation, stop.exit_code, wall)
 
     def _close(self) -> None:

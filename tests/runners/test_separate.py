@@ -8,19 +8,23 @@ import torch
 from accel_rl.config.resolved import resolve
 from accel_rl.config.train import default_config
 from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.ranks.context import SingleRank
+from accel_rl.runners.ranks.context import Exchange, RankContext
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.separate import UPDATES_A_CYCLE
 from accel_rl.runners.trainer import Trainer
 
 
-class OneRole(SingleRank):
-    def __init__(self, samples, learns, replay=None):
-        self.samples, self.learns, self._replay = samples, learns, replay
+class SharedReplay(Exchange):
+    def __init__(self, replay=None):
+        self._replay = replay
 
     def begin(self, algo):
         algo.begin()
         algo.replay = algo.replay if self._replay is None else self._replay
+
+
+def one_role(samples, learns, replay=None):
+    return RankContext(exchange=SharedReplay(replay), samples=samples, learns=learns)
 
 
 @pytest.fixture
@@ -49,8 +53,8 @@ def build(tmp_path):
 
 
 def test_one_samples_and_another_learns(build):
-    actor = build(OneRole(True, False))
-    learner = build(OneRole(False, True, actor.learner.algo.replay))
+    actor = build(one_role(True, False))
+    learner = build(one_role(False, True, actor.learner.algo.replay))
     before = learner.learner.flat.data.clone()
     learner._cycle()
     assert (learner.at.env_steps, learner.learner.updates) == (0, 0), "the replay is empty"
@@ -66,7 +70,7 @@ def test_one_samples_and_another_learns(build):
 
 
 def test_a_learner_alone_has_no_environments(build):
-    learner = build(OneRole(False, True))
+    learner = build(one_role(False, True))
     assert learner.sampler.B == 0 and learner.sampler.episodes.count == 0
     with pytest.raises(AssertionError):
         learner.sampler.collect(learner.learner.algo.agent)

@@ -29,10 +29,13 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     config, plan, rank = Resolved.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"]), setup["rank"]
     folder = folder_of(RunFolder(Path(setup["run"])), rank)
     if config.distributed.is_async:
-        from accel_rl.runners.ranks.async_context import AsyncContext
+        from accel_rl.runners.ranks.async_context import async_context, newest_state
+        from accel_rl.runners.ranks.shared_counters import SharedCounters
 
-        context = AsyncContext.inherit(setup, config)
-        state = context.state(Checkpoints(folder.path / "checkpoints"))
+        counters = SharedCounters.attach(config.distributed.size, config.log.window, setup["counters"])
+        checkpoints = Checkpoints(folder.path / "checkpoints")
+        state = newest_state(counters, rank, config, checkpoints, setup["env_steps"])
+        context = async_context(counters, setup["central"], rank, config)
         return Trainer(config, plan, folder, state, context).run().to_dict()
     state = None
     if setup["env_steps"] is not None:

@@ -18,12 +18,13 @@ from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
+from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.process_group import choose_interface, environment_store, part
 from accel_rl.runners import launches
 from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.ranks.async_context import AsyncContext
+from accel_rl.runners.ranks.async_context import AsyncClock, async_context, connect, newest_state
 from accel_rl.runners.ranks.rank_config import rank_config
-from accel_rl.runners.ranks.sync_context import SyncContext, join_ranks
+from accel_rl.runners.ranks.sync_context import SyncExchange, join_ranks
 from accel_rl.runners.ranks.sync_launcher import folder_of
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
@@ -107,31 +108,35 @@ def train(
         plan = info.plan(config)
     checkpoints = Checkpoints(folder.path / "checkpoints")
     if config.distributed.is_async:
-        context = AsyncContext.connect(store, rank, of_rank, steps if steps >= 0 else None)
-        result = Trainer(of_rank, plan, folder, context.state(checkpoints), context).run()
-        if context.lost:
-            gone = ", ".join(map(str, context.lost))
+        counters, central, watch = connect(store, rank, of_rank)
+        state = newest_state(counters, rank, of_rank, checkpoints, steps if steps >= 0 else None)
+        context = async_context(counters, central, rank, of_rank, watch)
+        result = Trainer(of_rank, plan, folder, state, context).run()
+        assert isinstance(context.clock, AsyncClock)
+        if context.clock.lost:
+            gone = ", ".join(map(str, context.clock.lost))
             raise RunError(f"rank {rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
         return config, run, result if rank == 0 else None
     state = load(checkpoints.path(steps)) if steps >= 0 else None
     choose_interface(os.environ["MASTER_ADDR"], one_machine=info.local_size == size)
     with join_ranks(of_rank, plan.device, store, rank, size, 1 if info.own_gpu else info.local_size) as sync:
-        sync.shared = _gradients(store, sync)
+        assert isinstance(sync.exchange, SyncExchange)
+        sync.exchange.shared = _gradients(store, sync.exchange.communicator)
         result = Trainer(of_rank, plan, folder, state, sync).run()
     part(store, rank, size, config.distributed.timeout_s)
     return config, run, result if rank == 0 else None
 
 
-def _gradients(store: Any, context: SyncContext) -> int | None:
+def _gradients(store: Any, communicator: Collective) -> int | None:
     """Create shared memory for gradients if all ranks are on one machine; returns its file descriptor, else None."""
     fd = None
-    if context.rank == 0:
+    if communicator.rank == 0:
         fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
         store.set("gradients", address(fd))
     else:
         with contextlib.suppress(RunError):  # on another machine: gradients go over the network
             fd = open_at(store.get("gradients").decode())
-    return fd if context.communicator.all_reduce_min(int(fd is not None)) else None
+    return fd if communicator.all_reduce_min(int(fd is not None)) else None
 
 
 def _opened(path: Path, config: Resolved, launcher: str) -> tuple[RunFolder, Resolved, int]:
