@@ -32,7 +32,7 @@ from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.async_launcher import AsyncLauncher
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
-from accel_rl.runners.ranks.sync_launcher import folder_of
+from accel_rl.runners.ranks.group import folder_of
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.trainer import Trainer

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.ray_session import check_ray, connected
-from accel_rl.runners.ranks.rank_process import Rank, RankHandle, finish, raise_for
-from accel_rl.runners.ranks.rank_process import launch as launch_rank
-from accel_rl.runners.ranks.sync_launcher import train_with_restarts
+from accel_rl.runners.ranks.group import train_with_restarts
+from accel_rl.runners.ranks.local_ranks import Rank, RankHandle, finish, raise_for
+from accel_rl.runners.ranks.local_ranks import launch as launch_rank
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest

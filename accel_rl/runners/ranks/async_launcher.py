@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from accel_rl.config.resolved import Resolved
 from accel_rl.runners.plan import RunPlan
-from accel_rl.runners.ranks.rank_process import Rank, finish, launch, raise_for, setup_of
+from accel_rl.runners.ranks.local_ranks import Rank, finish, launch, raise_for, setup_of
 from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder

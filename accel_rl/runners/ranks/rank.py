@@ -1,4 +1,4 @@
-"""The process of one rank, as `rank_process.launch` starts it."""
+"""The process of one rank, as `local_ranks.launch` starts it."""
 
 import json
 import os
@@ -21,8 +21,8 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     from accel_rl.config.resolved import Resolved
     from accel_rl.distributed.process_group import file_store
     from accel_rl.runners.plan import RankPlan
+    from accel_rl.runners.ranks.group import folder_of
     from accel_rl.runners.ranks.sync_context import join_ranks
-    from accel_rl.runners.ranks.sync_launcher import folder_of
     from accel_rl.runners.run_folder import RunFolder
     from accel_rl.runners.trainer import Trainer
 

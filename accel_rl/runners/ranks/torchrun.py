@@ -23,9 +23,9 @@ from accel_rl.distributed.process_group import choose_interface, environment_sto
 from accel_rl.runners import launches
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.async_context import AsyncClock, async_context, connect, newest_state
+from accel_rl.runners.ranks.group import folder_of
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.ranks.sync_context import SyncExchange, join_ranks
-from accel_rl.runners.ranks.sync_launcher import folder_of
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer

@@ -13,7 +13,7 @@ from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks.async_launcher import AsyncLauncher
-from accel_rl.runners.ranks.rank_process import LOOK_S, Rank, RankLost, finish, launch, raise_for, setup_of
+from accel_rl.runners.ranks.local_ranks import LOOK_S, Rank, RankLost, finish, launch, raise_for, setup_of
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
