@@ -120,9 +120,9 @@ def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str,
         print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)
         if config.cluster == "ray":
             return cluster_of(config).launch(config, run, state)
-        from accel_rl.runners.ranks import group
+        from accel_rl.runners.ranks import local_ranks
 
-        return group.train(config, plan, run, state["env_steps"] if state else None)
+        return local_ranks.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)
     print(

@@ -30,9 +30,9 @@ from accel_rl.gorila.uplink import Uplink
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan, RunPlan
-from accel_rl.runners.ranks.async_launcher import AsyncLauncher
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
-from accel_rl.runners.ranks.group import folder_of
+from accel_rl.runners.ranks.group import RankGroup
+from accel_rl.runners.ranks.local_ranks import LocalStarter
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.trainer import Trainer
@@ -272,28 +272,31 @@ class BundleRanks:
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
         self._config, self._line, self._start = config, line, line.ask(Work(), []).env_steps
         for rank in range(config.distributed.size):
-            bring_back(Checkpoints(folder_of(run, rank).path / "checkpoints"), self._start)
-        self._launcher = AsyncLauncher(config, RunPlan.resolve(config), run, None)
+            bring_back(Checkpoints(run.of_rank(rank).path / "checkpoints"), self._start)
+        starter = LocalStarter(config, RunPlan.resolve(config), run, None)
+        assert starter.counters is not None
+        self._counters = starter.counters
+        self._group = RankGroup(run, starter, config.distributed.size, self._counters)
         exchange = _Central(config.distributed.chunks)
         Learner(config, config.spec, "cpu", config.seed, exchange)
         sync = exchange.sync
-        central = Central(sync.parts, sync.states(), self._launcher.central, create=True)
+        central = Central(sync.parts, sync.states(), starter.memory, create=True)
         self._uplink = Uplink(central, sync.optimizers[0], config.gorila, f"member-{index}")
         self._uplink.connect(transport)
-        self._launcher.counters.begin(self._start)
+        self._counters.begin(self._start)
         self._look()
 
     def run(self) -> int:
         """Run all ranks to their end; returns the env steps of the run. RunError, ConfigError: of a rank."""
-        with self._launcher as launcher:
-            env_steps = launcher.train(self._look).env_steps
+        with self._group as group:
+            env_steps = group.train(self._look).env_steps
             self._uplink.flush()
             if not self._line.lost:
-                self._line.ask(self._work(), launcher.counters.recent())
+                self._line.ask(self._work(), self._counters.recent())
             return env_steps
 
     def _look(self) -> None:
-        line, counters = self._line, self._launcher.counters
+        line, counters = self._line, self._counters
         self._uplink.look()
         line.tell(self._work(), counters.recent())
         limit, updates = self._config.gorila.updates, self._uplink.updates
@@ -301,8 +304,8 @@ class BundleRanks:
         counters.note_others(line.answer.env_steps - line.answered.env_steps - self._start, updates, stop)
 
     def _work(self) -> Work:
-        new, uplink = self._launcher.counters.new(), self._uplink
+        new, uplink = self._counters.new(), self._uplink
         return Work(
             new.env_steps, new.episodes, new.updates, lost=uplink.counts.lost, moved=uplink.bytes_moved,
-            ranks_replaced=self._launcher.replaced,
+            ranks_replaced=self._group.replaced,
         )  # fmt: skip

@@ -86,6 +86,14 @@ class RunFolder:
         except ConfigError as e:
             raise ConfigError(f"{path / 'config.json'}: {e}") from e
 
+    def of_rank(self, rank: int) -> "RunFolder":
+        """Return the folder of a rank's part of the checkpoints; for rank 0 this folder."""
+        if rank == 0:
+            return self
+        folder = RunFolder(self.path / "ranks" / str(rank))
+        folder.path.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def write_json(self, name: str, value: Any) -> None:
         """Write a file atomically; `name` may be in a subfolder."""
         file = self.path / name

@@ -20,9 +20,13 @@ from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.shared_counters import SharedCounters
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -216,8 +220,31 @@ def _not_one_machine(rank: int, why: str) -> ConfigError:
     )
 
 
-def newest_state(
-    counters: SharedCounters, rank: int, config: Resolved, checkpoints: Checkpoints, env_steps: int | None
+def train(
+    config: Resolved,
+    plan: RankPlan,
+    folder: RunFolder,
+    env_steps: int | None,
+    counters: SharedCounters,
+    central_fd: int,
+    watch: Watch | None = None,
+) -> Result:
+    """Train to the end of the run, beside the other ranks. RunError, also if one of those in `watch` was lost.
+
+    config, plan, folder: of this rank. env_steps: of the checkpoint that all ranks continue from; None for a new run.
+    """
+    state = _newest_state(config, plan.rank, counters, Checkpoints(folder.path / "checkpoints"), env_steps)
+    context = async_context(counters, central_fd, plan.rank, config, watch)
+    result = Trainer(config, plan, folder, state, context).run()
+    assert isinstance(context.clock, AsyncClock)
+    if context.clock.lost:
+        gone = ", ".join(map(str, context.clock.lost))
+        raise RunError(f"rank {plan.rank}: rank {gone} is gone; stopped at {result.env_steps:,} env steps, and saved")
+    return result
+
+
+def _newest_state(
+    config: Resolved, rank: int, counters: SharedCounters, checkpoints: Checkpoints, env_steps: int | None
 ) -> dict[str, Any] | None:
     """Load a rank's newest state; None if there is none. Ranks may have saved at different moments.
 

@@ -1,66 +1,185 @@
-"""Launcher of several ranks, a process each. Synchronous ranks are started and ended together.
+"""The group of a run's rank processes: spawned together, watched, and replaced or restarted when one is killed.
 
-Source: Stooke & Abbeel 2018, section 4.2.
+    with RankGroup(run, starter, size) as group:      spawns every rank
+        result = group.train()                        watches them to their end
+
+A starter decides where ranks run: `LocalStarter` on this machine, `RayStarter` on the machines of a Ray cluster.
+torchrun starts, watches and restarts ranks itself; each of them calls `torchrun.train`.
 """
 
-import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.resolved import Resolved
-from accel_rl.runners.plan import RunPlan
-from accel_rl.runners.ranks.async_launcher import AsyncLauncher
-from accel_rl.runners.ranks.local_ranks import LOOK_S, Rank, RankLost, finish, launch, raise_for, setup_of
+from accel_rl.runners.ranks.shared_counters import SharedCounters
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.signals import StopRequest
-from accel_rl.system.errors import RunError
+from accel_rl.system.errors import ConfigError, RunError
 
-SETTLE_S = 0.5  # a rank that notices a killed rank may end before the killed one is reported
-
-
-class Launcher(Protocol):
-    """Starts ranks in its context, and ends them."""
-
-    def __enter__(self) -> "Launcher": ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def train(self) -> Result: ...
+POLL_S = 0.02
+STOP_S = 120.0  # time to end a cycle and write a checkpoint
+MAX_FAILED_STARTS = 3
 
 
-def folder_of(run: RunFolder, rank: int) -> RunFolder:
-    """Return the folder of a rank's part of the checkpoints; for rank 0 the run folder itself."""
-    if rank == 0:
-        return run
-    folder = RunFolder(run.path / "ranks" / str(rank))
-    folder.path.mkdir(parents=True, exist_ok=True)
-    return folder
+class RankLost(RuntimeError):
+    """A rank was killed by a signal; the run may succeed if it is restarted."""
 
 
-def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
-    """Train from the checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
-    if config.distributed.is_async:
-        with AsyncLauncher(config, plan, run, env_steps) as launcher:
-            return launcher.train()
-    return train_with_restarts(config, run, env_steps, lambda steps: SyncLauncher(config, plan, run, steps))
+class RankHandle(Protocol):
+    """One rank, as its group knows it. No method waits, but for `settle` and `close`."""
+
+    index: int
+
+    @property
+    def pid(self) -> int: ...
+
+    def code(self) -> int | None:
+        """The exit code, negative for a signal; None while the process runs."""
+
+    def poll(self) -> None:
+        """Read what the rank has written so far."""
+
+    def reply(self) -> dict[str, Any]:
+        """Return the result or error that the process wrote at its end; {} if there is none."""
+
+    def stop(self) -> None:
+        """Request that the process saves and ends."""
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait for the end of the process, now that another rank has failed."""
+
+    def ending(self) -> str:
+        """Describe in one line how the process ended."""
+
+    def kill(self) -> None: ...
+
+    def close(self) -> None:
+        """Free what the handle holds. The process is killed."""
+
+
+class Starter(Protocol):
+    """Starts the processes of ranks."""
+
+    settle_s: float
+    """Time after which a rank that ends because of another one's death has ended, and the death is noticed."""
+
+    def start(self, ranks: Iterable[int]) -> Sequence[RankHandle]:
+        """Start the processes of these ranks. RunError, ConfigError."""
+
+    def close(self) -> None: ...
+
+
+class RankGroup:
+    """The processes of a run's ranks. One that fails ends the run, and so all of them.
+
+    Ranks with `counters` are asynchronous: one that is killed is replaced while the others continue.
+    """
+
+    def __init__(self, run: RunFolder, starter: Starter, size: int, counters: SharedCounters | None = None):
+        self._run, self._starter, self._counters = run, starter, counters
+        self._size, self._ranks = size, list[RankHandle]()
+        self.replaced = 0  # number of killed ranks that were replaced
+        self._given_up = set[int]()  # killed ranks that are not replaced, since the run is ending
+        self._steps_at_start = [0] * size  # env steps of each rank when its process was started
+        self._failed_starts = [0] * size  # consecutive starts of each rank without an env step
+
+    def __enter__(self) -> "RankGroup":
+        try:
+            self._ranks = list(self._starter.start(range(self._size)))
+        except BaseException:
+            self._starter.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for rank in self._ranks:  # all before the first is waited for, so that none reports the loss of another
+            rank.kill()
+        for rank in self._ranks:
+            rank.close()
+        self._starter.close()
+
+    def train(self, watch: Callable[[], None] = lambda: None) -> Result:
+        """Watch all ranks to their end and return rank 0's result; pass a stop request on to them.
+
+        watch: called every POLL_S seconds. RankLost, RunError, ConfigError: of a rank that fails, that cannot be
+        replaced or that does not stop within STOP_S.
+        """
+        deadline = None
+        with StopRequest() as stop:
+            while True:
+                ended, replaced = all(r.code() is not None for r in self._ranks), self.replaced
+                for rank in tuple(self._ranks):
+                    rank.poll()
+                    if rank.code() not in (None, 0) and rank.index not in self._given_up:
+                        self._failed(rank, stop)
+                if ended and replaced == self.replaced:
+                    break
+                running = [r for r in self._ranks if r.code() is None]
+                if stop and deadline is None:
+                    deadline = time.monotonic() + STOP_S
+                    for rank in running:
+                        rank.stop()
+                if deadline is not None and running and time.monotonic() > deadline:
+                    late = ", ".join(str(r.index) for r in running)
+                    raise RunError(f"rank {late} did not stop within {STOP_S:g} s")
+                watch()
+                time.sleep(POLL_S)
+            result = Result.from_dict(self._ranks[0].reply())
+            return replace(result, exit_code=stop.exit_code) if stop else result
+
+    def _failed(self, rank: RankHandle, stop: StopRequest) -> None:
+        """Replace a rank that was killed, if ranks are asynchronous; else raise its error."""
+        if self._counters is None:
+            raise _error_of(self._killed() or rank)  # `rank` may only have noticed that another one was killed
+        if not _is_killed(rank):
+            raise _error_of(rank)
+        self._replace(rank, stop, self._counters)
+
+    def _killed(self) -> RankHandle | None:
+        deadline = time.monotonic() + self._starter.settle_s
+        for rank in self._ranks:
+            rank.settle(max(0.0, deadline - time.monotonic()))
+            if _is_killed(rank):
+                return rank
+        return None
+
+    def _replace(self, rank: RankHandle, stop: StopRequest, counters: SharedCounters) -> None:
+        """Start a new process for a killed rank, unless the run is ending. RunError."""
+        r, steps = rank.index, counters.of_rank(rank.index)
+        self._failed_starts[r] = 0 if steps > self._steps_at_start[r] else self._failed_starts[r] + 1
+        ending = rank.ending()
+        if self._failed_starts[r] >= MAX_FAILED_STARTS:
+            raise RunError(f"{ending} before its first rollout, {MAX_FAILED_STARTS} times in a row")
+        if r and (stop or self._ranks[0].code() == 0):  # the run is ending
+            self._given_up.add(r)
+            self._run.event(ending)
+            return
+        if stop:
+            raise RunError(f"{ending} before it had saved a checkpoint")
+        self._steps_at_start[r] = steps
+        rank.close()
+        (self._ranks[r],) = self._starter.start([r])
+        self.replaced += 1
+        _report(self._run, f"{ending}: the other ranks continue, pid {self._ranks[r].pid} takes its place")
 
 
 def train_with_restarts(
-    config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], Launcher]
+    config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], RankGroup]
 ) -> Result:
     """Train, and start all ranks again from the newest checkpoint if one is lost, up to --distributed.max-restarts.
 
-    build: builds a launcher that begins at these env steps. RunError, naming the rank at fault.
+    build: builds a group that begins at these env steps. RunError, naming the rank at fault.
     """
     restarts = 0
     while True:
-        with build(env_steps) as launcher:
+        with build(env_steps) as group:
             try:
-                return launcher.train()
+                return group.train()
             except RankLost as lost:
                 if restarts >= config.distributed.max_restarts:
                     raise RunError(str(lost)) from lost
@@ -68,44 +187,23 @@ def train_with_restarts(
         restarts += 1
         steps = Checkpoints(run.path / "checkpoints").steps()
         env_steps = steps[-1] if steps else None
-        line += f"; restart {restarts} of {config.distributed.max_restarts} from {env_steps or 0:,} env steps"
-        run.event(line)
-        print(line, file=sys.stderr, flush=True)
+        _report(
+            run, f"{line}; restart {restarts} of {config.distributed.max_restarts} from {env_steps or 0:,} env steps"
+        )
 
 
-class SyncLauncher:
-    """The rank processes of a synchronous run. They connect through an anonymous file. If one is lost, all end."""
+def _is_killed(rank: RankHandle) -> bool:
+    return (rank.code() or 0) < 0
 
-    def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
-        self.config, self.plan, self.run = config, plan, run
-        self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps, "size": config.distributed.size}
-        self._ranks: list[Rank] = []
 
-    def __enter__(self) -> "SyncLauncher":
-        fds = tuple(os.memfd_create(f"accel_rl_{name}", os.MFD_CLOEXEC) for name in ("store", "gradients"))
-        try:
-            setup = {**self._setup, "store": fds[0], "gradients": fds[1]}
-            self._ranks = [launch({**setup, **setup_of(self.config, plan)}, fds) for plan in self.plan.ranks]
-        finally:
-            for fd in fds:
-                os.close(fd)
-        return self
+def _error_of(rank: RankHandle) -> Exception:
+    """Return the error that a rank ended with."""
+    reply = rank.reply()
+    if reply.get("kind") == "ConfigError":
+        return ConfigError(reply["error"])
+    return RankLost(rank.ending()) if _is_killed(rank) else RunError(rank.ending())
 
-    def __exit__(self, *_: object) -> None:
-        for rank in self._ranks:
-            if rank.code() is None:
-                rank.process.kill()
-        for rank in self._ranks:
-            rank.close()
 
-    def train(self) -> Result:
-        """Run all ranks to their end. RankLost, RunError, ConfigError."""
-        with StopRequest() as stop:
-            return finish(self._ranks, stop, self._fail)
-
-    def _fail(self, rank: Rank) -> None:
-        """Raise the error of a killed rank if there is one, else of `rank`, which may only have noticed the loss."""
-        deadline = time.monotonic() + SETTLE_S
-        while time.monotonic() < deadline and not any((r.code() or 0) < 0 for r in self._ranks):
-            time.sleep(LOOK_S)
-        raise_for(next((r for r in self._ranks if (r.code() or 0) < 0), rank))
+def _report(run: RunFolder, line: str) -> None:
+    run.event(line)
+    print(line, file=sys.stderr, flush=True)

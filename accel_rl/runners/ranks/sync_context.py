@@ -1,14 +1,17 @@
 """Synchronous ranks: all ranks begin and end every cycle together (Stooke & Abbeel 2018, section 4.2)."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
 
 from accel_rl.algos.algorithm import Algorithm
+from accel_rl.checkpoints.checkpoint import Checkpoints, load
 from accel_rl.config.resolved import Resolved
+from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.all_reduce import AllReduce, CollectiveMean, GradientMean, compare_ranks
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -16,8 +19,12 @@ from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.distributed.process_group import backend, process_group
 from accel_rl.distributed.shared_reduce import SharedMemoryMean
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import Barrier, Clock, Exchange, RankContext
 from accel_rl.runners.ranks.shared_counters import share
+from accel_rl.runners.result import Result
+from accel_rl.runners.run_folder import RunFolder
+from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.episodes import EpisodeTracker
 from accel_rl.system.errors import RunError
 
@@ -167,3 +174,36 @@ def join_ranks(
     name = backend(device, gpus, local_ranks)
     with process_group(store, rank, size, name, device, g.timeout_s):
         yield sync_context(store, g.timeout_s, g.hash_interval, shared)
+
+
+def train(
+    config: Resolved,
+    plan: RankPlan,
+    folder: RunFolder,
+    env_steps: int | None,
+    store: Any,
+    local_ranks: int,
+) -> Result:
+    """Join the other ranks and train to the end of the run. RunError.
+
+    config, plan, folder: of this rank. env_steps: of the checkpoint to continue from; None: from the beginning. store,
+    local_ranks: see `join_ranks`.
+    """
+    state = None if env_steps is None else load(Checkpoints(folder.path / "checkpoints").path(env_steps))
+    with join_ranks(config, plan.device, store, plan.rank, plan.size, local_ranks) as context:
+        exchange = context.exchange
+        assert isinstance(exchange, SyncExchange)
+        exchange.shared = _shared_gradients(store, exchange.communicator)
+        return Trainer(config, plan, folder, state, context).run()
+
+
+def _shared_gradients(store: Any, communicator: Collective) -> int | None:
+    """Create shared memory for gradients if all ranks are on one machine; returns its file descriptor, else None."""
+    fd = None
+    if communicator.rank == 0:
+        fd = os.memfd_create("accel_rl_gradients", os.MFD_CLOEXEC)
+        store.set("gradients", address(fd))
+    else:
+        with suppress(RunError):  # on another machine: gradients go over the network
+            fd = open_at(store.get("gradients").decode())
+    return fd if communicator.all_reduce_min(int(fd is not None)) else None
