@@ -7,7 +7,7 @@ from torch import Tensor
 
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import epsilon_greedy
-from accel_rl.models.q_network import QNetwork
+from accel_rl.models.recurrent import RecurrentQNetwork
 from accel_rl.ops.q_learning import uniform_action
 
 
@@ -25,7 +25,7 @@ class EpsilonGreedyAgent:
 
     def __init__(
         self,
-        model: QNetwork,
+        model: Any,
         epsilon: float | Tensor = 1.0,
         epsilon_evaluation: float = 0.05,
         powers: Tensor | None = None,
@@ -68,10 +68,18 @@ class EpsilonGreedyAgent:
         GPU may replay the computation."""
         return {}
 
+    def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
+        """Compute action values with gradients, for losses.
+
+        obs [T * n, ...], memory of n environments over T steps -> (q [T * n, A], the recurrent state after each step
+        [T, n, Z] or None without a memory).
+        """
+        return self.model.q(obs, noise=self.explores), None
+
     @torch.no_grad()
     def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
         """max_a Q(s, a). obs [N, ...] -> [N]."""
-        return self.model.q(obs).amax(-1)
+        return self.forward(obs, memory)[0].amax(-1)
 
     @torch.no_grad()
     def act(
@@ -83,7 +91,9 @@ class EpsilonGreedyAgent:
         assert obs is not None
         if self.model.noisy and self.explores:
             self.model.resample(_seed(uniform))
-        q = self.model.q(obs, noise=self.explores)
+        q, states = self.forward(obs, memory)
+        if memory is not None and states is not None:
+            memory.state.copy_(states[-1])
         if self.epsilon_tensor.device != q.device:  # the model has moved
             self.epsilon_tensor = self.epsilon_tensor.to(q.device)
         epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
@@ -100,6 +110,27 @@ class EpsilonGreedyAgent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.epsilon = state["epsilon"]
+
+
+class MaxValueAgent(EpsilonGreedyAgent):
+    """An `EpsilonGreedyAgent` that records max_a Q(s, a) as `value`."""
+
+    def record(self, q: Tensor) -> dict[str, Tensor]:
+        return {"value": q.amax(-1)}
+
+
+class RecurrentMaxValueAgent(MaxValueAgent):
+    """A `MaxValueAgent` whose network is a `RecurrentQNetwork`."""
+
+    model: RecurrentQNetwork
+
+    @property
+    def state_size(self) -> int:  # type: ignore[override]
+        return self.model.state_size
+
+    def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
+        assert memory is not None, "a recurrent agent needs its memory"
+        return self.model(obs, memory.first, memory.state)
 
 
 def _seed(uniform: Tensor) -> Tensor:

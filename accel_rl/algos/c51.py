@@ -61,7 +61,15 @@ class C51(DQN):
     def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
         c = self.config
         return CategoricalQNetwork(
-            spec, c.network, c.atoms, c.v_min, c.v_max, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden
+            spec,
+            c.network,
+            c.atoms,
+            c.v_min,
+            c.v_max,
+            is_dueling=c.dueling,
+            noisy=c.noisy,
+            hidden=c.hidden,
+            layer_norm=c.layer_norm,
         )
 
     def build_optimizer(self, size: int) -> Optimizer:
@@ -71,7 +79,7 @@ class C51(DQN):
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""
-        model: CategoricalQNetwork = self.agent.model  # type: ignore[assignment]
+        model: CategoricalQNetwork = self.agent.model
         atoms = model.support
         logits = model(batch.obs_tm1)
         with torch.no_grad():

@@ -12,9 +12,10 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.convolution import find_network
+from accel_rl.models.layers import LayerNorm
+from accel_rl.models.networks import find_network
 from accel_rl.models.q_network import QNetwork
-from accel_rl.ops.q_learning import batched_index, double_q_target, huber
+from accel_rl.ops.q_learning import batched_index, double_q_target, huber, spread_powers
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 from accel_rl.replays.config import ReplayConfig
@@ -91,7 +92,10 @@ class DQNConfig(ReplayAlgorithmConfig):
     network's default."""
     network: str = "dqn"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015). module:Class: a network of yours, a subclass of ConvNet."""
+    nature: three (Mnih et al. 2015). impala: residual (Espeholt et al. 2018); impala-4 has 4 times as many channels.
+    module:Class: a network of yours, a subclass of ConvNet."""
+    layer_norm: LayerNorm = "none"
+    """Layer norm before or after each activation of the network."""
 
     @property
     def optimizer_name(self) -> str:
@@ -138,12 +142,12 @@ class DQN(ReplayAlgorithm):
         c = self.config
         powers = None
         if c.epsilon_spread and not c.noisy:  # Horgan et al. 2018
-            powers = 1 + c.epsilon_spread * torch.arange(self.B, device=self.device) / max(self.B - 1, 1)
+            powers = spread_powers(c.epsilon_spread, self.B, self.device)
         return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=c.epsilon_evaluation, powers=powers)
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config
-        return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden)
+        return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden, layer_norm=c.layer_norm)
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

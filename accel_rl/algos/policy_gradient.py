@@ -14,7 +14,8 @@ from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
-from accel_rl.models.convolution import find_network
+from accel_rl.models.layers import LayerNorm
+from accel_rl.models.networks import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.ops.policy_loss import finite_where_invalid
 from accel_rl.ops.returns import generalized_advantage
@@ -47,7 +48,10 @@ class PolicyGradientConfig(AlgorithmConfig):
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015). module:Class: a network of yours, a subclass of ConvNet."""
+    nature: three (Mnih et al. 2015). impala: residual (Espeholt et al. 2018); impala-4 has 4 times as many channels.
+    module:Class: a network of yours, a subclass of ConvNet."""
+    layer_norm: LayerNorm = "none"
+    """Layer norm before or after each activation of the network's body."""
     lstm: int = 0
     """Number of units of an LSTM between network body and heads (A3C-LSTM, Mnih et al. 2016: 256). 0 means no LSTM."""
 
@@ -113,8 +117,8 @@ class PolicyGradient(Algorithm):
     def build_agent(self, spec: EnvSpec) -> Agent:
         c = self.config
         if c.lstm:
-            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network))
-        return CategoricalPolicyAgent(ActorCritic(spec, c.network))
+            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network, c.layer_norm))
+        return CategoricalPolicyAgent(ActorCritic(spec, c.network, c.layer_norm))
 
     def build_optimizer(self, size: int) -> Optimizer:
         return make_optimizer("adam", size, alpha=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
@@ -179,7 +183,7 @@ class PolicyGradient(Algorithm):
         state."""
         if rollout.state is None:
             return None
-        states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[2]
+        states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[-1]
         return RnnState(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
 
     # -- batches and losses ------------------------------------------------------------

@@ -34,7 +34,7 @@ def _several(config: Resolved) -> bool:
 
 
 def _explores_by_epsilon(config: Resolved) -> bool:
-    return not config.algo.noisy  # type: ignore[attr-defined]
+    return not getattr(config.algo, "noisy", False)
 
 
 ANYWHERE = ("stack", "max_evaluation_steps")  # rules that environments of Gymnasium follow, too

@@ -1,14 +1,17 @@
 """Fully connected layers."""
 
 import math
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from accel_rl.kernels.linear import head_linear, hidden_linear
+from accel_rl.kernels.relu_conv2d import relu_
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+LayerNorm = Literal["none", "before", "after"]
+"""Layer norm (Ba et al. 2016, arXiv:1607.06450) over all features of a layer, before or after each activation."""
 
 
 def orthogonal_(layer: Layer, gain: float) -> Layer:
@@ -35,15 +38,33 @@ def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
     return cell
 
 
+class NormedReLU(nn.Module):
+    """A ReLU with a layer norm over `shape` before or after it, or neither. x [N, *shape], which may be overwritten."""
+
+    def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
+        super().__init__()
+        self.before = nn.LayerNorm(shape) if layer_norm == "before" else None
+        self.after = nn.LayerNorm(shape) if layer_norm == "after" else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = relu_(x if self.before is None else self.before(x))
+        return x if self.after is None else self.after(x)
+
+
 class MLP(nn.Module):
     """Hidden layers with tanh. obs [N, features] float -> [N, hidden[-1]]."""
 
-    def __init__(self, features: int, hidden: tuple[int, ...] = (64, 64)):
+    def __init__(self, features: int, hidden: tuple[int, ...] = (64, 64), layer_norm: LayerNorm = "none"):
         super().__init__()
         sizes = (features, *hidden)
         layers: list[nn.Module] = []
         for i, o in zip(sizes, hidden, strict=False):
-            layers += [orthogonal_(nn.Linear(i, o), math.sqrt(2)), nn.Tanh()]
+            layers.append(orthogonal_(nn.Linear(i, o), math.sqrt(2)))
+            if layer_norm == "before":
+                layers.append(nn.LayerNorm(o))
+            layers.append(nn.Tanh())
+            if layer_norm == "after":
+                layers.append(nn.LayerNorm(o))
         self.layers = nn.Sequential(*layers)
         self.out_features = hidden[-1]
 

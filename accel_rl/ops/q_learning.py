@@ -46,6 +46,11 @@ def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
     return (uniform * n_actions).long().clamp_(max=n_actions - 1)
 
 
+def spread_powers(spread: float, B: int, device: torch.device) -> Tensor:
+    """1 + spread i / (B - 1): environment i explores with epsilon to this power (Horgan et al. 2018). -> [B]."""
+    return 1 + spread * torch.arange(B, device=device) / max(B - 1, 1)
+
+
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
     """Draw a uniform-random action with probability epsilon, otherwise return the first action with the highest value.
 

@@ -1,4 +1,4 @@
-"""Optimizers on flat parameters, by name: Adam, AdaGrad and RMSProp without momentum."""
+"""Optimizers on flat parameters, by name: Adam, RAdam, AdaGrad and RMSProp without momentum."""
 
 import math
 from typing import Any, Literal, get_args
@@ -82,14 +82,17 @@ class Adam(ElementWise):
         """Update in the form of `epsilon_hat`. Its factors depend on the number of steps, which only the GPU knows."""
         assert self._count is not None
         keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
-        share_1, share_2 = (
-            (1 - self.beta_1) * keep,
-            (1 - self.beta_2) * keep,
-        )  # factors of 0 leave the moments unchanged
+        share_1 = (1 - self.beta_1) * keep  # a factor of 0 leaves the moments unchanged
+        share_2 = (1 - self.beta_2) * keep
         mean.mul_(1 - share_1).add_(grad * share_1)
         square.mul_(1 - share_2).add_(grad.square() * share_2)
         count = self._count.double().clamp(min=1)
-        rate = learning_rate * keep * (1 - self.beta_2**count).sqrt() / (1 - self.beta_1**count)
+        rate = learning_rate * keep / (1 - self.beta_1**count)
+        self._move(data, mean, square, rate, count)
+
+    def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
+        """Make the step on a GPU. rate []: learning rate over 1 - beta_1^t. count []: t, at least 1."""
+        rate = rate * (1 - self.beta_2**count).sqrt()
         data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
 
     def epsilon_at(self, steps: int) -> float:
@@ -103,6 +106,44 @@ class Adam(ElementWise):
         self.mean.copy_(state["mean"])
         self.square.copy_(state["square"])
         self.steps = int(state["steps"])
+
+
+class RAdam(Adam):
+    """Rectified Adam (Liu et al. 2020, arXiv:1908.03265, algorithm 2), with the epsilon of torch.optim.RAdam.
+
+    rho_t = rho_inf - 2 t beta_2^t / (1 - beta_2^t),  rho_inf = 2 / (1 - beta_2) - 1
+    rho_t > 5:  theta <- theta - lr r_t sqrt(1 - beta_2^t) m_hat / (sqrt(v) + epsilon)
+    otherwise:  theta <- theta - lr m_hat
+    r_t = sqrt((rho_t - 4) (rho_t - 2) rho_inf / ((rho_inf - 4) (rho_inf - 2) rho_t))
+    """
+
+    def __init__(self, size: int, epsilon: float = 1e-8, device: str = "cpu"):
+        super().__init__(size, epsilon, device=device, epsilon_hat=True)
+        self._rho_inf = 2 / (1 - self.beta_2) - 1
+
+    def _rho(self, t: Any) -> Any:
+        return self._rho_inf - 2 * t * self.beta_2**t / (1 - self.beta_2**t)
+
+    def _rectification(self, rho: Any) -> Any:
+        """Return r_t squared."""
+        high = self._rho_inf
+        return (rho - 4) * (rho - 2) * high / ((high - 4) * (high - 2) * rho)
+
+    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
+        if self._count is not None:
+            super()._update(part, data, grad, learning_rate, finite)
+        elif (rho := self._rho(self._steps)) > 5:
+            super()._update(part, data, grad, learning_rate * math.sqrt(self._rectification(rho)), finite)
+        else:
+            mean = self.mean[part].lerp_(grad, 1 - self.beta_1)
+            self.square[part].mul_(self.beta_2).addcmul_(grad, grad, value=1 - self.beta_2)
+            data.add_(mean * (-learning_rate / (1 - self.beta_1**self._steps)))
+
+    def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
+        rho = self._rho(count)
+        rectified = (rate * (self._rectification(rho).clamp(min=0) * (1 - self.beta_2**count)).sqrt()).float()
+        step = torch.where(rho > 5, rectified * mean / (square.sqrt() + self.epsilon), rate.float() * mean)
+        data.sub_(step)
 
 
 class AdaGrad(ElementWise):
@@ -181,8 +222,8 @@ class RMSProp(ElementWise):
             self.mean.copy_(state["mean"])
 
 
-AdamName = Literal["adam", "adam-epsilon-hat"]
-"""Forms of Adam. `-epsilon-hat`: epsilon is added to the root without bias correction."""
+AdamName = Literal["adam", "adam-epsilon-hat", "radam"]
+"""Forms of Adam. `-epsilon-hat` adds epsilon to the root without bias correction. radam is rectified Adam."""
 OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adagrad"]
 """All optimizers. `-torch`: epsilon outside the root, as in torch.optim.RMSprop. adagrad: Nair et al. 2015."""
 
@@ -194,6 +235,8 @@ def is_adam(name: str) -> bool:
 
 def make_optimizer(name: str, size: int, *, alpha: float, epsilon: float, device: str = "cpu") -> Optimizer:
     """Build the optimizer `name` for `size` parameters. alpha: decay factor of RMSProp, unused by other optimizers."""
+    if name == "radam":
+        return RAdam(size, epsilon=epsilon, device=device)
     if is_adam(name):
         return Adam(size, epsilon=epsilon, device=device, epsilon_hat=name == "adam-epsilon-hat")
     if name == "adagrad":

@@ -13,14 +13,15 @@ import torch.nn.modules.module
 from torch import nn
 
 from accel_rl.agents.agent import Agent
-from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent, RecurrentMaxValueAgent
 from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet, NatureNet, NormConv2d, ReLUConv2d
-from accel_rl.models.layers import MLP, Head, Linear
+from accel_rl.models.layers import MLP, Head, Linear, NormedReLU
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
-from accel_rl.models.recurrent import RecurrentActorCritic
+from accel_rl.models.recurrent import RecurrentActorCritic, RecurrentQNetwork
+from accel_rl.models.residual import ImpalaNet, ResidualBlock, Section
 
 logger = logging.getLogger(__name__)
 
@@ -41,13 +42,15 @@ class Same:
 _MODULES: set[type[nn.Module]] = {
     ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, ConvNet, A3CNet, DQNNet, NatureNet, ReLUConv2d,
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
-    nn.LayerNorm, nn.Tanh,
+    nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, NormedReLU,
 }  # fmt: skip
 # For each agent class: the state that `act` depends on, other than observations, uniform numbers and parameter values.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
     RecurrentPolicyAgent: lambda agent: agent.greedy,
     EpsilonGreedyAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores, agent.needs_obs),
+    MaxValueAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
+    RecurrentMaxValueAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
 }
 
 

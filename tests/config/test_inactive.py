@@ -22,14 +22,14 @@ ALWAYS = {
     *("evaluation.starts", "evaluation.starts_file", "evaluation.greedy", "secondary.batch"),
     *("distributed.ranks", "distributed.gpus", "distributed.update"),
     *("sampler.envs", "sampler.horizon", "sampler.cores", "sampler.reset", "sampler.decorrelation_steps"),
-    *("sampler.engine", "sampler.capture"),
+    *("sampler.engine", "sampler.capture", "preset"),
     *("algo.learning_rate", "algo.learning_rate_schedule", "algo.gamma", "algo.clip_grad_norm", "algo.reward_clip"),
     *("algo.optimizer", "algo.optimizer_eps", "algo.gae_lambda", "algo.value_coefficient", "algo.entropy_coefficient"),
     *("algo.lstm", "algo.learning_rate_scaling", "algo.warmup", "algo.clip", "algo.clip_schedule", "algo.value_clip"),
     *("algo.epochs", "algo.minibatch", "algo.normalize_advantage", "algo.target_kl", "algo.window", "algo.batches"),
     *("algo.rho_clip", "algo.c_clip", "algo.batch_size", "algo.intensity", "algo.n_step", "algo.target_interval"),
     *("algo.target_unit", "algo.double", "algo.dueling", "algo.noisy", "algo.epsilon_evaluation"),
-    *("algo.hidden", "algo.atoms", "algo.v_min", "algo.v_max"),
+    *("algo.hidden", "algo.layer_norm", "algo.exploration", "algo.atoms", "algo.v_min", "algo.v_max"),
     *("algo.replay.size", "algo.replay.start", "algo.replay.device", "algo.replay.prioritized"),
 }
 
