@@ -8,13 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import (
-    bundles,
     concurrent,
     cuda_emulator,
     emulator,
     emulator_trace,
-    gorila_scaling,
-    gradient_sync,
     parameter_server,
     peers,
     replay,
@@ -25,13 +22,10 @@ from benchmarks import (
 )
 
 MAINS = {
-    "bundles": bundles.main,
     "concurrent": concurrent.main,
     "cuda_emulator": cuda_emulator.main,
     "emulator": emulator.main,
     "emulator_trace": emulator_trace.main,
-    "gorila_scaling": gorila_scaling.main,
-    "gradient_sync": gradient_sync.main,
     "parameter_server": parameter_server.main,
     "peers": peers.main,
     "replay": replay.main,
@@ -58,13 +52,6 @@ MAINS = {
         ("sampler", ["--frame", "84x85"], ["84x85", "84x84"]),
         ("sampler", ["--device", "cuda:9"], ["cuda:9"]),
         ("sampler", ["--plot", "/nonexistent/x.png"], ["/nonexistent"]),
-        ("bundles", ["--bundles", "1", "0"], ["--bundles 1 0", "at least 1"]),
-        ("bundles", ["--bundles", "1000"], ["--bundles 1000", "number of cores"]),
-        ("bundles", ["--intensities", "0"], ["--intensities 0", "above 0"]),
-        ("gorila_scaling", ["--bundles", "2", "0"], ["--bundles 2 0", "at least 1"]),
-        ("gorila_scaling", ["--in-flight", "3"], ["--in-flight 3", "0 to 2"]),
-        ("gorila_scaling", ["--gigabits", "0"], ["--gigabits 0", "above 0"]),
-        ("gorila_scaling", ["--parts", "/nonexistent.json"], ["--parts /nonexistent.json", "no result"]),
         ("replay", ["--peers", "SB2"], ["SB2", "nearest: SB3"]),
         ("replay", ["--capacity", "100"], ["--capacity 100", "at least 1024"]),
         ("replay", ["--batch", "0"], ["at least 1"]),
@@ -79,8 +66,6 @@ MAINS = {
         ("scaling", ["--only", "A4C"], ["--only A4C", "A3C"]),
         ("scaling", ["--patience", "0"], ["--patience 0"]),
         ("scaling", ["--tables", "1", "--simulators", "3"], ["--simulators 3", "2 ranks"]),
-        ("gradient_sync", ["--network", "resnet"], ["resnet", "a3c"]),
-        ("gradient_sync", ["--chunks", "0"], ["--chunks 0", "at least 1"]),
         ("parameter_server", ["--shards", "0"], ["--shards 0", "1 to"]),
         ("parameter_server", ["--transports", "rays"], ["rays", "in-process"]),
         ("parameter_server", ["--seconds", "0"], ["--seconds 0", "above 0"]),
@@ -173,20 +158,6 @@ def test_replay_runs(tmp_path: Path, capsys) -> None:
     assert "the bound on bytes is 7,213" in capsys.readouterr().out
 
 
-def test_gradient_sync_runs(tmp_path: Path, capsys) -> None:
-    file = tmp_path / "out.json"
-    assert gradient_sync.main(["--envs", "2", "--updates", "2", "--repeats", "2", "--json", str(file)]) == 0
-    result = json.loads(file.read_text())["result"]
-    assert result["parameters"] > 850_000 and result["batch"] == 10
-    assert {len(v) for v in result["milliseconds"].values()} == {2}
-    # a difference of so few updates may have either sign on a busy machine
-    assert result["gloo_all_reduce_share"] == result["gloo_all_reduce_ms"] / result["median"]["update"]
-    assert result["median"]["update_with_gloo_all_reduce"] > 0 and result["median"]["shared_memory_all_reduce"] > 0
-    assert result["median"]["push_after_another_rank"] > 0 and result["median"]["push"] > 0
-    out = capsys.readouterr().out
-    assert "several machines; here both ends are this one), 2 ranks" in out and "pushed in between" in out
-
-
 @pytest.mark.parametrize(
     "transport",
     [
@@ -220,34 +191,6 @@ def test_parameter_server_runs(transport, tmp_path: Path, capsys) -> None:
     assert len(result["median"]) == (10 if transport == "in-process" else 12) and min(result["median"].values()) > 0
     assert {len(x) for x in result["calls_per_s"].values()} == {2} and result["megabytes"] == pytest.approx(0.004)
     assert f"| {transport} | 3 |" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_gorila_scaling_runs_on_measured_parts(tmp_path: Path, capsys) -> None:
-    """A push of 4 ms beyond its step is 2 ms of the learner and 2 ms of the shard."""
-    ms = {"cycle": 26.0, "act": 1.0, "step 1000": 6.0, "push 1000": 10.0, "pull 1000": 4.0}
-    parts, file = tmp_path / "parts.json", tmp_path / "result.json"
-    parts.write_text(json.dumps({"parts": {"parameters": 1_000, "ms": ms}}))
-    argv = ["--parts", str(parts), "--bundles", "1", "50", "--shards", "1", "--updates", "400", "--latency-us", "0"]
-    assert gorila_scaling.main([*argv, "--in-flight", "0", "--json", str(file)]) == 0
-    assert "| 1 | 50 | 100.0 | 49.0 | 49 | 0.0 % | shard | 100.0 |" in capsys.readouterr().out
-    one, _ = json.loads(file.read_text())["rows"]
-    assert one["updates_per_s"] == pytest.approx(1e3 / (26 - 6 + 10 + 4), rel=0.02) and one["bound"] == "learner"
-    assert gorila_scaling.main([*argv[:2], "--shards", "4"]) == 2
-    assert "--shards 4" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `cluster`")
-def test_bundles_runs(tmp_path: Path, capsys) -> None:
-    file = tmp_path / "result.json"
-    argv = ["--bundles", "2", "--intensities", "2", "--seconds", "5", "--repeats", "1", "--json", str(file)]
-    assert bundles.main(argv) == 0
-    (found,) = json.loads(file.read_text())["results"]["2/2"]
-    assert found["updates_per_s"] > 0 and found["pushes_per_s"] > 0
-    assert found["cores: bundles"] > found["cores: shards"] > 0
-    assert "| 2 | 2 |" in capsys.readouterr().out
 
 
 @pytest.mark.slow
