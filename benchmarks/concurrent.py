@@ -3,287 +3,131 @@
 The 14 variants are settings of one program: 1, 2, 4 or 8 samplers of one environment each. Inference serves them in
 order of arrival or (synchronized) all in one batch. Learning alternates with sampling or (concurrent) runs in parallel.
 
-    training       env steps/s of whole training: sampling, inference, C / F minibatches each C steps
+    training       env steps/s of whole training: sampling, inference, C / 4 minibatches each C steps
     sampling_only  env steps/s without learning
-    learning_only  env steps/s that learning alone would keep up with, F env steps an update
+    learning_only  env steps/s that learning alone would keep up with
     bound          alternating: 1 / (1/sampling_only + 1/learning_only); concurrent: min(sampling_only, learning_only)
 
-It also prints the time of each stage: stepping (workers), inference and waiting (sampler), learning. The share of
-stages is `training` over the same bound, computed from the times that sampling and learning took within training. The
-paper's hours are for 50 M steps on a GTX 1080 and 8 threads of an i7-7700K.
+All take turns. The runs are those of `experiments.daley:speed_test` with a smaller replay and period.
 
     python -m benchmarks.concurrent --json OUT [--network a3c] [--samplers 1 2 4 8] [--repeats 5]
 """
 
-import contextlib
-import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from accel_rl.config.train import TrainConfig
+from accel_rl.papers.daley import FOURTEEN, THREADS, VARIANTS, speed_test
+from accel_rl.papers.published import published_by
+from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.process import before_torch
+from benchmarks.harness import program
+from benchmarks.harness.program import Benchmark, Build, Case
+from benchmarks.harness.table import table
+from benchmarks.harness.training import FOREVER, Training
+from benchmarks.harness.turns import Measure, Measurements, ratio
 
-before_torch()
-
-import torch  # noqa: E402
-
-from accel_rl.algos.dqn import DQNConfig  # noqa: E402
-from accel_rl.config.train import TrainConfig, default_config  # noqa: E402
-from accel_rl.runners.concurrent import Concurrent  # noqa: E402
-from accel_rl.runners.plan import RankPlan  # noqa: E402
-from accel_rl.runners.run_folder import RunFolder  # noqa: E402
-from accel_rl.runners.trainer import Trainer  # noqa: E402
-from accel_rl.samplers.workers.pool import WorkerPool  # noqa: E402
-from accel_rl.system import hardware  # noqa: E402
-from accel_rl.system.counts import Count  # noqa: E402
-from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
-from benchmarks.program import program  # noqa: E402
-
-PAPER_HOURS = {  # Table 1: (samplers, concurrent, synchronized)
-    (1, False, False): 25.08, (1, True, False): 20.64,
-    (2, False, False): 19.10, (2, True, False): 14.00, (2, False, True): 19.32, (2, True, True): 14.72,
-    (4, False, False): 16.84, (4, True, False): 12.14, (4, False, True): 15.74, (4, True, True): 11.08,
-    (8, False, False): 16.92, (8, True, False): 11.68, (8, False, True): 14.60, (8, True, True): 9.02,
-}  # fmt: skip
-STEPS = 50_000_000  # of the paper's hours
-STAGES = ("stepping", "inference", "waiting", "sampling", "learning")
+STEPS = 50_000_000
+COLUMNS = ("samplers", "variant", "env steps/s", "hours for 50 M", "speed-up", "the paper's speed-up")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(program.Options):
     game: str = "pong"
     """Atari game (section 5.1: Pong)."""
-    backend: str = "auto"
-    """Emulator: auto, ale or emulator."""
     network: Literal["a3c", "dqn", "nature"] = "nature"
     """nature is the paper's; a3c is smaller."""
-    samplers: tuple[int, ...] = (1, 2, 4, 8)
-    """W, numbers of worker processes with one environment each."""
+    samplers: tuple[int, ...] = THREADS
+    """Numbers of worker processes with one environment each."""
     period: Count = 400
     """C, env steps between synchronizations (Table 5: 10,000; the rate hardly depends on it)."""
-    train_every: Count = 4
-    """F, env steps per update (Table 5: 4)."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     seconds: float = 4.0
     """Minimum length of one measurement; whole periods are measured."""
-    repeats: Count = 5
-    """Number of measurements of each variant, in turns; medians are reported."""
-    json: str = ""
-    """Also write everything to this file."""
+
+    TINY: ClassVar[dict[str, Any]] = {"samplers": (1, 2), "network": "a3c", "period": 40}
 
     def check(self) -> None:
-        if not self.samplers or min(self.samplers) < 1:
-            raise ConfigError(f"--samplers {list(self.samplers)}: each must be at least 1")
-        if min(self.period, self.train_every, self.repeats) < 1 or not self.seconds > 0:
-            raise ConfigError("--period, --train-every, --repeats: at least 1; --seconds: above 0")
-        for variant in variants(self.samplers):
-            variant.config(self).check()
+        """Raise ConfigError, one line, for impossible options."""
+        super().check()
+        for n in self.samplers:
+            if n not in THREADS:
+                raise ConfigError(f"--samplers {n}: must be of {', '.join(map(str, THREADS))}")
+        self.at_least(1, "period")
+        for n, variant in self.variants():
+            self.config(n, variant).check()
+
+    def variants(self) -> list[tuple[int, str]]:
+        """Return (number of samplers, variant) of all that are measured."""
+        return [(n, variant) for n, variant in FOURTEEN if n in self.samplers]
+
+    def config(self, samplers: int, variant: str, start: int = 500) -> TrainConfig:
+        """Return the settings of a run. start: env steps before learning."""
+        config = speed_test(samplers, variant)
+        algo: Any = config.algo
+        memory = replace(algo.replay, size=10 * start, start=start)
+        algo = replace(algo, replay=memory, target_interval=self.period, network=self.network)
+        env = replace(config.env, game=self.game)
+        return replace(config, env=env, algo=algo, device=self.device, env_steps=FOREVER)
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One of the 14 variants."""
-
-    samplers: int
-    concurrent: bool
-    synchronized: bool
-
-    @property
-    def name(self) -> str:
-        kind = {(False, False): "standard", (True, False): "concurrent", (False, True): "synchronized"}
-        return f"{self.samplers} {kind.get((self.concurrent, self.synchronized), 'both')}"
-
-    def config(self, o: Options) -> TrainConfig:
-        base, batch = default_config("dqn"), 32
-        assert isinstance(base.algo, DQNConfig)
-        algo = replace(
-            base.algo,
-            replay=replace(base.algo.replay, size=5_000, start=500),
-            batch_size=batch, intensity=batch / o.train_every, target_interval=o.period, network=o.network,
-            optimizer="rmsprop-centered", optimizer_eps=0.01, epsilon=0.1, epsilon_final=0.1,
-        )  # fmt: skip
-        return replace(
-            base,
-            env=replace(base.env, game=o.game, frame="84x84", backend=o.backend).resolved(),
-            algo=algo,
-            sampler=replace(
-                base.sampler, envs=self.samplers, workers=self.samplers, groups=1, horizon=None,
-                inference_per_worker=not self.synchronized,
-            ),
-            evaluation=replace(base.evaluation, interval=0),
-            schedule="concurrent" if self.concurrent else "lockstep",
-            device=o.device,
-            env_steps=10**9,
-        )  # fmt: skip
+def paper_row(samplers: int, variant: str, rate: float, speedup: float) -> list[Any]:
+    """Return a variant's row of COLUMNS. rate: env steps/s. speedup: over one sampler, standard."""
+    paper = published_by("daley")["table_3"]["threads"][str(samplers)][VARIANTS.index(variant)]
+    return [samplers, variant, rate, STEPS / rate / 3600, speedup, paper]
 
 
-def variants(samplers: tuple[int, ...]) -> list[Variant]:
-    """Return all variants. With one sampler there is nothing to synchronize."""
-    kinds = [(c, s) for s in (False, True) for c in (False, True)]
-    return [Variant(W, c, s) for W in samplers for c, s in kinds if W > 1 or not s]
+def case(o: Options, stack: ExitStack) -> Case:
+    """Build the training of all variants."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    parts: dict[str, Measure] = {}
+    for n, variant in o.variants():
+        training = Training(o.config(n, variant), folder / f"{n}-{variant}")
+        stack.callback(training.close)
+        parts[f"{n} {variant}, training"] = partial(training.training, o.seconds)
+        parts[f"{n} {variant}, sampling_only"] = partial(training.sampling, o.seconds / 4)
+        parts[f"{n} {variant}, learning_only"] = partial(training.learning, o.seconds / 2)
+
+    def bounds(found: Measurements) -> Measurements:
+        bound = {}
+        for n, variant in o.variants():
+            name, in_parallel = f"{n} {variant}", variant in ("concurrent", "both")
+            pairs = zip(found[f"{name}, sampling_only"], found[f"{name}, learning_only"], strict=True)
+            bound[f"{name}, bound"] = [min(s, t) if in_parallel else 1 / (1 / s + 1 / t) for s, t in pairs]
+        return bound
+
+    def figures(found: Measurements) -> dict[str, Any]:
+        names = [f"{n} {variant}" for n, variant in o.variants()]
+        training = {name: found[f"{name}, training"] for name in names}
+        share = {name: ratio(training[name], found[f"{name}, bound"]) for name in names}
+        return {"share_of_bound": share, "speedup": {n: ratio(training[n], training[names[0]]) for n in names}}
+
+    return Case({"game": o.game}, parts, compared=False, derive=bounds, figures=figures)
 
 
-class Clock:
-    """Counts the seconds spent in a method of an object."""
-
-    def __init__(self, owner: Any, method: str):
-        self.seconds, call = 0.0, getattr(owner, method)
-
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            begin = time.perf_counter()
-            try:
-                return call(*args, **kwargs)
-            finally:
-                self.seconds += time.perf_counter() - begin
-
-        setattr(owner, method, timed)
+def cases(o: Options) -> list[Build]:
+    """Return all variants as one case."""
+    return [partial(case, o)]
 
 
-class Measured:
-    """One variant, whose training is measured repeatedly."""
-
-    def __init__(self, variant: Variant, o: Options, folder: Path, cores: set[int]):
-        self.o, self._all = o, cores
-        os.sched_setaffinity(0, cores)
-        config = variant.config(o)
-        self.trainer = Trainer(
-            config, RankPlan.resolve(config), RunFolder.create(folder / variant.name.replace(" ", "-"), config)
-        )
-        self.sampler, self.schedule = self.trainer.sampler, self.trainer.schedule
-        self.learner = self.trainer.learner
-        while not self.learner.updates:  # random actions and the first slow updates are not measured
-            self.schedule.cycle(10**9)
-        self.clocks = {
-            "inference": Clock(self.sampler.server, "serve"),
-            "waiting": Clock(self.sampler.engine, "wait"),
-            "sampling": Clock(self.sampler, "collect"),
-            "learning": Clock(self.learner, "update"),
-        }
-        self.stages: list[dict[str, float]] = []  # microseconds an env step, of each measurement
-
-    def _settle(self) -> None:
-        """Restore affinity and threads, which other variants have changed."""
-        placement = self.trainer.plan.placement
-        os.sched_setaffinity(0, placement.server_cores)
-        torch.set_num_threads(placement.torch_threads)
-
-    def _times(self) -> dict[str, float]:
-        pool = self.sampler.engine
-        assert isinstance(pool, WorkerPool)
-        return {"stepping": sum(pool.env_seconds()), **{name: c.seconds for name, c in self.clocks.items()}}
-
-    def training(self) -> float:
-        """Measure whole training; returns env steps/s."""
-        self._settle()
-        before, n, begin = self._times(), 0, time.perf_counter()
-        while (took := time.perf_counter() - begin) < self.o.seconds:
-            n += self.schedule.cycle(10**9)[0]
-        after = self._times()
-        self.stages.append({name: (after[name] - before[name]) / n * 1e6 for name in STAGES})
-        return n / took
-
-    def sampling(self) -> float:
-        self._settle()
-        agent = self.schedule.behaviour if isinstance(self.schedule, Concurrent) else self.learner.algo.agent
-        n, begin = 0, time.perf_counter()
-        while (took := time.perf_counter() - begin) < self.o.seconds / 4:
-            rollout = self.sampler.collect(agent)
-            n += int(rollout.valid.sum())
-        return n / took
-
-    def learning(self) -> float:
-        """Measure learning alone, in the trainer's thread if there is one; returns env steps/s."""
-        self._settle()
-        if isinstance(self.schedule, Concurrent):
-            return self.schedule.thread.submit(self._learn).result()
-        return self._learn()
-
-    def _learn(self) -> float:
-        algo: Any = self.learner.algo
-        n, begin = 0, time.perf_counter()
-        while (took := time.perf_counter() - begin) < self.o.seconds / 2:
-            algo.owe(self.o.period)
-            for batch in algo.batches():
-                self.learner.update(batch)
-                n += self.o.train_every
-        return n / took
-
-    def close(self) -> None:
-        self.schedule.close()
-        self.sampler.close()
-        os.sched_setaffinity(0, self._all)
-
-
-def measure(o: Options) -> dict[str, Any]:
-    cores, which = set(hardware.allowed_cores()), variants(o.samplers)
-    bar = Bar(3 * len(which) * o.repeats)
-    with contextlib.ExitStack() as stack:
-        stack.callback(bar.close)
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        built: dict[str, Measured] = {}
-        for variant in which:
-            built[variant.name] = Measured(variant, o, folder, cores)
-            stack.callback(built[variant.name].close)
-        parts: dict[str, Callable[[], float]] = {}
-        for name, m in built.items():
-            parts |= {
-                f"{name} training": m.training,
-                f"{name} sampling_only": m.sampling,
-                f"{name} learning_only": m.learning,
-            }
-        found = interleave(parts, o.repeats, bar)
-    first = found[f"{which[0].name} training"]
-    results = []
-    for variant in which:
-        rates = {k: found[f"{variant.name} {k}"] for k in ("training", "sampling_only", "learning_only")}
-        pairs = list(zip(rates["sampling_only"], rates["learning_only"], strict=True))
-        bounds = [min(s, t) if variant.concurrent else 1 / (1 / s + 1 / t) for s, t in pairs]
-        stages = built[variant.name].stages
-        whole = max if variant.concurrent else sum
-        of_stages = [whole((s["sampling"], s["learning"])) for s in stages]
-        results.append(
-            asdict(variant)
-            | {
-                "name": variant.name,
-                "measurements": rates,
-                "median": medians(rates | {"bound": bounds}),
-                "stages_us": medians({name: [s[name] for s in stages] for name in STAGES}),
-                "share_of_bound": ratio(rates["training"], bounds),
-                "share_of_stages": ratio(rates["training"], [1e6 / us for us in of_stages]),
-                "speedup": ratio(rates["training"], first),
-            }
-        )
-    return {"results": results}
-
-
-def report(o: Options, result: dict[str, Any]) -> list[str]:
-    """Format Tables 1 and 3 next to the paper's, with the stages. Ratios are medians of the ratios of each turn."""
-    head = f"{'W':>2} {'variant':13}{'steps/s':>9}{'50 M, h':>9}{'speedup':>9}{'paper':>7}"
-    head += f"{'of bound':>10}{'of stages':>11}"
-    lines = [head + "   us/step: " + "  ".join(f"{s:>8}" for s in STAGES)]
+def lines(o: Options, result: dict[str, Any]) -> list[str]:
+    """Return Tables 1 and 3 beside the paper's. Ratios are medians of the ratios of each turn."""
+    rows = []
     for r in result["results"]:
-        hours = PAPER_HOURS.get((r["samplers"], r["concurrent"], r["synchronized"]))
-        paper = f"{PAPER_HOURS[1, False, False] / hours:.2f}" if hours else "-"
-        rate, us = r["median"]["training"], r["stages_us"]
-        lines.append(
-            f"{r['samplers']:>2} {r['name'].split()[1]:13}{rate:>9,.0f}{STEPS / rate / 3600:>9.2f}"
-            f"{r['speedup']['median_by_turn']:>9.2f}{paper:>7}{r['share_of_bound']['median_by_turn']:>10.2f}"
-            f"{r['share_of_stages']['median_by_turn']:>11.2f}            "
-            + "  ".join(f"{us[s]:>8,.0f}" for s in STAGES)
-        )
-    lines.append("stepping: sum over all samplers; with more samplers than cores it includes their waits for a core")
-    return lines
+        for n, variant in o.variants():
+            name = f"{n} {variant}"
+            row = paper_row(n, variant, r["median"][f"{name}, training"], r["speedup"][name]["median_by_turn"])
+            rows.append([*row, r["share_of_bound"][name]["median_by_turn"]])
+    return ["", *table([*COLUMNS, "of the bound"], rows)]
 
 
-def main(argv: list[str]) -> int:
-    return program("concurrent", __doc__, Options, argv, Options.check, measure, report)
-
+main = Benchmark("concurrent", __doc__, Options, cases, lines=lines).main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,14 @@ from accel_rl.envs.make import EnvConfig, make_batch
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, nearest
 from benchmarks.emulator_trace import chosen
-from benchmarks.peer_envs import EnvPool, Shape
-from benchmarks.program import program
+from benchmarks.harness.peer_envs import AleVector, EnvPool, Peer, Shape
+from benchmarks.harness.program import program
+from benchmarks.harness.turns import in_turns, medians, ratio
 
 Play = Callable[[int], None]
 
 
-def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> Play:
+def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> Play:
     """Return a function that plays a batch of our emulator, with resets, for some steps."""
     config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
     batch = make_batch(config, list(range(envs)), training=True)
@@ -48,62 +50,44 @@ def ours(game: str, envs: int, frame: str, backend: str, fast: bool = True) -> P
     return play
 
 
-def vector(game: str, envs: int) -> Play:
-    from ale_py import ALEInterface, LoggerMode
-    from ale_py.vector_env import AtariVectorEnv
-
-    ALEInterface.setLoggerMode(LoggerMode.Error)
-    env = AtariVectorEnv(
-        game, num_envs=envs, num_threads=1, episodic_life=False, use_fire_reset=False, reward_clipping=False
-    )
+def peer(make: type[Peer], game: str, envs: int) -> Play:
+    """Return a function that plays a vector environment of another package on one thread."""
+    env = make(Shape(game, envs, envs, cores=1, height=84, width=84))
     rng = np.random.default_rng(0)
-    env.reset(seed=0)
 
     def play(steps: int) -> None:
-        for action in rng.integers(env.single_action_space.n, size=(steps, envs)):  # type: ignore[attr-defined]
+        for action in rng.integers(env.n_actions(), size=(steps, envs)):
             env.step(action)
 
     return play
 
 
-def envpool(game: str, envs: int) -> Play:
-    peer = EnvPool(Shape(game, envs, envs, cores=1, height=84, width=84))
-    rng = np.random.default_rng(0)
-
-    def play(steps: int) -> None:
-        for action in rng.integers(peer.n_actions(), size=(steps, envs)):
-            peer.step(action)
-
-    return play
-
-
 MAKE: dict[str, Callable[[str, int], Play]] = {
-    "fast": lambda game, envs: ours(game, envs, "84x84", "emulator"),
-    "fast 104x80": lambda game, envs: ours(game, envs, "104x80", "emulator"),
-    "plain": lambda game, envs: ours(game, envs, "84x84", "emulator", fast=False),
-    "ale": lambda game, envs: ours(game, envs, "84x84", "ale"),
-    "vector": vector,
-    "envpool": envpool,
+    "fast": partial(ours, "84x84", "emulator"),
+    "fast 104x80": partial(ours, "104x80", "emulator"),
+    "plain": partial(ours, "84x84", "emulator", fast=False),
+    "ale": partial(ours, "84x84", "ale"),
+    "vector": partial(peer, AleVector),
+    "envpool": partial(peer, EnvPool),
 }
 
 
-def speeds_of(game: str, names: list[str], envs: int, steps: int, rounds: int) -> dict[str, dict[str, float]]:
+def speeds_of(game: str, names: list[str], o: "Options") -> dict[str, dict[str, float]]:
     """Measure frames/s of each machine, and its ratio to `vector`."""
-    plays = {name: MAKE[name](game, envs) for name in names}
+    plays = {name: MAKE[name](game, o.envs) for name in names}
     for play in plays.values():
         play(10)
-    speeds: dict[str, list[float]] = {name: [] for name in plays}
-    for _ in range(rounds):
-        for name, play in plays.items():
-            start = time.process_time()
-            play(steps)
-            speeds[name].append(4 * envs * steps / (time.process_time() - start))
+
+    def turn(play: Play) -> float:
+        start = time.process_time()
+        play(o.steps)
+        return 4 * o.envs * o.steps / (time.process_time() - start)
+
+    speeds = in_turns({name: partial(turn, play) for name, play in plays.items()}, o.rounds, "frames/s", f"{game}, ")
+    median = medians(speeds)
     return {
-        name: {
-            "frames_per_s": statistics.median(speed),
-            "ratio": statistics.median(s / v for s, v in zip(speed, speeds["vector"], strict=True)),
-        }
-        for name, speed in speeds.items()
+        name: {"frames_per_s": median[name], "ratio": ratio(speeds[name], speeds["vector"])["median_by_turn"]}
+        for name in names
     }
 
 
@@ -122,43 +106,47 @@ class Options:
     json: str = ""
     """Also write everything to this file."""
 
-
-def check(o: Options) -> None:
-    chosen(o.games)
-    for name in o.machines:
-        if name not in MAKE:
-            raise ConfigError(f"--machines {name}: one of {', '.join(MAKE)}{nearest(name, list(MAKE))}")
-        if name not in installed():
-            raise ConfigError(f"--machines {name}: not installed (pip install {name})")
+    def check(self) -> None:
+        """Raise ConfigError, one line, for impossible options."""
+        chosen(self.games)
+        for name in self.machines:
+            if name not in MAKE:
+                raise ConfigError(f"--machines {name}: one of {', '.join(MAKE)}{nearest(name, list(MAKE))}")
+            if name not in installed():
+                raise ConfigError(f"--machines {name}: not installed (pip install {name})")
 
 
 def installed() -> list[str]:
+    """Return the machines that can be measured."""
     return [name for name in MAKE if name != "envpool" or importlib.util.find_spec(name)]
 
 
 def measure(o: Options) -> dict[str, Any]:
+    """Measure game by game, and print a line for each."""
     names = [name for name in installed() if name == "vector" or name in (o.machines or installed())]
     rows = {}
     for game in chosen(o.games):
-        rows[game] = row = speeds_of(game, names, o.envs, o.steps, o.rounds)
+        rows[game] = row = speeds_of(game, names, o)
         text = "  ".join(f"{name} {row[name]['frames_per_s']:7.0f} ({row[name]['ratio']:.2f})" for name in names)
         print(f"{game:18} {text}", flush=True)
     return {"games": rows}
 
 
 def report(_: Options, result: dict[str, Any]) -> list[str]:
+    """Return a line for each machine: median over the games, and the games with the least ratios."""
     rows, lines = result["games"], []
     for name in next(iter(rows.values())):
         ratios = sorted((row[name]["ratio"], game) for game, row in rows.items())
-        least = ", ".join(f"{game} {ratio:.2f}" for ratio, game in ratios[:3])
-        median = statistics.median(ratio for ratio, _ in ratios)
+        least = ", ".join(f"{game} {value:.2f}" for value, game in ratios[:3])
+        median = statistics.median(value for value, _ in ratios)
         frames = statistics.median(row[name]["frames_per_s"] for row in rows.values())
         lines.append(f"{name:12} median {frames:8,.0f} frames/s, {median:5.2f} x vector; least: {least}")
     return lines
 
 
 def main(argv: list[str]) -> int:
-    return program("emulator", __doc__, Options, argv, check, measure, report)
+    """python -m benchmarks.emulator [options]"""
+    return program("emulator", __doc__, Options, argv, Options.check, measure, report)
 
 
 if __name__ == "__main__":

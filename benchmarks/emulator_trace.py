@@ -27,7 +27,7 @@ from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.hardware import usable_cores
 from benchmarks.emulator_pair import Outcome, Run, first_difference, trace
-from benchmarks.program import program
+from benchmarks.harness.program import program
 
 POLICIES = ("random", "held", "full")
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py contains their ROMs, but does not load them

@@ -7,45 +7,48 @@
     sampling          the sampler: workers step, the action server acts
     bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-The parts take turns; medians. Several values of an option are a sweep over all combinations. The samplers of one game
-are then measured once more in turns with each other (benchmarks/sampler_turns.py):
+All take turns. Several values of an option are a sweep over all combinations; samplers of one game and number of
+workers take turns with each other if they fit into half of the free memory.
 
     python -m benchmarks.sampler --game breakout --json OUT
     python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c --plot OUT.png
 
 The net `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout boundaries.
---together synchronises all workers every --horizon steps; sweep --horizon to see what that costs. `benchmarks.scaling
---tables 1` measures ranks with and without a barrier across them. The last lines say where the time of a step went
-(benchmarks/breakdown.py).
+--together synchronises all workers every --horizon steps; sweep --horizon to see what that costs. The sweep
+`experiments.stooke:table_1` measures ranks with and without a barrier across them.
 """
 
 import itertools
 import statistics
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import psutil
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.runners.plan import RankPlan, resolve_device
+from accel_rl.runners.trained_policy import check_policy
+from accel_rl.samplers.memory_budget import bound
+from accel_rl.system import hardware
+from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
-from accel_rl.system.process import before_torch
+from benchmarks.harness import program
+from benchmarks.harness.agents import NAMES, NETS, make_agent
+from benchmarks.harness.bare import KINDS, Bare
+from benchmarks.harness.program import Benchmark, Build, Case
+from benchmarks.harness.sampling import Inference, Sampling, cores_of, sampling_config
+from benchmarks.harness.turns import Measure, Measurements, ratio
 
-before_torch()
-
-from accel_rl.runners.plan import resolve_device  # noqa: E402
-from accel_rl.runners.trained_policy import check_policy  # noqa: E402
-from accel_rl.system.counts import Count  # noqa: E402
-from benchmarks import breakdown, memory, one_core, sampler_turns  # noqa: E402
-from benchmarks.agents import check_net, make_agent  # noqa: E402
-from benchmarks.bare import KINDS, Bare  # noqa: E402
-from benchmarks.interleave import Bar, interleave, medians, ratio  # noqa: E402
-from benchmarks.machine import cpu_ticks, machine  # noqa: E402
-from benchmarks.ours import Ours, Setting, cores_of  # noqa: E402
-from benchmarks.program import program  # noqa: E402
-from benchmarks.sampler_report import figure, report, table  # noqa: E402
+SWEPT = ("envs_per_worker", "groups", "horizon", "reset")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(program.Options):
     game: tuple[str, ...] = ("breakout",)
     """Atari games."""
     workers: tuple[int, ...] = ()
@@ -76,158 +79,169 @@ class Options:
     """Maximum number of random actions at the start of each environment."""
     seconds: float = 4.0
     """Length of one measurement."""
-    repeats: Count = 5
-    """Measurements of each part; medians are reported."""
     device: str = "cpu"
     """Device of the network."""
-    json: str = ""
-    """Also write everything to this file."""
     plot: str = ""
     """Also draw steps/s per core against environments per core (Stooke & Abbeel, figure 2) into this PNG."""
 
+    TINY: ClassVar[dict[str, Any]] = {"envs_per_worker": (2,), "horizon": (2,), "decorrelation_steps": 0}
 
-def settings(o: Options) -> list[Setting]:
-    """Return every combination of the options, game by game."""
-    sweep = itertools.product(o.game, o.workers or (None,), o.envs_per_worker, o.groups or (None,), o.horizon, o.reset)
-    return [
-        Setting(
-            game,
-            envs,
-            workers,
-            groups,
-            horizon,
-            reset,
-            o.frame,
-            o.device,
-            o.decorrelation_steps,
-            backend=o.backend,
-            together=o.together,
-        )
-        for game, workers, envs, groups, horizon, reset in sweep
-    ]
+    def check(self) -> None:
+        """Raise ConfigError, one line, for impossible options."""
+        super().check()
+        self.at_least(1, "workers", "envs_per_worker", "groups", "horizon")
+        if self.plot and not Path(self.plot).absolute().parent.is_dir():
+            raise ConfigError(f"--plot {self.plot}: there is no folder {Path(self.plot).absolute().parent}")
+        self.one_of("nets", NETS)
+        if self.policy:
+            check_policy("--policy", self.policy)
+        resolve_device(self.device)
+        for config in (c for samplers in self.samplers().values() for c in samplers.values()):
+            config.check()
 
-
-def check(o: Options) -> None:
-    """Raise ConfigError, one line, for impossible options."""
-    if o.repeats < 1 or not o.seconds > 0:
-        raise ConfigError(f"--repeats {o.repeats} --seconds {o.seconds}: at least 1, and above 0")
-    if min((*o.workers, *o.envs_per_worker, *o.groups, *o.horizon)) < 1:
-        raise ConfigError("--workers, --envs-per-worker, --groups and --horizon: each must be at least 1")
-    if o.plot and not Path(o.plot).absolute().parent.is_dir():
-        raise ConfigError(f"--plot {o.plot}: there is no folder {Path(o.plot).absolute().parent}")
-    for net in o.nets:
-        check_net(net)
-    if o.policy:
-        check_policy("--policy", o.policy)
-    resolve_device(o.device)
-    for setting in settings(o):
-        setting.check()
+    def samplers(self) -> dict[tuple[str, int | None], dict[str, TrainConfig]]:
+        """Return {(game, workers): {name: settings}} of all combinations. A name holds the values that vary."""
+        found: dict[tuple[str, int | None], dict[str, TrainConfig]] = {}
+        values = [getattr(self, name) or (None,) for name in SWEPT]
+        for game, workers in itertools.product(self.game, self.workers or (None,)):
+            found[game, workers] = {}
+            for combination in itertools.product(*values):
+                setting = dict(zip(SWEPT, combination, strict=True))
+                varying = [f"{k.replace('_', ' ')} {setting[k]}" for k in SWEPT if len(getattr(self, k)) > 1]
+                found[game, workers][", ".join(varying)] = sampling_config(
+                    game, workers=workers, frame=self.frame, backend=self.backend, device=self.device,
+                    decorrelation_steps=self.decorrelation_steps, **setting,
+                )  # fmt: skip
+        return found
 
 
-def measure(o: Options, ours: Ours, bare: Bare, net: str, bar: Bar) -> dict[str, Any]:
-    """Measure one sampler with one network and its parts, in turns."""
-    agent, threads = make_agent(net, ours.spec, ours.placement.device, o.policy), ours.placement.torch_threads
-    act_threads = breakdown.best_threads(ours.sampler, agent, threads)
-    inference_us, copy_us, busy = [], [], []
+def fit(configs: list[TrainConfig]) -> bool:
+    """Whether all samplers together leave half of the free memory."""
+    wanted = 0.0
+    for c in configs:
+        grouping = RankPlan.resolve(c).sampler.grouping
+        limit = bound(make_spec(c.env, training=True), c.T, c.sampler.reset)
+        wanted += limit.total(grouping.B, grouping.workers)
+    return len(configs) == 1 or wanted < psutil.virtual_memory().available / 2
 
-    def acting() -> float:
-        rate, us = breakdown.per_observation(ours.sampler, agent, o.seconds, act_threads)
-        inference_us.append(us)
-        return rate
 
-    def sampling() -> float:
-        if agent.needs_obs:
-            copy_us.append(breakdown.per_observation(ours.sampler, None, o.seconds / 8, threads)[1])
-        rate = ours.measure(o.seconds, agent)
-        busy.append(ours.busy)
-        return rate
+def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack: ExitStack) -> Case:
+    """Build the samplers of a game, and their parts."""
+    samplers = {name: Sampling(config) for name, config in configs.items()}
+    for s in samplers.values():
+        stack.callback(s.close)
+    first = next(iter(samplers.values()))
+    bare = Bare(asdict(first.config.env), cores_of(first.placement))
+    stack.callback(bare.close)
+    variants: dict[str, Measure] = {}
+    busy: dict[str, list[float]] = {}
+    for name, s in samplers.items():
+        agent = make_agent(net, s.spec, s.placement.device, o.policy)
+        s.collect(agent)
+        title = f"sampling, {name}" if name else "sampling"
+        busy[title] = []
+        variants[title] = partial(sampling, o, s, agent, busy[title])
+        if net != "none":
+            inference = Inference(s.sampler, agent, s.placement.torch_threads)
+            variants[title.replace("sampling", "inference_only")] = partial(inference.rate, o.seconds)
+    variants |= {kind: partial(bare.measure, o.seconds, kind) for kind in KINDS}
 
-    ours.warm_up(agent)
-    ours.reset_clocks()
-    bare.reset_clocks()
-    parts = {kind: lambda kind=kind: bare.measure(o.seconds, kind) for kind in KINDS}
-    parts |= ({} if net == "none" else {"inference_only": acting}) | {"sampling": sampling}
-    total, stolen = cpu_ticks()
-    label = f"{ours.setting.game}, {ours.setting.envs_per_worker} environments per worker, {net}: "
-    found = interleave(parts, o.repeats, bar, label)
-    total_after, stolen_after = cpu_ticks()
+    def figures(found: Measurements) -> dict[str, Any]:
+        return {
+            "cores": bare.cores,
+            "samplers": {
+                title: {
+                    "B": s.grouping.B, "groups": s.grouping.groups, "horizon": s.sampler.T,
+                    "reset": s.config.sampler.reset, "memory_mib": s.memory(),
+                    "busy": statistics.median(busy[title] or [0.0]),
+                    "late_resets": s.sampler.engine.late_resets(), "ratios": shares(title, found),
+                }
+                for title, s in zip(busy, samplers.values(), strict=True)
+            },
+        }  # fmt: skip
 
-    m = medians(found)
-    alone = found.get("inference_only", [float("inf")] * o.repeats)  # random actions need no inference
-    bounds = [1 / (1 / e + 1 / i) for e, i in zip(found["environment_only"], alone, strict=True)]
-    m |= {"bound": 1 / (1 / m["environment_only"] + 1 / statistics.median(alone)), "busy": statistics.median(busy)}
-    under = {f"sampling/{kind}": found[kind] for kind in KINDS} | {"sampling/bound": bounds}
-    time = breakdown.breakdown(
-        cores=bare.cores,
-        rate=m["sampling"],
-        steps=ours.steps,
-        cpu=ours.cpu,
-        emulation_us=statistics.median(bare.cpu_us["environment_only"]),
-        ale_act_us=statistics.median(bare.cpu_us["ale_act_only"]),
-        inference_us=statistics.median(inference_us) if inference_us else 0.0,
-        copy_us=statistics.median(copy_us) if copy_us else 0.0,
-    )
+    labels: dict[str, Any] = {"game": game, "actions": NAMES[net], "workers": first.placement.workers}
+    return Case(labels, variants, derive=bounds, figures=figures)
+
+
+def sampling(o: Options, s: Sampling, agent: Any, busy: list[float]) -> float:
+    """Measure the sampler."""
+    if o.together:
+        return s.rate(agent, o.seconds)
+    found = s.free(agent, o.seconds)
+    busy.append(s.busy)
+    return found
+
+
+def bounds(found: Measurements) -> Measurements:
+    """Return the bound of each sampler that infers, turn by turn."""
+    alone = found["environment_only"]
     return {
-        **ours.describe(),
-        "net": net,
-        "cores": bare.cores,
-        "inference_threads": act_threads,
-        "measurements": found,
-        "median": m,
-        "ratios": {name: ratio(found["sampling"], values) for name, values in under.items()},
-        "breakdown": time,
-        "memory": memory.of(ours),
-        "late_resets": ours.sampler.engine.late_resets(),
-        "stolen": (stolen_after - stolen) / max(total_after - total, 1),
+        name.replace("inference_only", "bound"): [1 / (1 / e + 1 / i) for e, i in zip(alone, values, strict=True)]
+        for name, values in found.items()
+        if name.startswith("inference_only")
     }
 
 
-def run(o: Options) -> dict[str, Any]:
-    cases = settings(o)
-    groups = [list(same) for _, same in itertools.groupby(cases, key=lambda s: (s.game, s.workers))]
-    beside = len(groups[0]) > 1 and all(sampler_turns.fit(group) for group in groups)
-    parts = sum(3 if net == "none" else 4 for net in o.nets) + beside * len(o.nets)
-    threads = one_core.first_core() if o.one_core else ()
-    bar, results, turns = Bar((parts * len(cases) + min(2, len(threads))) * o.repeats), [], []
-    try:
-        for group in groups:
-            bare = Bare(asdict(group[0].env()), cores_of(group[0].plan().placement))
-            try:
-                for setting in group:
-                    ours = Ours(setting)
-                    try:
-                        results += [measure(o, ours, bare, net, bar) for net in o.nets]
-                    finally:
-                        ours.close()
-            finally:
-                bare.close()
-            if beside:
-                turns += sampler_turns.in_turns(group, o.nets, o.seconds, o.repeats, bar, o.policy)
-        env = asdict(cases[0].env())
-        alone = one_core.measure(env, threads, o.seconds, o.repeats, bar) if threads else {}
-    finally:
-        bar.close()
-    return {"results": results, "in_turns": turns if beside else None, "one_core": alone}
+def shares(title: str, found: Measurements) -> dict[str, dict[str, float]]:
+    """Return the ratios of a sampler to the environments alone and to its bound, which exists if it infers."""
+    over = {"environment_only": found["environment_only"], "bound": found.get(title.replace("sampling", "bound"))}
+    return {name: ratio(found[title], values) for name, values in over.items() if values}
 
 
-def show(o: Options, result: dict[str, Any]) -> list[str]:
-    m, found = machine(), result["results"]
+def one_core(o: Options, stack: ExitStack) -> Case:
+    """Build the reference lines of figure 2: a process on one core, and one on each of its hyperthreads."""
+    threads = first_core()
+    processes = {"process": threads[:1]} | ({"hyperthreads": threads} if len(threads) > 1 else {})
+    env = asdict(EnvConfig(game=o.game[0], frame=o.frame, backend=o.backend).resolved())
+    variants = {}
+    for name, cores in processes.items():
+        bare = Bare(env, cores)
+        stack.callback(bare.close)
+        variants[name] = partial(bare.measure, o.seconds)
+    return Case({"game": o.game[0], "actions": "one core, no inference", "workers": None}, variants)
+
+
+def first_core() -> tuple[int, ...]:
+    """Return the hyperthreads of the first usable core, that core first. Prints a line if there is only one."""
+    core = min(hardware.usable_cores())
+    threads = (core, *(t for t in hardware.hyperthreads(core) if t != core))
+    if len(threads) == 1:
+        hardware.say_once(f"core {threads[0]} has no second hyperthread: figure 2's dotted line is left out")
+    return threads
+
+
+def cases(o: Options) -> list[Build]:
+    """Return a case for each game, number of workers and network: one for each sampler where not all fit."""
+    builds: list[Build] = []
+    for (game, _), configs in o.samplers().items():
+        parts = [configs] if fit(list(configs.values())) else [{name: c} for name, c in configs.items()]
+        builds += [partial(case, o, game, net, part) for part in parts for net in o.nets]
+    return builds + ([partial(one_core, o)] if o.one_core else [])
+
+
+def lines(o: Options, result: dict[str, Any]) -> list[str]:
+    """Return a line for each sampler: workers' time and memory. Draws the figure."""
     if o.plot:
-        figure(found, Path(o.plot), {k: statistics.median(v) for k, v in result["one_core"].items()})
-    head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; env steps/s, medians of {o.repeats} x {o.seconds:g} s"
-    rest = table(found) if len(found) > 1 else []
-    if result["in_turns"] is not None:
-        rest += [line for turns in result["in_turns"] for line in sampler_turns.lines(turns)]
-    elif len({r["game"] for r in found}) * len(o.nets) < len(found):
-        rest += ["", "not measured in turns: together these samplers would take more than half of the free memory"]
-    for name, rates in result["one_core"].items():
-        rest += ["", f"one core of {o.game[0]}, no inference, {name}: {statistics.median(rates):,.0f} env steps/s"]
-    return [head, *(line for r in found for line in report(r)), *rest]
+        from benchmarks.harness.figure import figure
+
+        figure(result["results"], Path(o.plot))
+    found = [""]
+    for r in result["results"]:
+        for title, s in r.get("samplers", {}).items():
+            m, parts = s["memory_mib"], []
+            for name, q in s["ratios"].items():
+                parts.append(f"{q['of_medians']:.2f} of {name} ({q['least']:.2f} to {q['most']:.2f})")
+            if s["busy"]:
+                parts.append(f"environments took {100 * s['busy']:.0f} % of the workers' time")
+            if s["late_resets"]:
+                parts.append(f"{s['late_resets']} resets came before a reserve was ready")
+            parts.append(f"{s['B']} environments in {m['private'] + m['shared']:,.0f} MiB (bound {m['bound']:,.0f})")
+            found.append(f"{r['game']}, {r['actions']}, {title}: {'; '.join(parts)}")
+    return found
 
 
-def main(argv: list[str]) -> int:
-    return program("sampler", __doc__, Options, argv, check, run, show)
-
+main = Benchmark("sampler", __doc__, Options, cases, lines=lines).main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

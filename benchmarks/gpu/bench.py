@@ -1,18 +1,14 @@
-"""What every part gets, what it returns, and measurements in turns within a part's time."""
+"""What every part gets and what it returns."""
 
-import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from accel_rl.system.devices import Device, runtime
 from benchmarks.gpu.sizes import Sizes
-
-AHEAD = 2
-"""Number of calls that the host may be ahead of the GPU, so that a measurement ends soon after its time."""
+from benchmarks.harness.turns import Measurements, in_turns
 
 
 @dataclass
@@ -28,45 +24,17 @@ class Bench:
 
     @property
     def left(self) -> float:
+        """Seconds that are left of the part's time."""
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
-    def synchronize(self) -> None:
-        if Device(self.device).queues_work:
-            runtime(self.device).synchronize()
+    def turns(self, parts: Mapping[str, Callable[[float], float]], share: float = 1.0) -> Measurements:
+        """Measure the parts in turns, in `share` of the time that is left, but at least once.
 
-    def rate(self, work: Callable[[], float], seconds: float) -> float:
-        """Call `work` for so many seconds; returns the sum of what it returns, a second."""
-        waiting: deque[Any] = deque()
-        self.synchronize()
-        n, begin = 0.0, time.perf_counter()
-        while True:
-            n += work()
-            if Device(self.device).queues_work:
-                event = runtime(self.device).Event()
-                event.record()
-                waiting.append(event)
-                if len(waiting) > AHEAD:
-                    waiting.popleft().synchronize()
-            if time.perf_counter() - begin >= seconds:
-                break
-        self.synchronize()
-        return n / (time.perf_counter() - begin)
-
-    def turns(self, parts: Mapping[str, Callable[[float], float]], share: float = 1.0) -> dict[str, list[float]]:
-        """Measure the parts in turns, A B C A B C ..., in `share` of the time that is left.
-
-        Each measurement is called with its seconds. At least one turn is made.
-        """
-        found: dict[str, list[float]] = {name: [] for name in parts}
-        available, begin = self.left * share, time.monotonic()
+        Each part is a function of the seconds of its measurement."""
+        available = self.left * share
         each = max(self.sizes.shortest, available / (self.sizes.rounds * max(1, len(parts))))
-        for turn in range(self.sizes.rounds):
-            if turn and (time.monotonic() - begin) * (turn + 1) / turn > available:
-                break
-            for name, measure in parts.items():
-                found[name].append(measure(each))
-                print(f"  {name}: {found[name][-1]:,.0f}", file=sys.stderr, flush=True)
-        return found
+        timed = {name: partial(measure, each) for name, measure in parts.items()}
+        return in_turns(timed, self.sizes.rounds, "a second", time_s=available)
 
 
 @dataclass(frozen=True)
@@ -79,6 +47,7 @@ class Goal:
     at_least: bool = True
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the goal, and whether it is met, as plain JSON."""
         met = self.value >= self.bound if self.at_least else self.value <= self.bound
         return {"what": self.what, "value": self.value, "bound": self.bound, "at_least": self.at_least, "met": met}
 
@@ -95,6 +64,7 @@ class Result:
     error: str = ""
 
     def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON."""
         return {
             "columns": list(self.columns),
             "rows": self.rows,

@@ -1,27 +1,37 @@
-"""Draws from replays on the device and on the host, against the memory bandwidth of a plain copy on the device."""
+"""Replays on the device and on the host: draws against the memory bandwidth of a plain copy on the device, and train
+steps (Parr 2017, table 1)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
+from accel_rl.algos.algorithm import advance
 from accel_rl.data.rollout import Rollout
+from accel_rl.data.spec import EnvSpec
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
 from accel_rl.replays.ring import NStep
+from accel_rl.runners.learner import Learner
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs
 from benchmarks.gpu.bench import Bench, Result
-from benchmarks.interleave import medians
-from benchmarks.replay import PICTURES, made_up
+from benchmarks.gpu.training import settings
+from benchmarks.harness.turns import medians, rate, ratio
+from benchmarks.replay import PICTURES, VECTORS, made_up
 
 COLUMNS = ("replay", "frames on", "work", "batch", "transitions/s", "GB/s", "share of a plain copy's bandwidth")
+PARR_COLUMNS = (
+    "observations", "batch", "replay on the host, steps/s", "on the device, steps/s", "speed-up, percent",
+    "on the device and captured, steps/s", "speed-up, percent",
+)  # fmt: skip
 T, B = 16, 8
 AT_ONCE = 8
 """Draws of one CUDA graph, as in training."""
 
 
-def rollout_on(device: str, spec: Any = PICTURES) -> Rollout:
+def rollout_on(device: str, spec: EnvSpec = PICTURES) -> Rollout:
     """Return a made-up rollout on the device, with its cells in host memory, as samplers return it."""
     host = made_up(spec, T, B, "cpu")
     if device == "cpu":
@@ -42,34 +52,31 @@ def filled(bench: Bench, where: str, prioritized: bool) -> tuple[Replay, Rollout
 
 
 def measure(bench: Bench) -> Result:
-    device = bench.device
-    parts: dict[tuple[str, str, str, int], Callable[[float], float]] = {}
-    size = 0.0
+    """Measure appends and draws, uniform and prioritized, from Python and captured."""
+    device, size = bench.device, 0.0
+    parts: dict[tuple[str, str, str, int], Callable[[], float]] = {}
     for prioritized in (False, True):
-        kind = "prioritized" if prioritized else "uniform"
+        kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             replay, _ = filled(bench, where, prioritized)  # nothing is appended to it: captured draws stay valid
-            parts[kind, where, "append", T * B] = partial(
-                bench.rate, partial(_append, *filled(bench, where, prioritized))
-            )
+            parts[kind, where, "append", T * B] = partial(_append, *filled(bench, where, prioritized))
             for N in bench.sizes.draws:
                 size = size or _bytes(replay, N)
                 draw = partial(_draw, replay, N, torch.rand(N, device=device) if prioritized else None)
-                what = "draw and update" if prioritized else "draw"
-                parts[kind, where, what, N] = partial(bench.rate, draw)
+                parts[kind, where, what, N] = draw
                 if replay.is_capturable:
-                    parts[kind, where, f"{what}, captured", N] = partial(bench.rate, captured(replay, draw, N))
+                    parts[kind, where, f"{what}, captured", N] = _captured(replay, draw, N)
     source = torch.zeros(bench.sizes.copied_bytes, dtype=torch.uint8, device=device)
-    copy = partial(bench.rate, partial(_copy, torch.empty_like(source), source))
-    found = bench.turns({" ".join(map(str, key)): work for key, work in parts.items()} | {"copy": copy})
+    named = {" ".join(map(str, key)): work for key, work in parts.items()}
+    named["copy"] = partial(_copy, torch.empty_like(source), source)
+    found = bench.turns({name: partial(rate, work, device=device) for name, work in named.items()})
     m = medians(found)
     rows: list[list[Any]] = []
-    for key in parts:
-        kind, where, what, N = key
-        rate = m[" ".join(map(str, key))]
-        moved = None if what == "append" else rate * size
+    for kind, where, what, N in parts:
+        each = m[f"{kind} {where} {what} {N}"]
+        moved = None if what == "append" else each * size
         share = None if moved is None or where != device else moved / m["copy"]
-        rows.append([kind, where, what, N, rate, None if moved is None else moved / 1e9, share])
+        rows.append([kind, where, what, N, each, None if moved is None else moved / 1e9, share])
     notes = [
         f"a plain copy on {device} moves {m['copy'] / 1e9:,.1f} GB/s, reads and writes together",
         f"a transition of a batch moves {size:,.0f} bytes, each read once and written once",
@@ -101,7 +108,7 @@ def _bytes(replay: Replay, N: int) -> float:
     return sum(2 * getattr(batch, name).nbytes for name in batch.__slots__) / N
 
 
-def captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], int]:
+def _captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], int]:
     """Return a function that replays a CUDA graph of draws."""
     graphs = CudaGraphs(replay.device)
 
@@ -119,3 +126,45 @@ def captured(replay: Replay, draw: Callable[[], int], N: int) -> Callable[[], in
         return AT_ONCE * N
 
     return again
+
+
+def parr(bench: Bench) -> Result:
+    """Measure the speed-up of a train step of dueling DQN by a replay on the device, over a replay on the host.
+
+    A train step draws a batch, computes loss and gradient and makes the optimizer's step."""
+    result = Result(PARR_COLUMNS)
+    cases = [(spec, N) for spec in (PICTURES, VECTORS) for N in bench.sizes.parr_batches]
+    for i, (spec, N) in enumerate(cases):
+        places = {"host": ("cpu", False), "device": (bench.device, False), "device, captured": (bench.device, True)}
+        steps = {f"{spec.name} {N}, {name}": _train_step(bench, spec, N, *place) for name, place in places.items()}
+        found = bench.turns(steps, 1 / (len(cases) - i))
+        m = medians(found)
+        host, device, captured = steps
+        percent = [100 * (ratio(found[x], found[host])["of_medians"] - 1) for x in (device, captured)]
+        result.rows.append([spec.name, N, m[host], m[device], percent[0], m[captured], percent[1]])
+        result.measurements |= found
+    result.notes.append("a replay on the host cannot be drawn from within a CUDA graph")
+    return result
+
+
+def _train_step(bench: Bench, spec: EnvSpec, N: int, where: str, capture: bool) -> Callable[[float], float]:
+    """Return a measurement of train steps/s with a replay on `where`."""
+    network = {"network": bench.sizes.daley_network} if spec.is_image else {"hidden": 512}
+    config = settings(bench, "dqn", B, T, batch_size=N, dueling=True, **network)
+    algo: Any = config.algo
+    memory = replace(algo.replay, size=bench.sizes.capacity, start=0, device=where)
+    config = replace(config, algo=replace(algo, replay=memory), capture_updates=capture)
+    learner = Learner(config, spec, bench.device, seed=0)
+    learner.algo.begin()
+    rollout = rollout_on(bench.device, spec)
+    for _ in range(bench.sizes.capacity // (T * B) + 1):
+        advance(learner.algo, rollout.env_steps)
+        learner.algo.ingest(rollout)
+
+    def steps() -> int:
+        learner.algo.budget.set(bench.sizes.at_once)  # type: ignore[attr-defined]
+        return len(learner.learn())
+
+    for _ in range(4):
+        steps()
+    return partial(rate, steps, device=bench.device)

@@ -1,172 +1,172 @@
-"""Training that is measured repeatedly: whole, sampling alone, learning alone, and its updates."""
+"""Training of every algorithm: captured or not, in several precisions, with both schedules; Daley's variants; Pong."""
 
-import os
+import contextlib
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import torch
-
-from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.data.rollout import Rollout
-from accel_rl.models.precision import multiply_in
-from accel_rl.runners.concurrent import Concurrent
-from accel_rl.runners.plan import RankPlan
-from accel_rl.runners.run_folder import RunFolder
-from accel_rl.runners.trainer import Trainer
-from accel_rl.samplers.inference.resident import KNOWN
-from accel_rl.speed.cuda_graph import WARM_UP
+from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.system.placement import place_processes
-from benchmarks.gpu.bench import Bench
+from benchmarks.concurrent import COLUMNS as DALEY_COLUMNS
+from benchmarks.concurrent import Options as DaleyOptions
+from benchmarks.concurrent import paper_row
+from benchmarks.gpu.bench import Bench, Goal, Result
+from benchmarks.harness.training import FOREVER, Training
+from benchmarks.harness.turns import medians
 
 GROUPS = 2
-FOREVER = 10**9
+COLUMNS = ("variant", "environments", "training, env steps/s", "updates/s in training", "us an update alone")
+CAPTURED, FROM_PYTHON, CONCURRENT = "captured updates", "updates from Python", "concurrent schedule"
+LEAST = {"a2c": 100_000.0, "ppo": 50_000.0, "dqn": 16_700.0, "c51": 15_400.0}
+"""Env steps/s that the best variant is to reach."""
+DALEY_BOTH = 1_543.0
+"""Env steps/s of the fastest variant of Daley & Amato 2021: 8 samplers, both features."""
+PONG_COLUMNS = ("seconds", "env steps", "score of the last 100 episodes", "env steps/s since the last row")
+PONG_STEPS = 10_000_000
+"""Length of the schedules of the learning rate and the clip range in Pong."""
+EPISODES = 20
+"""Fewest episodes of a score that counts."""
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
     """Return the number of environments nearest to `wanted` that every core steps an equal part of."""
-    parts = GROUPS if bench.sizes.in_process else GROUPS * workers(bench, concurrent)
-    return max(1, round(wanted / parts)) * parts
-
-
-def workers(bench: Bench, concurrent: bool = False) -> int:
-    return place_processes(device=bench.device, concurrent=concurrent).workers
+    workers = 1 if bench.sizes.in_process else place_processes(device=bench.device, concurrent=concurrent).workers
+    return max(1, round(wanted / (GROUPS * workers))) * GROUPS * workers
 
 
 def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None, **algo: Any) -> TrainConfig:
     """Return an algorithm's default settings for a measurement. algo: its settings that differ."""
     base = default_config(algorithm)
     sampler = replace(
-        base.sampler,
-        envs=envs,
-        groups=GROUPS,
-        horizon=horizon or base.sampler.horizon,
+        base.sampler, envs=envs, groups=GROUPS, horizon=horizon or base.sampler.horizon,
         decorrelation_steps=bench.sizes.decorrelation_steps,
         engine="in-process" if bench.sizes.in_process else "workers",
-    )
+    )  # fmt: skip
     return replace(
-        base,
-        env=replace(base.env, game=bench.game).resolved(),
-        algo=replace(base.algo, **algo),
-        sampler=sampler,
-        evaluation=replace(base.evaluation, interval=0),
-        env_steps=FOREVER,
-        device=bench.device,
-    )
+        base, env=replace(base.env, game=bench.game).resolved(), algo=replace(base.algo, **algo), sampler=sampler,
+        evaluation=replace(base.evaluation, interval=0), env_steps=FOREVER, device=bench.device,
+    )  # fmt: skip
 
 
-def declare_parts(bench: Bench, sampler: Any) -> None:
-    """Tell the simulated device that streams use different environments' parts of a rollout's memory."""
-    if bench.device.startswith("sim"):
-        from tests import simulated_device
-
-        names = ("frames", "final_frames", *KNOWN) if sampler.memory.resident else ("frames", "age")
-        simulated_device.in_parts(*(getattr(r, name) for r in sampler.server.rollouts for name in names))
+def build(bench: Bench, name: str, config: TrainConfig) -> Training:
+    """Build a warm run."""
+    folder = bench.folder / name.replace(" ", "-")
+    return Training(config, folder, bench.sizes.warm_cycles, bench.sizes.at_once)
 
 
-class Again:
-    """In place of a sampler: returns one rollout again and again."""
-
-    def __init__(self, rollout: Rollout):
-        self._rollout = rollout
-
-    def collect(self, agent: Any) -> Rollout:
-        return self._rollout
-
-    def check(self) -> None:
-        pass
+def policy_gradient(bench: Bench, algorithm: str) -> Result:
+    """Measure A2C or PPO."""
+    sizes, envs = bench.sizes, envs_near(bench.sizes.policy_envs, bench)
+    if algorithm == "a2c":
+        return variants(bench, "a2c", settings(bench, "a2c", envs))
+    config = settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch)
+    result = variants(bench, "ppo", config)
+    result.notes.insert(0, f"rollouts of {sizes.ppo_horizon} steps, minibatches of {sizes.ppo_minibatch}, 4 epochs")
+    return result
 
 
-class Training:
-    """A run's trainer, warm: updates have begun and are captured."""
+def q_settings(bench: Bench, algorithm: str, concurrent: bool = False) -> TrainConfig:
+    """Return the settings of DQN, C51 or Rainbow with the batch of Stooke & Abbeel 2018, table 3."""
+    sizes, envs = bench.sizes, envs_near(bench.sizes.q_envs, bench, concurrent)
+    config = settings(
+        bench, algorithm, envs, batch_size=dict(sizes.batches)[algorithm], target_interval=sizes.target_interval,
+        intensity=sizes.intensity, network=sizes.q_network,
+    )  # fmt: skip
+    algo: Any = config.algo
+    algo = replace(algo, replay=replace(algo.replay, size=sizes.replay_size, start=sizes.replay_start))
+    if not concurrent:
+        return replace(config, algo=algo)
+    each = config.T * envs
+    period = max(1, round(sizes.target_interval / each)) * each
+    sampler = replace(config.sampler, horizon=config.T)
+    return replace(config, algo=replace(algo, target_interval=period), sampler=sampler, schedule="concurrent")
 
-    def __init__(self, bench: Bench, name: str, config: TrainConfig):
-        config.check()
-        self.bench, self.config, self.updates_per_s = bench, config, 0.0
-        self._cores = os.sched_getaffinity(0)
-        folder = RunFolder.create(bench.folder / name.replace(" ", "-"), config)
-        self._events = folder.path / "events.log"
-        try:
-            self.trainer = Trainer(config, RankPlan.resolve(config), folder)
-        finally:
-            self.placement_cores = os.sched_getaffinity(0)
-            os.sched_setaffinity(0, self._cores)
-        self.learner, self.schedule, self.sampler = self.trainer.learner, self.trainer.schedule, self.trainer.sampler
-        declare_parts(bench, self.sampler)
-        self.sampler.start()
-        while not self.learner.updates:  # the start of a replay is random play
-            self._cycle()
-        for _ in range(bench.sizes.warm_cycles):
-            self._cycle()
-        self._rollout = self.sampler.collect(self.agent)
 
-    @property
-    def agent(self) -> Any:
-        return self.schedule.behaviour if isinstance(self.schedule, Concurrent) else self.learner.algo.agent
+def q_learning(bench: Bench, algorithm: str) -> Result:
+    """Measure DQN, C51 or Rainbow with both schedules."""
+    more = {CONCURRENT: q_settings(bench, algorithm, concurrent=True)}
+    return variants(bench, algorithm, q_settings(bench, algorithm), more)
 
-    def _cycle(self) -> int:
-        return self.schedule.cycle(FOREVER)[0]
 
-    def _settled(self, work: Callable[[], float], seconds: float, warm_up: int = 0) -> float:
-        """Measure with this trainer's affinity, threads and precision. warm_up: calls before."""
-        os.sched_setaffinity(0, self.placement_cores)
-        multiply_in(self.config.precision, self.bench.device)
-        torch.set_num_threads(self.trainer.plan.placement.torch_threads)
-        try:
-            for _ in range(warm_up):
-                work()
-            return self.bench.rate(work, seconds)
-        finally:
-            os.sched_setaffinity(0, self._cores)
+def variants(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig] | None = None) -> Result:
+    """Measure the variants of a configuration, and `more`, in turns."""
+    more = more or {}
+    configs = {CAPTURED: config, FROM_PYTHON: replace(config, capture_updates=False)}
+    configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions} | more
+    updates_per_s: dict[str, list[float]] = {variant: [] for variant in configs}
 
-    def training(self, seconds: float) -> float:
-        """Measure env steps/s of sampling and learning. Sets `updates_per_s`."""
-        before, steps = self.learner.updates, 0
-
-        def cycle() -> int:
-            nonlocal steps
-            steps += (n := self._cycle())
-            return n
-
-        rate = self._settled(cycle, seconds, warm_up=1)
-        self.updates_per_s = (self.learner.updates - before) * rate / max(1, steps)
+    def training(variant: str, run: Training, seconds: float) -> float:
+        rate = run.training(seconds)
+        updates_per_s[variant].append(run.updates_per_s)
         return rate
 
-    def sampling(self, seconds: float) -> float:
-        """Measure env steps/s of sampling alone."""
-        return self._settled(lambda: self.sampler.collect(self.agent).env_steps, seconds)
+    with contextlib.ExitStack() as stack:
+        parts: dict[str, Callable[[float], float]] = {}
+        built: dict[str, Training] = {}
+        for variant, its in configs.items():
+            run = built[variant] = build(bench, f"{name} {variant}", its)
+            stack.callback(run.close)
+            parts[f"{variant}, training"] = lambda s, variant=variant, run=run: training(variant, run, s)  # type: ignore[misc]
+            parts[f"{variant}, updates"] = run.updates
+        parts |= {"sampling alone": built[CAPTURED].sampling, "learning alone": built[CAPTURED].learning}
+        found = bench.turns(parts)
+        notes = [f"{variant}: {line}" for variant, run in built.items() for line in run.notes()]
+    m, rates = medians(found), medians(updates_per_s)
+    rows = [[v, c.sampler.envs, m[f"{v}, training"], rates[v], 1e6 / m[f"{v}, updates"]] for v, c in configs.items()]
+    rows += [[part, config.sampler.envs, m[part], None, None] for part in ("sampling alone", "learning alone")]
+    slower = min(m["sampling alone"], m["learning alone"])
+    reached = max(m[f"{variant}, training"] for variant in (CAPTURED, *more))
+    title = f"{name}: training below the slower of sampling and learning, percent"
+    goals = [Goal(title, 100 * (1 - reached / slower), 10.0, at_least=False)]
+    if name in LEAST:
+        best = max(configs, key=lambda v: m[f"{v}, training"])
+        goals.append(Goal(f"{name}: env steps/s, best variant ({best})", m[f"{best}, training"], LEAST[name]))
+    return Result(COLUMNS, rows, goals, notes, {"measurements": found, "updates_per_s": updates_per_s})
 
-    def learning(self, seconds: float) -> float:
-        """Measure the env steps/s that learning alone keeps up with. Every cycle gets the same rollout."""
-        schedule: Any = self.schedule
-        real, schedule.sampler = schedule.sampler, Again(self._rollout)
-        try:
-            return self._settled(self._cycle, seconds, warm_up=WARM_UP)
-        finally:
-            schedule.sampler = real
 
-    def updates(self, seconds: float) -> float:
-        """Measure updates/s alone."""
-        algo = self.learner.algo
-        if not isinstance(algo, ReplayAlgorithm):
-            algo.ingest(self._rollout)
+def daley(bench: Bench) -> Result:
+    """Measure whole training of the 14 variants of Daley & Amato 2021 in turns, each in worker processes."""
+    sizes, network = bench.sizes, bench.sizes.daley_network
+    o = DaleyOptions(samplers=sizes.samplers, period=sizes.period, device=bench.device, network=network)  # type: ignore[arg-type]
+    with contextlib.ExitStack() as stack:
+        built: dict[tuple[int, str], Training] = {}
+        for n, variant in o.variants():
+            built[n, variant] = build(bench, f"daley {n} {variant}", o.config(n, variant, sizes.daley_start))
+            stack.callback(built[n, variant].close)
+        found = bench.turns({f"{n} {variant}": run.training for (n, variant), run in built.items()})
+        notes = list(dict.fromkeys(line for run in built.values() for line in run.notes()))
+    m = medians(found)
+    first = next(iter(m.values()))
+    rows = [paper_row(n, variant, m[f"{n} {variant}"], m[f"{n} {variant}"] / first) for n, variant in built]
+    name = f"{max(o.samplers)} both"
+    goals = [Goal(f"Daley & Amato, {name}: env steps/s", m[name], 10 * DALEY_BOTH)] if name in m else []
+    return Result(DALEY_COLUMNS, rows, goals, notes, found)
 
-        def update() -> int:
-            if isinstance(algo, ReplayAlgorithm):
-                algo.budget.set(self.bench.sizes.at_once)
-            return len(self.learner.learn())
 
-        return self._settled(update, seconds, warm_up=WARM_UP + 1)
-
-    def notes(self) -> list[str]:
-        """Return the run's events, without their times: what is not captured, and why."""
-        if not self._events.exists():
-            return []
-        lines = (line[20:] for line in self._events.read_text().splitlines())
-        return list(dict.fromkeys(line for line in lines if "--no-capture-updates" not in line))
-
-    def close(self) -> None:
-        self.schedule.close()
-        self.learner.close()
-        self.sampler.close()
+def pong(bench: Bench) -> Result:
+    """Measure the wall clock until PPO plays Pong, with the curve."""
+    result, wanted = Result(PONG_COLUMNS), bench.sizes.pong_score
+    bench = replace(bench, game="pong", sizes=replace(bench.sizes, warm_cycles=0))
+    config = settings(bench, "ppo", envs_near(bench.sizes.pong_envs, bench), bench.sizes.pong_horizon)
+    begin, score, every = time.monotonic(), float("nan"), bench.left / 60
+    run = build(bench, "pong", replace(config, env_steps=PONG_STEPS))
+    steps, last, last_steps = config.T * config.sampler.envs, begin, 0  # the first cycle
+    with contextlib.closing(run):
+        while bench.left and steps < PONG_STEPS:
+            run.learner.algo.now.progress = steps / PONG_STEPS
+            steps += run.schedule.cycle(PONG_STEPS - steps)[0]
+            recent = list(run.sampler.episodes.recent)
+            score, now = episode_metrics(recent)["score"], time.monotonic()
+            reached = len(recent) >= EPISODES and score >= wanted
+            if reached or now - last >= every:
+                row = [now - begin, steps, None if score != score else score, (steps - last_steps) / (now - last)]
+                result.rows.append(row)
+                last, last_steps = now, steps
+            if reached:
+                break
+        result.notes = run.notes()
+    result.goals.append(Goal("Pong: score", -21.0 if score != score else score, wanted))
+    result.notes.insert(0, f"PPO with its default settings, {config.sampler.envs} environments x {config.T} steps")
+    return result

@@ -13,12 +13,13 @@ from accel_rl.system import hardware
 from benchmarks.gpu import __main__ as program
 from benchmarks.gpu import options
 from benchmarks.gpu.bench import Bench, Goal, Result
-from benchmarks.gpu.gpu_tests import counted, files
-from benchmarks.gpu.page import cell
+from benchmarks.gpu.checks import counted, files
 from benchmarks.gpu.parts import PARTS, Part
 from benchmarks.gpu.profiling import covered
 from benchmarks.gpu.results import slug
 from benchmarks.gpu.sizes import TINY
+from benchmarks.harness.table import cell
+from benchmarks.harness.turns import rate
 
 ROOT = Path(__file__).parents[2]
 MISSING = (
@@ -148,7 +149,7 @@ def test_measurements_take_turns_within_their_time(tmp_path: Path) -> None:
     bench, order = Bench("cpu", replace(TINY, rounds=3), tmp_path, seconds=1e-9), []
     found = bench.turns({name: lambda s, name=name: order.append(name) or s for name in "ab"})
     assert order == ["a", "b"] and found == {"a": [TINY.shortest], "b": [TINY.shortest]}  # one turn in any case
-    assert bench.rate(lambda: 1.0, 0.0) > 0
+    assert rate(lambda: 1.0, 0.0) > 0
 
 
 def test_small_functions() -> None:

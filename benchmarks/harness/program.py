@@ -1,0 +1,224 @@
+"""The command of a benchmark: parse and check options, measure, print a table, write JSON.
+
+    Benchmark.main(argv) --> Options --> cases --> for each case: build its variants, measure them in turns, close them
+                                               --> medians, ratios to the subject, derived figures --> table, JSON
+
+A program whose result is no table of rates calls `program` with its own `measure` and `report`.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from accel_rl.runners.run_folder import versions
+from accel_rl.system.counts import Count
+from accel_rl.system.errors import ConfigError, RunError, nearest
+from accel_rl.system.hardware import allowed_cores, cgroup_cpus, cpu_name
+from benchmarks.harness.table import table
+from benchmarks.harness.turns import Measure, Measurements, in_turns, medians, ratio
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of every benchmark in turns. TINY: defaults with --tiny."""
+
+    seconds: float = 2.0
+    """Minimum length of one measurement."""
+    repeats: Count = 5
+    """Number of measurements of each variant, in turns; medians are reported."""
+    tiny: bool = False
+    """Use the smallest sizes and one short turn, to try the command itself."""
+    json: str = ""
+    """Also write everything to this file."""
+
+    TINY: ClassVar[dict[str, Any]] = {}
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, for impossible options."""
+        if self.repeats < 1:
+            raise ConfigError(f"--repeats {self.repeats}: must be at least 1")
+        if not self.seconds > 0:
+            raise ConfigError(f"--seconds {self.seconds:g}: must be above 0")
+
+    def at_least(self, least: int, *names: str) -> None:
+        """Raise ConfigError if one of these options, or an element of it, is below `least`."""
+        for name in names:
+            value = getattr(self, name)
+            values = value if isinstance(value, tuple) else () if value is None else (value,)
+            if any(v < least for v in values):
+                text = " ".join(map(str, values))
+                raise ConfigError(f"--{name.replace('_', '-')} {text}: must be at least {least}")
+
+    def one_of(self, name: str, allowed: Sequence[str]) -> None:
+        """Raise ConfigError if the option, or an element of it, is not allowed."""
+        value = getattr(self, name)
+        for v in value if isinstance(value, tuple) else (value,):
+            if v not in allowed:
+                text = f"must be one of {', '.join(allowed)}{nearest(v, list(allowed))}"
+                raise ConfigError(f"--{name.replace('_', '-')} {v}: {text}")
+
+
+Chosen = TypeVar("Chosen", bound=Options)
+
+
+@dataclass
+class Case:
+    """Variants that take turns."""
+
+    labels: dict[str, Any]
+    """What distinguishes the case from others, such as {"game": "pong"}: columns of the table."""
+    variants: dict[str, Measure]
+    subject: str = ""
+    """Variant whose ratios to the others are reported. Default: the first one."""
+    compared: bool = True
+    """Whether such ratios mean anything."""
+    derive: Callable[[Measurements], Measurements] = lambda found: {}
+    """Further series computed from the measurements, such as a bound: one value for each turn."""
+    figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
+    """Further results of the case."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Variants that could not be built, with the reason."""
+
+
+Build = Callable[[ExitStack], Case]
+"""Builds a case, warm; what must be closed goes on the stack."""
+
+
+@dataclass(frozen=True)
+class Benchmark(Generic[Chosen]):
+    """A benchmark in turns. name: of its module. cases: builds cases, one after the other. lines: after the table."""
+
+    name: str
+    doc: str | None
+    options: type[Chosen]
+    cases: Callable[[Chosen], list[Build]]
+    unit: str = "env steps/s"
+    lines: Callable[[Chosen, dict[str, Any]], list[str]] = lambda o, result: []
+
+    def main(self, argv: list[str]) -> int:
+        """Run the benchmark; returns the exit code."""
+        return program(self.name, self.doc, self.options, argv, self.options.check, self.measure, self.report)
+
+    def measure(self, o: Chosen) -> dict[str, Any]:
+        """Measure all cases. A case that raises RunError is recorded as wrong, and the others continue."""
+        results, wrong, builds = [], [], self.cases(o)
+        for i, build in enumerate(builds):
+            try:
+                with ExitStack() as stack:
+                    results.append(measure_case(build(stack), o, self.unit, f"case {i + 1} of {len(builds)}, "))
+            except RunError as e:
+                wrong.append(str(e))
+        return {"results": results, "wrong": wrong}
+
+    def report(self, o: Chosen, result: dict[str, Any]) -> list[str]:
+        """Return machine and table, for people."""
+        m = machine()
+        head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; medians of {o.repeats} x {o.seconds:g} s, in turns"
+        wrong = [f"wrong: {line}" for line in result["wrong"]]
+        return [head, "", *rates(result["results"], self.unit), *self.lines(o, result), *wrong]
+
+
+def measure_case(case: Case, o: Options, unit: str, label: str = "") -> dict[str, Any]:
+    """Measure a case; returns its labels, measurements, medians, ratios of the subject, and figures."""
+    total, stolen = cpu_ticks()
+    label += "".join(f"{value}, " for value in case.labels.values())
+    found = in_turns(case.variants, o.repeats, unit, label)
+    total_after, stolen_after = cpu_ticks()
+    found |= case.derive(found)
+    subject = case.subject or next(iter(found))
+    others = {name: values for name, values in found.items() if name != subject and case.compared}
+    return {
+        **case.labels,
+        "subject": subject,
+        "measurements": found,
+        "median": medians(found),
+        "ratios": {name: ratio(found[subject], values) for name, values in others.items()},
+        "stolen": (stolen_after - stolen) / max(total_after - total, 1),
+        "left_out": case.left_out,
+        **case.figures(found),
+    }
+
+
+def rates(results: list[dict[str, Any]], unit: str) -> list[str]:
+    """Return a table with a row for each variant of each case: median, and the subject's ratio to it."""
+    fixed = ("subject", "measurements")
+    labels = list(results[0])[: list(results[0]).index(fixed[0])] if results else []
+    rows = []
+    for r in results:
+        for name, median in r["median"].items():
+            q = r["ratios"].get(name)
+            by_turn = f"{q['least']:.2f} to {q['most']:.2f}" if q else None
+            over = f"{q['of_medians']:.2f}" if q else None
+            rows.append([*(r[label] for label in labels), name, median, over, by_turn])
+    if not any(r["ratios"] for r in results):
+        return table([*labels, "variant", unit], [row[:-2] for row in rows])
+    subjects = dict.fromkeys(r["subject"] for r in results)
+    over = f"{next(iter(subjects))} / it" if len(subjects) == 1 else "the first / it"
+    return table([*labels, "variant", unit, over, "by turn"], rows)
+
+
+Settings = TypeVar("Settings")
+
+
+def program(
+    name: str,
+    doc: str | None,
+    options: type[Settings],
+    argv: list[str],
+    check: Callable[[Settings], None],
+    measure: Callable[[Settings], dict[str, Any]],
+    report: Callable[[Settings, dict[str, Any]], list[str]],
+) -> int:
+    """Run a benchmark. options: a dataclass with `json`, the file of the result, or "".
+
+    Returns the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a
+    result with entries in `wrong`."""
+    from accel_rl.config.arguments import parse  # needs tyro, which `benchmarks.gpu` does without
+
+    try:
+        defaults = tiny(options) if "--tiny" in argv and hasattr(options, "TINY") else None
+        o: Any = parse(options, argv, f"python -m benchmarks.{name}", doc or "", defaults)
+        check(o)
+        if o.json and not Path(o.json).absolute().parent.is_dir():
+            raise ConfigError(f"--json {o.json}: there is no folder {Path(o.json).absolute().parent}")
+        result = measure(o)
+    except (ConfigError, RunError) as e:
+        print(f"benchmarks.{name}: {e}", file=sys.stderr)
+        return 2 if isinstance(e, ConfigError) else 1
+    print("\n".join(report(o, result)))
+    if o.json:
+        command = " ".join(["python -m", f"benchmarks.{name}", *argv])
+        content = {"command": command, "options": asdict(o), "machine": machine(), **result}
+        Path(o.json).write_text(json.dumps(content, indent=1) + "\n")
+    return 1 if result.get("wrong") else 0
+
+
+def tiny(options: Any) -> Any:
+    """Return the options' defaults with --tiny."""
+    return (
+        options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **options.TINY}) if hasattr(options, "TINY") else None
+    )
+
+
+def machine() -> dict[str, Any]:
+    """Return processor, usable cores, load, date and versions."""
+    return {
+        "cpu": cpu_name(), "cores": allowed_cores(), "cgroup_cpus": cgroup_cpus(), "load": os.getloadavg(),
+        "date": time.strftime("%Y-%m-%d"), "versions": versions(),
+    }  # fmt: skip
+
+
+def cpu_ticks() -> tuple[int, int]:
+    """Return (all, stolen) clock ticks since boot; the hypervisor gave stolen ticks to other guests."""
+    try:
+        with open("/proc/stat") as f:
+            ticks = [int(x) for x in f.readline().split()[1:9]]
+    except OSError:
+        return 0, 0
+    return sum(ticks), ticks[7]
