@@ -8,10 +8,9 @@ from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.metrics.recorder import episode_metrics
+from accel_rl.papers.daley import FOURTEEN, VARIANTS, speed_test
+from accel_rl.papers.published import published_by
 from accel_rl.system.placement import place_processes
-from benchmarks.concurrent import COLUMNS as DALEY_COLUMNS
-from benchmarks.concurrent import Options as DaleyOptions
-from benchmarks.concurrent import paper_row
 from benchmarks.gpu.bench import Bench, Goal, Result
 from benchmarks.harness.training import FOREVER, Training
 from benchmarks.harness.turns import medians
@@ -21,6 +20,7 @@ COLUMNS = ("variant", "environments", "training, env steps/s", "updates/s in tra
 CAPTURED, FROM_PYTHON, CONCURRENT = "captured updates", "updates from Python", "concurrent schedule"
 LEAST = {"a2c": 100_000.0, "ppo": 50_000.0, "dqn": 16_700.0, "c51": 15_400.0}
 """Env steps/s that the best variant is to reach."""
+DALEY_COLUMNS = ("samplers", "variant", "env steps/s", "hours for 50 M", "speed-up", "the paper's speed-up")
 DALEY_BOTH = 1_543.0
 """Env steps/s of the fastest variant of Daley & Amato 2021: 8 samplers, both features."""
 PONG_COLUMNS = ("seconds", "env steps", "score of the last 100 episodes", "env steps/s since the last row")
@@ -126,21 +126,30 @@ def variants(bench: Bench, name: str, config: TrainConfig, more: dict[str, Train
     return Result(COLUMNS, rows, goals, notes, {"measurements": found, "updates_per_s": updates_per_s})
 
 
+def daley_settings(bench: Bench, samplers: int, variant: str) -> TrainConfig:
+    """Return the settings of a variant of Daley & Amato 2021, with a smaller replay."""
+    sizes, config = bench.sizes, speed_test(samplers, variant)
+    algo: Any = config.algo
+    memory = replace(algo.replay, size=4 * sizes.daley_start, start=sizes.daley_start)
+    algo = replace(algo, replay=memory, target_interval=sizes.period, network=sizes.daley_network)
+    return replace(config, algo=algo, device=bench.device, env_steps=FOREVER)
+
+
 def daley(bench: Bench) -> Result:
     """Measure whole training of the 14 variants of Daley & Amato 2021 in turns, each in worker processes."""
-    sizes, network = bench.sizes, bench.sizes.daley_network
-    o = DaleyOptions(samplers=sizes.samplers, period=sizes.period, device=bench.device, network=network)  # type: ignore[arg-type]
+    wanted = [(n, variant) for n, variant in FOURTEEN if n in bench.sizes.samplers]
     with contextlib.ExitStack() as stack:
-        built: dict[tuple[int, str], Training] = {}
-        for n, variant in o.variants():
-            built[n, variant] = build(bench, f"daley {n} {variant}", o.config(n, variant, sizes.daley_start))
-            stack.callback(built[n, variant].close)
-        found = bench.turns({f"{n} {variant}": run.training for (n, variant), run in built.items()})
+        built: dict[str, Training] = {}
+        for n, variant in wanted:
+            run = built[f"{n} {variant}"] = build(bench, f"daley {n} {variant}", daley_settings(bench, n, variant))
+            stack.callback(run.close)
+        found = bench.turns({name: run.training for name, run in built.items()})
         notes = list(dict.fromkeys(line for run in built.values() for line in run.notes()))
-    m = medians(found)
+    m, paper, rows = medians(found), published_by("daley")["table_3"]["threads"], []
     first = next(iter(m.values()))
-    rows = [paper_row(n, variant, m[f"{n} {variant}"], m[f"{n} {variant}"] / first) for n, variant in built]
-    name = f"{max(o.samplers)} both"
+    for (n, variant), rate in zip(wanted, m.values(), strict=True):
+        rows.append([n, variant, rate, 50e6 / rate / 3600, rate / first, paper[str(n)][VARIANTS.index(variant)]])
+    name = f"{max(bench.sizes.samplers)} both"
     goals = [Goal(f"Daley & Amato, {name}: env steps/s", m[name], 10 * DALEY_BOTH)] if name in m else []
     return Result(DALEY_COLUMNS, rows, goals, notes, found)
 

@@ -119,7 +119,7 @@ class Benchmark(Generic[Chosen]):
     def report(self, o: Chosen, result: dict[str, Any]) -> list[str]:
         """Return machine and table, for people."""
         m = machine()
-        head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; medians of {o.repeats} x {o.seconds:g} s, in turns"
+        head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; medians of {o.repeats} turns"
         wrong = [f"wrong: {line}" for line in result["wrong"]]
         return [head, "", *rates(result["results"], self.unit), *self.lines(o, result), *wrong]
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 
 from accel_rl.agents.base import Agent
@@ -107,6 +106,8 @@ class Sampling:
 
     def memory(self) -> dict[str, float]:
         """Measure MiB: private memory of all workers, shared memory of the rollouts, and the bound of both."""
+        import psutil  # `benchmarks.gpu` does without
+
         pool = self.sampler.engine
         arrays = [getattr(buffer, name) for buffer in pool.buffers for name in buffer.__slots__ if name != "stack"]
         limit = bound(self.spec, self.sampler.T, self.config.sampler.reset)

@@ -73,4 +73,4 @@ def test_a_trained_policy_acts(tmp_path: Path, capsys) -> None:
     assert "process" in json.loads((tmp_path / "out.json").read_text())["results"][-1]["median"]
     capsys.readouterr()
     assert sampler.main([*short, "--policy", str(tmp_path / "dqn")]) == 2
-    assert "parameters" in capsys.readouterr().err
+    assert "the network has it as" in capsys.readouterr().err

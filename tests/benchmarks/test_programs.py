@@ -1,13 +1,11 @@
 """The benchmark programs: bad arguments give one line and exit code 2; short runs end and print their results."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from benchmarks import (
-    concurrent,
     cuda_emulator,
     emulator,
     emulator_trace,
@@ -19,7 +17,6 @@ from benchmarks import (
 )
 
 MAINS = {
-    "concurrent": concurrent.main,
     "cuda_emulator": cuda_emulator.main,
     "emulator": emulator.main,
     "emulator_trace": emulator_trace.main,
@@ -52,9 +49,6 @@ MAINS = {
         ("replay", ["--batch", "0"], ["at least 1"]),
         ("train", ["--algorithms", "dqm"], ["dqm", "nearest: dqn"]),
         ("train", ["--cleanrl", "/nonexistent.py"], ["/nonexistent.py", "no such file"]),
-        ("concurrent", ["--samplers", "3"], ["--samplers 3", "1, 2, 4, 8"]),
-        ("concurrent", ["--samplers", "8", "--period", "100"], ["target-interval 100", "use 96"]),
-        ("concurrent", ["--network", "natur"], ["natur", "nature"]),
         ("cuda_emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("cuda_emulator", ["--loads", "trainin"], ["trainin", "nearest: training"]),
         ("cuda_emulator", ["--engines", "gpu"], ["gpu", "device, workers"]),
@@ -84,18 +78,6 @@ def test_a_peer_that_is_not_installed_is_named_once(capsys, monkeypatch) -> None
     assert line == "left out: EnvPool, EnvPool async, not installed (pip install envpool)"
 
 
-@pytest.mark.slow
-def test_concurrent_runs(tmp_path: Path, capsys) -> None:
-    file, allowed = tmp_path / "out.json", os.sched_getaffinity(0)
-    assert concurrent.main(["--tiny", "--json", str(file)]) == 0
-    (found,) = json.loads(file.read_text())["results"]
-    names = ["1 standard", "1 concurrent", "2 standard", "2 concurrent", "2 synchronized", "2 both"]
-    assert list(found["speedup"]) == names and found["speedup"]["1 standard"]["of_medians"] == 1
-    assert all(found["median"][f"{name}, training"] > 0 for name in names)
-    assert "| 2 | both |" in capsys.readouterr().out and os.sched_getaffinity(0) == allowed
-    assert len(concurrent.Options().variants()) == 14
-
-
 def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
     short = ("--games", "pong,boxing", "--frames", "60", "--seeds", "1", "--jobs", "1", "--json", str(file))
@@ -103,7 +85,7 @@ def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
     assert "2 of 2 games exact in everything" in capsys.readouterr().out
     assert all(row["exact"] and row["frames"] >= 59 for row in json.loads(file.read_text())["games"].values())
     assert "| boxing | 1 |" in (tmp_path / "table.md").read_text()
-    assert emulator.main(["--games", "pong", "--machines", "fast", "--rounds", "1", "--steps", "4"]) == 0
+    assert emulator.main(["--games", "pong", "--machines", "fast", "--repeats", "1", "--steps", "4"]) == 0
     assert "x vector; least: pong" in capsys.readouterr().out
 
 
