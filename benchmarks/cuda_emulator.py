@@ -82,7 +82,6 @@ class Options(program.Options):
     TINY: ClassVar[dict[str, Any]] = {"envs": (4,), "horizon": 2}
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
         super().check()
         chosen(",".join(self.games))
         self.one_of("engines", ENGINES)
@@ -127,8 +126,8 @@ class Load:
             evaluation=replace(base.evaluation, interval=0), env_steps=FOREVER, device=device,
         ).resolved()  # fmt: skip
 
-    def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, int | None]:
-        """Build it, warm; returns (a function of seconds that measures frames/s, peak bytes on the GPU)."""
+    def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
+        """Build it, warm; returns (its measurement of frames/s, peak MiB on the GPU)."""
         peak_memory(device)
         config = self.config(device)
         if self.kind == "training":
@@ -141,15 +140,15 @@ class Load:
             agent = make_agent("none" if self.kind == "emulation" else "a3c", sampling.spec, device)
             sampling.collect(agent, WARM_UP)
             measure = partial(sampling.rate, agent)
-        return lambda seconds: FRAMES * measure(seconds), peak_memory(device)  # type: ignore[return-value]
+        return lambda seconds: FRAMES * measure(seconds), peak_memory(device)
 
 
-def peak_memory(device: str) -> int | None:
-    """Return the most bytes of a GPU that tensors took since the last call; None on another device."""
+def peak_memory(device: str) -> float | None:
+    """Return the most MiB of a GPU that tensors took since the last call; None on another device."""
     if not device.startswith("cuda"):
         return None
     torch.cuda.init()  # without which there are no statistics to reset
-    peak = int(torch.cuda.max_memory_allocated(device))
+    peak = torch.cuda.max_memory_allocated(device) / 2**20
     runtime(device).reset_peak_memory_stats(device)
     return peak
 
@@ -194,63 +193,47 @@ def case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
         for algorithm in o.algorithms if kind == "training" else ("a2c",):
             name = f"{algorithm if kind == 'training' else kind}, {engine}"
             load = Load(game, envs, engine, kind, algorithm, o.horizon, o.frame)
-            measure, memory[name] = load.build(device, folder / name.replace(", ", "-"), stack)
-            variants[name] = partial(measure, o.seconds)
-    return Case({"game": game, "envs": envs}, variants, compared=False, figures=lambda _: {"gpu_memory_bytes": memory})
+            variants[name], memory[name] = load.build(device, folder / name.replace(", ", "-"), stack)
+    return Case({"game": game, "envs": envs}, variants, compared=False, columns=lambda _: {"GPU memory, MiB": memory})
+
+
+def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
+    """Return the blocks of --by-step; the rate is that of the last block."""
+    blocks: list[list[dict[str, float]]] = []
+
+    def play(seconds: float) -> float:
+        blocks.append(by_step(game, envs, o.by_step, BLOCK, resolve_device(o.device)))
+        return blocks[-1][-1]["frames_per_s"]
+
+    return Case({"game": game, "envs": envs}, {"last block": play}, figures=lambda _: {"by_step": blocks[-1]})
 
 
 def cases(o: Options) -> list[Build]:
     """Return a case for each game and number of environments."""
-    return [partial(case, o, game, envs) for game in chosen(",".join(o.games)) for envs in o.envs]
+    build = steps_case if o.by_step else case
+    return [partial(build, o, game, envs) for game in chosen(",".join(o.games)) for envs in o.envs]
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return the distribution over the games, by load, engine and number of environments."""
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    """Return the distribution over several games by load, engine and number of environments, or the blocks of steps."""
+    found: dict[tuple[str, int], list[float]] = {}
+    blocks: list[list[Any]] = []
     for r in result["results"]:
-        for name in r["median"]:
-            found.setdefault((name, r["envs"]), []).append(r)
+        for name, rate in r["median"].items():
+            found.setdefault((name, r["envs"]), []).append(rate)
+        for b in r.get("by_step", ()):
+            blocks.append([r["game"], r["envs"], b["step"], b["frames_per_s"], b["resets"], b.get("divergence")])
+    if o.by_step:
+        return ["", *table(("game", "envs", "step", "frames/s", "resets", "divergence"), blocks)]
     rows = []
-    for (name, envs), same in found.items():
-        medians = sorted(r["median"][name] for r in same)
+    for (name, envs), medians in found.items():
         quartiles = statistics.quantiles(medians, n=4, method="inclusive") if len(medians) > 1 else medians * 3
-        memory = [r["gpu_memory_bytes"][name] / 2**20 for r in same if r["gpu_memory_bytes"][name]]
-        each = quartiles[1] / envs
-        rows.append([name, envs, medians[0], *quartiles, medians[-1], each, max(memory, default=None)])
-    columns = ("load", "envs", "least", "25 %", "median", "75 %", "most", "an env", "GPU MiB")
-    return ["", f"emulated frames a second on {o.device}, {len(o.games)} games:", "", *table(columns, rows)]
+        rows.append([name, envs, min(medians), *quartiles, max(medians), quartiles[1] / envs])
+    columns = ("load", "envs", "least game", "25 %", "median", "75 %", "most", "an env")
+    return ["", *table(columns, rows)] if len(o.games) > 1 or "all57" in o.games else []
 
 
-BENCHMARK = Benchmark("cuda_emulator", __doc__, Options, cases, "frames/s", lines)
-
-
-def measure(o: Options) -> dict[str, Any]:
-    """Measure rates, or the blocks of --by-step."""
-    if not o.by_step:
-        return BENCHMARK.measure(o)
-    device = resolve_device(o.device)
-    games = chosen(",".join(o.games))
-    return {"by_step": {f"{g}, {n}": by_step(g, n, o.by_step, BLOCK, device) for g in games for n in o.envs}}
-
-
-def report(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return the tables."""
-    if not o.by_step:
-        return BENCHMARK.report(o, result)
-    found = []
-    for name, blocks in result["by_step"].items():
-        rows = [[r["step"], r["frames_per_s"], int(r["resets"]), r.get("divergence")] for r in blocks]
-        found += [
-            f"{name} environments from one start state",
-            *table(("step", "frames/s", "resets", "divergence"), rows),
-        ]
-    return found
-
-
-def main(argv: list[str]) -> int:
-    """python -m benchmarks.cuda_emulator [options]"""
-    return program.program("cuda_emulator", __doc__, Options, argv, Options.check, measure, report)
-
+main = Benchmark("cuda_emulator", __doc__, Options, cases, "frames/s", lines).main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

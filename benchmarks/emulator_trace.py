@@ -14,7 +14,6 @@ goes to benchmarks/results/emulator_trace.md. A game's line says `exact`, or nam
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,76 +25,14 @@ from accel_rl.emulator.games import modes
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.hardware import usable_cores
-from benchmarks.emulator_pair import Outcome, Run, first_difference, trace
 from benchmarks.harness.program import program
+from benchmarks.harness.table import table
+from tests.emulator.side_by_side import Outcome, Run, first_difference, trace
 
 POLICIES = ("random", "held", "full")
 TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py contains their ROMs, but does not load them
 RESULTS = Path(__file__).parent / "results" / "emulator_trace.md"
-
-
-def chosen(text: str) -> list[str]:
-    """Return the games of `all57`, `all` (every ROM that ale-py loads for one player), or names with commas."""
-    known = list(games())
-    roms = {path.stem for path in rom_path(known[0]).parent.glob("*.bin")}
-    everything = known + sorted(roms - {*known, *TWO_PLAYERS})
-    if text == "all57":
-        return known[:57]
-    if text == "all":
-        return everything
-    for name in text.split(","):
-        if name not in everything:
-            raise ConfigError(
-                f"--games {text}: no game {name!r}; all57, all, or names with commas{nearest(name, everything)}"
-            )
-    return text.split(",")
-
-
-def release_runs(game: str) -> list[Run]:
-    runs = [
-        Run(game, seed, frames=20_000, policy=POLICIES[seed % 3], sticky=0.25 * (seed % 2), resets=3)
-        for seed in range(5)
-    ]
-    return runs + mode_runs(game, 300)
-
-
-def mode_runs(game: str, frames: int) -> list[Run]:
-    difficulties = games()[game]["difficulties"]
-    settings = [(mode, difficulties[i % len(difficulties)]) for i, mode in enumerate(modes(game))]
-    settings += [(modes(game)[0], difficulty) for difficulty in difficulties]
-    return [Run(game, 7, frames, "full", 0.25, 1, mode=m, difficulty=d) for m, d in dict.fromkeys(settings)]
-
-
-def play(game: str, runs: list[Run]) -> dict[str, Any]:
-    """Trace a game; returns its row of the table."""
-    outcomes = []
-    for run in runs:
-        try:
-            outcomes.append(trace(run))
-        except Exception as error:
-            outcomes.append(Outcome(game, error=f"{type(error).__name__}: {error}"))
-    first = {
-        what: f"{run.policy} seed {run.seed} mode {run.mode} {text}"
-        for run, o in zip(reversed(runs), reversed(outcomes), strict=True)
-        for what, text in o.first.items()
-    }
-    error = next((o.error for o in outcomes if o.error), "")
-    frames, episodes = sum(o.frames for o in outcomes), sum(o.episodes for o in outcomes)
-    verdict = error or "; ".join(f"{what} {text}" for what, text in first.items()) or "exact"
-    return {"frames": frames, "episodes": episodes, "runs": len(runs), "exact": verdict == "exact", "verdict": verdict}
-
-
-def table_text(table: dict[str, dict[str, Any]], command: str) -> str:
-    import ale_py
-
-    exact = sum(row["exact"] for row in table.values())
-    rows = [f"| {g} | {r['runs']} | {r['frames']:,} | {r['episodes']} | {r['verdict']} |" for g, r in table.items()]
-    return "\n".join([
-        f"# The emulator against ale-py {ale_py.__version__}, frame by frame", "",
-        f"`{command}` on {time.strftime('%Y-%m-%d')}: {exact} of {len(table)} games exact in RAM, reward, lives,",
-        f"end of the game and screen over {sum(r['frames'] for r in table.values()):,} frames.", "",
-        "| game | runs | frames | episodes | verdict |", "|---|---|---|---|---|", *rows, "",
-    ])  # fmt: skip
+COLUMNS = ("game", "runs", "frames", "episodes", "verdict")
 
 
 @dataclass(frozen=True)
@@ -127,57 +64,107 @@ class Options:
     table: str = ""
     """Write the table as Markdown."""
 
+    def check(self) -> None:
+        """Raise ConfigError, one line, for impossible options."""
+        chosen(self.games)
+        if not 0 <= self.sticky <= 1:
+            raise ConfigError(f"--sticky {self.sticky}: a probability, 0 to 1")
+        if min(self.resets, self.jobs) < 0:
+            raise ConfigError(f"--resets {self.resets} --jobs {self.jobs}: 0 or more")
 
-def check(o: Options) -> None:
-    chosen(o.games)
-    if not 0 <= o.sticky <= 1:
-        raise ConfigError(f"--sticky {o.sticky}: a probability, 0 to 1")
-    if min(o.resets, o.jobs) < 0:
-        raise ConfigError(f"--resets {o.resets} --jobs {o.jobs}: 0 or more")
-
-
-def runs_of(o: Options, game: str) -> list[Run]:
-    if o.release:
-        return release_runs(game)
-    if o.modes:
-        return mode_runs(game, o.frames)
-    policies = POLICIES if o.policy == "all" else (o.policy,)
-    return [
-        Run(game, seed, o.frames, policy, o.sticky, o.resets, o.screens)
-        for policy in policies
-        for seed in range(o.seeds)
-    ]
+    def runs(self, game: str) -> list[Run]:
+        """Return the runs of a game."""
+        if self.release:
+            return release_runs(game)
+        if self.modes:
+            return mode_runs(game, self.frames)
+        policies = POLICIES if self.policy == "all" else (self.policy,)
+        seeds = [(policy, seed) for policy in policies for seed in range(self.seeds)]
+        return [Run(game, s, self.frames, policy, self.sticky, self.resets, self.screens) for policy, s in seeds]
 
 
-def rows(o: Options, names: list[str]) -> Iterator[dict[str, Any]]:
-    """Trace the games in parallel; returns a row for each, in their order."""
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(o.jobs or len(usable_cores()), spawn) as pool:
-        yield from pool.map(play, names, (runs_of(o, game) for game in names))
+def chosen(text: str) -> list[str]:
+    """Return the games of `all57`, `all` (every ROM that ale-py loads for one player), or names with commas."""
+    named = list(games())
+    roms = {path.stem for path in rom_path(named[0]).parent.glob("*.bin")}
+    everything = named + sorted(roms - {*named, *TWO_PLAYERS})
+    if text in ("all57", "all"):
+        return named[:57] if text == "all57" else everything
+    for name in text.split(","):
+        if name not in everything:
+            allowed = f"all57, all, or names with commas{nearest(name, everything)}"
+            raise ConfigError(f"--games {text}: no game {name!r}; {allowed}")
+    return text.split(",")
+
+
+def release_runs(game: str) -> list[Run]:
+    """Return the runs of the release protocol."""
+    seeds = [Run(game, s, 20_000, POLICIES[s % 3], sticky=0.25 * (s % 2), resets=3) for s in range(5)]
+    return seeds + mode_runs(game, 300)
+
+
+def mode_runs(game: str, frames: int) -> list[Run]:
+    """Return a run of every mode, difficulties in turn, and of every difficulty."""
+    difficulties = games()[game]["difficulties"]
+    settings = [(mode, difficulties[i % len(difficulties)]) for i, mode in enumerate(modes(game))]
+    settings += [(modes(game)[0], difficulty) for difficulty in difficulties]
+    return [Run(game, 7, frames, "full", 0.25, 1, mode=m, difficulty=d) for m, d in dict.fromkeys(settings)]
+
+
+def play(game: str, runs: list[Run]) -> dict[str, Any]:
+    """Trace a game; returns its row of the table."""
+    outcomes, first = [], {}
+    for run in runs:
+        try:
+            outcomes.append(trace(run))
+        except Exception as error:
+            outcomes.append(Outcome(game, error=f"{type(error).__name__}: {error}"))
+        for name, text in outcomes[-1].first.items():
+            first.setdefault(name, f"{name} {run.policy} seed {run.seed} mode {run.mode} {text}")
+    error = next((o.error for o in outcomes if o.error), "")
+    frames, episodes = sum(o.frames for o in outcomes), sum(o.episodes for o in outcomes)
+    verdict = error or "; ".join(first.values()) or "exact"
+    return {"frames": frames, "episodes": episodes, "runs": len(runs), "exact": verdict == "exact", "verdict": verdict}
+
+
+def page(rows: dict[str, dict[str, Any]], command: str) -> str:
+    """Return the page of results."""
+    import ale_py
+
+    exact, frames = sum(r["exact"] for r in rows.values()), sum(r["frames"] for r in rows.values())
+    return "\n".join([
+        f"# The emulator against ale-py {ale_py.__version__}, frame by frame", "",
+        f"`{command}` on {time.strftime('%Y-%m-%d')}: {exact} of {len(rows)} games exact in RAM, reward, lives,",
+        f"end of the game and screen over {frames:,} frames.", "",
+        *table(COLUMNS, [[game, *(r[name] for name in COLUMNS[1:])] for game, r in rows.items()]), "",
+    ])  # fmt: skip
 
 
 def measure(o: Options) -> dict[str, Any]:
-    names = chosen(o.games)
-    table: dict[str, dict[str, Any]] = {}
-    path, start = Path(o.table) if o.table else RESULTS if o.release else None, time.monotonic()
-    for game, row in zip(names, rows(o, names), strict=True):
-        table[game] = row
-        print(f"{game:18} {row['frames']:7} frames {row['episodes']:4} episodes  {row['verdict']}", flush=True)
-        if o.verbose and not row["exact"]:
-            print(next((first_difference(run) for run in runs_of(o, game) if trace(run).first), ""))
-        if path:
-            path.write_text(table_text(table, "python -m benchmarks.emulator_trace " + " ".join(sys.argv[1:])))
-    wrong = [game for game, row in table.items() if not row["exact"]]
-    return {"games": table, "seconds": time.monotonic() - start, "wrong": wrong}
+    """Trace the games in parallel, and print a line for each, in their order."""
+    names, start, rows = chosen(o.games), time.monotonic(), {}
+    path = Path(o.table) if o.table else RESULTS if o.release else None
+    with ProcessPoolExecutor(o.jobs or len(usable_cores()), multiprocessing.get_context("spawn")) as pool:
+        for game, row in zip(names, pool.map(play, names, map(o.runs, names)), strict=True):
+            rows[game] = row
+            print(f"{game:18} {row['frames']:7} frames {row['episodes']:4} episodes  {row['verdict']}", flush=True)
+            if o.verbose and not row["exact"]:
+                print(next((first_difference(run) for run in o.runs(game) if trace(run).first), ""))
+            if path:
+                path.write_text(page(rows, "python -m benchmarks.emulator_trace " + " ".join(sys.argv[1:])))
+    wrong = [game for game, row in rows.items() if not row["exact"]]
+    return {"games": rows, "seconds": time.monotonic() - start, "wrong": wrong}
 
 
 def report(_: Options, result: dict[str, Any]) -> list[str]:
-    games, wrong = result["games"], result["wrong"]
-    return [f"{len(games) - len(wrong)} of {len(games)} games exact in everything, {result['seconds']:.0f} s"]
+    """Return the number of exact games."""
+    rows, wrong = result["games"], result["wrong"]
+    return [f"{len(rows) - len(wrong)} of {len(rows)} games exact in everything, {result['seconds']:.0f} s"]
 
 
 def main(argv: list[str]) -> int:
-    return program("emulator_trace", __doc__, Options, argv, check, measure, report)
+    """python -m benchmarks.emulator_trace [options]"""
+    return program("emulator_trace", __doc__, Options, argv, Options.check, measure, report)
 
 
 if __name__ == "__main__":

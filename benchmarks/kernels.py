@@ -18,7 +18,7 @@ Captured inference needs the convolutions and linear_small_batch: without one of
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -66,7 +66,6 @@ class Options(program.Options):
     TINY: ClassVar[dict[str, Any]] = {"workloads": ("a2c", "acting-8"), "families": ("conv_u8",)}
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
         super().check()
         self.one_of("workloads", WORKLOADS)
         self.one_of("families", tuple(FAMILIES))
@@ -87,12 +86,12 @@ def worker(o: Options, workload: str, folder: Path, stack: ExitStack) -> Measure
         training = Training(config_of(workload, o.game), folder)
         stack.callback(training.close)
         training.training(o.seconds / 2)
-        return partial(training.training, o.seconds)
+        return training.training
     sampling = Sampling(sampling_config(o.game, int(workload.partition("-")[2]), frame="84x84"))
     stack.callback(sampling.close)
     agent = CategoricalPolicyAgent(ActorCritic(sampling.spec, "nature"))
     sampling.collect(agent, 3)
-    return partial(sampling.free, agent, o.seconds)
+    return partial(sampling.free, agent)
 
 
 def case(o: Options, workload: str, stack: ExitStack) -> Case:
@@ -106,14 +105,13 @@ def case(o: Options, workload: str, stack: ExitStack) -> Case:
     return Case({"workload": workload}, variants)
 
 
-def turn(measure: Callable[[], float], changes: dict[str, Any]) -> float:
+def turn(measure: Measure, changes: dict[str, Any], seconds: float) -> float:
     """Measure without a family."""
     with without(changes):
-        return measure()
+        return measure(seconds)
 
 
 def cases(o: Options) -> list[Build]:
-    """Return a case for each workload."""
     return [partial(case, o, workload) for workload in o.workloads]
 
 

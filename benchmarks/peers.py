@@ -56,7 +56,6 @@ class Options(program.Options):
     TINY: ClassVar[dict[str, Any]] = {"envs_per_worker": 2, "process_envs": 2, "horizon": 2}
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
         super().check()
         self.at_least(1, "workers", "envs_per_worker", "process_envs", "horizon")
         self.one_of("peers", ALL)
@@ -100,8 +99,8 @@ def case(o: Options, peers: list[type[Peer]], game: str, net: str, stack: ExitSt
     agent = make_agent(net, ours.spec)
     ours.collect(agent)
     shape = Shape(game, ours.grouping.B, o.process_envs, len(cores_of(ours.placement)), *ours.spec.frame_shape)
-    variants: dict[str, Any] = {"accel_rl": partial(ours.free, agent, o.seconds)}
-    sizes = {"accel_rl": {"environments": ours.grouping.B, "picture": list(ours.spec.frame_shape)}}
+    variants: dict[str, Any] = {"accel_rl": partial(ours.free, agent)}
+    envs = {"accel_rl": ours.grouping.B}
     failed: dict[str, str] = {}
     for make in peers:
         try:
@@ -111,15 +110,13 @@ def case(o: Options, peers: list[type[Peer]], game: str, net: str, stack: ExitSt
             print(f"left out: {make.name} on {game}: {failed[make.name]}", file=sys.stderr)
             continue
         stack.callback(peer.close)
-        variants[peer.name] = partial(peer.measure, o.seconds, None if net == "none" else acting(agent))
-        sizes[peer.name] = {"environments": peer.n, "picture": list(peer.stacks().shape[-2:])}
-    return Case(
-        {"game": game, "actions": NAMES[net]}, variants, figures=lambda found: {"sizes": sizes}, left_out=failed
-    )
+        variants[peer.name] = partial(peer.measure, None if net == "none" else acting(agent))
+        envs[peer.name] = peer.n
+    labels = {"game": game, "actions": NAMES[net]}
+    return Case(labels, variants, columns=lambda _: {"environments": envs}, left_out=failed)
 
 
 def cases(o: Options) -> list[Build]:
-    """Return a case for each game and network."""
     peers = installed(o)
     return [partial(case, o, peers, game, net) for game in o.games for net in o.nets]
 

@@ -56,7 +56,6 @@ class Options(program.Options):
     TINY: ClassVar[dict[str, Any]] = {"batch": (8,), "capacity": 2_000}
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
         super().check()
         self.one_of("peers", tuple(PEERS))
         self.at_least(1, "batch", "simulators", "n_step")
@@ -154,10 +153,10 @@ def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
         work = replay.append if N is None else partial(drawing, replay, kind, N)
         device = "cuda" if name.endswith("cuda") else "cpu"
         work()
-        variants[name] = partial(rate, work, o.seconds, device)
+        variants[name] = partial(rate, work, device=device)
     sizes = {name: replay.bytes_each for name, replay in found.items()}
     labels = {"kind": kind, "work": "append" if N is None else f"sample {N}"}
-    return Case(labels, variants, figures=lambda _: {"bytes": sizes}, left_out=left_out)
+    return Case(labels, variants, columns=lambda _: {"bytes": sizes}, left_out=left_out)
 
 
 def drawing(replay: PeerReplay, kind: str, N: int) -> int:
@@ -167,17 +166,11 @@ def drawing(replay: PeerReplay, kind: str, N: int) -> int:
 
 
 def cases(o: Options) -> list[Build]:
-    """Return appends and draws of each kind."""
     return [partial(case, o, kind, N) for kind in KINDS for N in (None, *o.batch)]
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return the bytes of a transition in each replay."""
-    sizes: dict[str, float] = {}
-    for r in result["results"]:
-        sizes |= {f"{name}, {r['kind']}": size for name, size in r["bytes"].items()}
-    listed = "; ".join(f"{name} {size:,.0f}" for name, size in sizes.items())
-    return ["", f"bytes a transition: {listed}", f"the bound on bytes is {1.02 * (H * W + 16):,.0f}"]
+    return ["", f"the bound on bytes of a transition is {1.02 * (H * W + 16):,.0f}"]
 
 
 main = Benchmark("replay", __doc__, Options, cases, "transitions/s", lines).main

@@ -1,6 +1,5 @@
 """Sampler-only throughput against its own parts, measured in one run.
 
-    ale_act_only      ale-py's `act` four times, no screen is read, a process on each core
     environment_only  the environments with screen reads and preprocessing, a process on each core
     inference_only    inference at the batch of one group (of all groups where each has its own thread), with the
                       fastest number of torch threads. It calls the agent; the sampler replays captured inference
@@ -11,7 +10,7 @@ All take turns. Several values of an option are a sweep over all combinations; s
 workers take turns with each other if they fit into half of the free memory.
 
     python -m benchmarks.sampler --game breakout --json OUT
-    python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c --plot OUT.png
+    python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
 
 The net `none` takes random actions without inference. No learner runs, so sampling never pauses at rollout boundaries.
 --together synchronises all workers every --horizon steps; sweep --horizon to see what that costs. The sweep
@@ -24,7 +23,6 @@ import sys
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 import psutil
@@ -36,10 +34,9 @@ from accel_rl.runners.trained_policy import check_policy
 from accel_rl.samplers.memory_budget import bound
 from accel_rl.system import hardware
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError
 from benchmarks.harness import program
 from benchmarks.harness.agents import NAMES, NETS, make_agent
-from benchmarks.harness.bare import KINDS, Bare
+from benchmarks.harness.bare import Bare
 from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Inference, Sampling, cores_of, sampling_config
 from benchmarks.harness.turns import Measure, Measurements, ratio
@@ -74,24 +71,19 @@ class Options(program.Options):
     frame: str = "104x80"
     """Picture: 104x80, 104x80-mean or 84x84."""
     backend: str = "auto"
-    """Emulator: auto, ale or emulator. ale_act_only uses ale-py in any case."""
+    """Emulator: auto, ale or emulator."""
     decorrelation_steps: Count = 300
     """Maximum number of random actions at the start of each environment."""
     seconds: float = 4.0
     """Length of one measurement."""
     device: str = "cpu"
     """Device of the network."""
-    plot: str = ""
-    """Also draw steps/s per core against environments per core (Stooke & Abbeel, figure 2) into this PNG."""
 
     TINY: ClassVar[dict[str, Any]] = {"envs_per_worker": (2,), "horizon": (2,), "decorrelation_steps": 0}
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
         super().check()
         self.at_least(1, "workers", "envs_per_worker", "groups", "horizon")
-        if self.plot and not Path(self.plot).absolute().parent.is_dir():
-            raise ConfigError(f"--plot {self.plot}: there is no folder {Path(self.plot).absolute().parent}")
         self.one_of("nets", NETS)
         if self.policy:
             check_policy("--policy", self.policy)
@@ -143,32 +135,40 @@ def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack
         variants[title] = partial(sampling, o, s, agent, busy[title])
         if net != "none":
             inference = Inference(s.sampler, agent, s.placement.torch_threads)
-            variants[title.replace("sampling", "inference_only")] = partial(inference.rate, o.seconds)
-    variants |= {kind: partial(bare.measure, o.seconds, kind) for kind in KINDS}
+            variants[title.replace("sampling", "inference_only")] = inference.rate
+    variants["environment_only"] = bare.measure
+
+    named = dict(zip(busy, samplers.values(), strict=True))
+
+    def columns(found: Measurements) -> program.Columns:
+        def shares(part: str) -> dict[str, float]:
+            parts = {title: found.get(title.replace("sampling", part), found.get(part)) for title in named}
+            return {title: ratio(found[title], values)["of_medians"] for title, values in parts.items() if values}
+
+        return {
+            "environments": {title: s.grouping.B for title, s in named.items()},
+            "workers busy": {title: statistics.median(values) for title, values in busy.items() if values},
+            "MiB": {title: sum(s.memory()) for title, s in named.items()},
+            "MiB, bound": {title: s.memory_bound() for title, s in named.items()},
+            "late resets": {title: s.sampler.engine.late_resets() for title, s in named.items()},
+        } | {f"/ {part}": shares(part) for part in ("environment_only", "bound") if len(named) > 1}
 
     def figures(found: Measurements) -> dict[str, Any]:
-        return {
-            "cores": bare.cores,
-            "samplers": {
-                title: {
-                    "B": s.grouping.B, "groups": s.grouping.groups, "horizon": s.sampler.T,
-                    "reset": s.config.sampler.reset, "memory_mib": s.memory(),
-                    "busy": statistics.median(busy[title] or [0.0]),
-                    "late_resets": s.sampler.engine.late_resets(), "ratios": shares(title, found),
-                }
-                for title, s in zip(busy, samplers.values(), strict=True)
-            },
-        }  # fmt: skip
+        settings = {
+            title: {"B": s.grouping.B, "groups": s.grouping.groups, "T": s.sampler.T, "reset": s.config.sampler.reset}
+            for title, s in named.items()
+        }
+        return {"cores": bare.cores, "samplers": settings}
 
     labels: dict[str, Any] = {"game": game, "actions": NAMES[net], "workers": first.placement.workers}
-    return Case(labels, variants, derive=bounds, figures=figures)
+    return Case(labels, variants, derive=bounds, columns=columns, figures=figures, compared=len(named) == 1)
 
 
-def sampling(o: Options, s: Sampling, agent: Any, busy: list[float]) -> float:
+def sampling(o: Options, s: Sampling, agent: Any, busy: list[float], seconds: float) -> float:
     """Measure the sampler."""
     if o.together:
-        return s.rate(agent, o.seconds)
-    found = s.free(agent, o.seconds)
+        return s.rate(agent, seconds)
+    found = s.free(agent, seconds)
     busy.append(s.busy)
     return found
 
@@ -183,12 +183,6 @@ def bounds(found: Measurements) -> Measurements:
     }
 
 
-def shares(title: str, found: Measurements) -> dict[str, dict[str, float]]:
-    """Return the ratios of a sampler to the environments alone and to its bound, which exists if it infers."""
-    over = {"environment_only": found["environment_only"], "bound": found.get(title.replace("sampling", "bound"))}
-    return {name: ratio(found[title], values) for name, values in over.items() if values}
-
-
 def one_core(o: Options, stack: ExitStack) -> Case:
     """Build the reference lines of figure 2: a process on one core, and one on each of its hyperthreads."""
     threads = first_core()
@@ -198,7 +192,7 @@ def one_core(o: Options, stack: ExitStack) -> Case:
     for name, cores in processes.items():
         bare = Bare(env, cores)
         stack.callback(bare.close)
-        variants[name] = partial(bare.measure, o.seconds)
+        variants[name] = bare.measure
     return Case({"game": o.game[0], "actions": "one core, no inference", "workers": None}, variants)
 
 
@@ -220,28 +214,7 @@ def cases(o: Options) -> list[Build]:
     return builds + ([partial(one_core, o)] if o.one_core else [])
 
 
-def lines(o: Options, result: dict[str, Any]) -> list[str]:
-    """Return a line for each sampler: workers' time and memory. Draws the figure."""
-    if o.plot:
-        from benchmarks.harness.figure import figure
-
-        figure(result["results"], Path(o.plot))
-    found = [""]
-    for r in result["results"]:
-        for title, s in r.get("samplers", {}).items():
-            m, parts = s["memory_mib"], []
-            for name, q in s["ratios"].items():
-                parts.append(f"{q['of_medians']:.2f} of {name} ({q['least']:.2f} to {q['most']:.2f})")
-            if s["busy"]:
-                parts.append(f"environments took {100 * s['busy']:.0f} % of the workers' time")
-            if s["late_resets"]:
-                parts.append(f"{s['late_resets']} resets came before a reserve was ready")
-            parts.append(f"{s['B']} environments in {m['private'] + m['shared']:,.0f} MiB (bound {m['bound']:,.0f})")
-            found.append(f"{r['game']}, {r['actions']}, {title}: {'; '.join(parts)}")
-    return found
-
-
-main = Benchmark("sampler", __doc__, Options, cases, lines=lines).main
+main = Benchmark("sampler", __doc__, Options, cases).main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

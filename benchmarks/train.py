@@ -83,7 +83,6 @@ class Options(program.Options):
     TINY: ClassVar[dict[str, Any]] = {"algorithms": ("a2c",)}
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
         super().check()
         self.one_of("algorithms", tuple(SETTINGS))
         for script in self.cleanrl:
@@ -158,10 +157,10 @@ def train_sb3(process: Served, seconds: float) -> float:
     return float(process.receive())
 
 
-def clean_rl(o: Options, script: Path, algorithm: str) -> float:
+def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
     """Run a CleanRL script; returns the env steps/s that it prints last."""
     name = camel(o.game) + "-v5" if algorithm == "ppo" else f"{camel(o.game)}NoFrameskip-v4"
-    steps = max(4 * 1024, int(300 * o.seconds) // 1024 * 1024)
+    steps = max(4 * 1024, int(300 * seconds) // 1024 * 1024)
     more = [] if algorithm == "ppo" else ["--learning-starts", "200", "--buffer-size", str(DQN["size"])]
     options = ["--env-id", name, "--total-timesteps", str(steps), *more]
     with tempfile.TemporaryDirectory() as folder:
@@ -185,20 +184,20 @@ def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
     inference = Inference(ours.sampler, ours.agent, placement.torch_threads, o.precision)
     bare = Bare(asdict(config.env), cores_of(placement))
     stack.callback(bare.close)
-    variants: dict[str, Measure] = {"training": partial(ours.training, o.seconds)}
+    variants: dict[str, Measure] = {"training": ours.training}
     if o.precision == "float32" and multiplies_bfloat16():
         narrow = Training(config_of(algorithm, o.game, o.backend, "bfloat16"), folder / "bfloat16")
         stack.callback(narrow.close)
-        variants["training_bfloat16"] = partial(narrow.training, o.seconds)
+        variants["training_bfloat16"] = narrow.training
     variants |= {
-        "environment_only": partial(bare.measure, o.seconds / 4),
-        "inference_only": partial(inference.rate, o.seconds / 4),
-        "update_only": lambda: uses * ours.learning(o.seconds / 2),
+        "environment_only": bare.measure,
+        "inference_only": inference.rate,
+        "update_only": lambda seconds: uses * ours.learning(seconds),
     }
     if o.sb3 and algorithm in IN_SB3:
         peer = sb3(o, algorithm)
         stack.callback(peer.close)
-        variants["SB3"] = partial(train_sb3, peer, o.seconds)
+        variants["SB3"] = partial(train_sb3, peer)
     for script in map(Path, o.cleanrl):
         if script.name.startswith(algorithm):
             variants["CleanRL"] = partial(clean_rl, o, script, algorithm)
@@ -220,7 +219,6 @@ def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
 
 
 def cases(o: Options) -> list[Build]:
-    """Return a case for each algorithm."""
     return [partial(case, o, algorithm) for algorithm in o.algorithms]
 
 

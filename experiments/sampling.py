@@ -8,6 +8,7 @@ Table 1, of 8 learners, is a sweep: `python -m launch.sweep experiments.stooke:t
 `--scale 0.1` measures for a tenth as long.
 """
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,8 @@ class Options:
     """Device of the network (the paper: a P100)."""
     scale: float = 1.0
     """Factor on the length of the measurements, and of the training before figure_2."""
+    games: tuple[str, ...] = ("breakout",)
+    """Games, a panel for each."""
     workers: tuple[int, ...] = ()
     """Number of worker processes of each curve. Default: 1, 2, 4, 8 and 16, up to the number of cores."""
     policy: str = ""
@@ -50,6 +53,8 @@ def check(o: Options) -> None:
         raise ConfigError(f"--scale {o.scale}: must be above 0 and at most 1")
     if o.train_steps < 0:
         raise ConfigError(f"--train-steps {o.train_steps}: must be 0 or more")
+    if o.out and not Path(o.out).absolute().parent.is_dir():
+        raise ConfigError(f"--out {o.out}: there is no folder {Path(o.out).absolute().parent}")
     if o.policy:
         check_policy("--policy", o.policy)
 
@@ -57,10 +62,10 @@ def check(o: Options) -> None:
 def figure_2(o: Options, policy: str) -> list[str]:
     """Return the arguments of `benchmarks.sampler` for Figure 2."""
     workers = o.workers or tuple(n for n in CORES if n <= len(hardware.allowed_cores()))
-    words = ["--game", "breakout", "--nets", "a3c", "--device", o.device, "--horizon", "20", "--one-core"]
+    words = ["--game", *o.games, "--nets", "a3c", "--device", o.device, "--horizon", "20", "--one-core"]
     words += ["--seconds", str(4.0 * o.scale), "--workers", *map(str, workers)]
     words += ["--envs-per-worker", *map(str, PER_CORE)]
-    return words + (["--policy", policy] if policy else []) + (["--plot", o.out] if o.out else [])
+    return words + (["--policy", policy] if policy else [])
 
 
 @contextmanager
@@ -72,7 +77,7 @@ def trained(o: Options) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "policy"
-        words = ["train", "a2c", "--game", "breakout", "--env-steps", steps, "--evaluation.interval", 0]
+        words = ["train", "a2c", "--game", o.games[0], "--env-steps", steps, "--evaluation.interval", 0]
         words += ["--device", o.device, "--run-dir", run]
         if code := subprocess.run(child.command("accel_rl", *map(str, words)), env=child.environment()).returncode:
             raise RunError(f"the training of the policy ended with exit code {code}")
@@ -92,8 +97,14 @@ def sampling(argv: list[str]) -> int:
     check(o)
     from benchmarks.sampler import main as measure
 
-    with trained(o) as policy:
-        return measure(figure_2(o, policy))
+    with trained(o) as policy, tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "sampling.json"
+        code = measure([*figure_2(o, policy), "--json", str(file)])
+        if o.out and not code:
+            from experiments.sampling_figure import figure
+
+            figure(json.loads(file.read_text())["results"], Path(o.out))
+    return code
 
 
 if __name__ == "__main__":

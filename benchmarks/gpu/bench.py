@@ -1,14 +1,47 @@
 """What every part gets and what it returns."""
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.sizes import Sizes
-from benchmarks.harness.turns import Measurements, in_turns
+from benchmarks.harness.program import Build, rates
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure that is to be reached. at_least: else it is to be at most the bound."""
+
+    what: str
+    value: float
+    bound: float
+    at_least: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the goal, and whether it is met, as plain JSON."""
+        met = self.value >= self.bound if self.at_least else self.value <= self.bound
+        return asdict(self) | {"met": met}
+
+
+@dataclass
+class Result:
+    """A part's table, goals and notes. cases: everything that was measured in turns."""
+
+    columns: Sequence[str]
+    rows: list[list[Any]] = field(default_factory=list)
+    goals: list[Goal] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        goals = [g.to_dict() for g in self.goals]
+        found = {"columns": list(self.columns), "rows": self.rows, "goals": goals, "notes": self.notes}
+        return found | {"cases": self.cases} | ({"error": self.error} if self.error else {})
 
 
 @dataclass
@@ -27,49 +60,15 @@ class Bench:
         """Seconds that are left of the part's time."""
         return max(0.0, self.begun + self.seconds - time.monotonic())
 
-    def turns(self, parts: Mapping[str, Callable[[float], float]], share: float = 1.0) -> Measurements:
-        """Measure the parts in turns, in `share` of the time that is left, but at least once.
-
-        Each part is a function of the seconds of its measurement."""
-        available = self.left * share
-        each = max(self.sizes.shortest, available / (self.sizes.rounds * max(1, len(parts))))
-        timed = {name: partial(measure, each) for name, measure in parts.items()}
-        return in_turns(timed, self.sizes.rounds, "a second", time_s=available)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A figure that is to be reached. at_least: else it is to be at most the bound."""
-
-    what: str
-    value: float
-    bound: float
-    at_least: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the goal, and whether it is met, as plain JSON."""
-        met = self.value >= self.bound if self.at_least else self.value <= self.bound
-        return {"what": self.what, "value": self.value, "bound": self.bound, "at_least": self.at_least, "met": met}
-
-
-@dataclass
-class Result:
-    """A part's table, goals and notes. measurements: everything that was measured, by name."""
-
-    columns: tuple[str, ...]
-    rows: list[list[Any]] = field(default_factory=list)
-    goals: list[Goal] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    measurements: dict[str, Any] = field(default_factory=dict)
-    error: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON."""
-        return {
-            "columns": list(self.columns),
-            "rows": self.rows,
-            "goals": [g.to_dict() for g in self.goals],
-            "notes": self.notes,
-            "measurements": self.measurements,
-            **({"error": self.error} if self.error else {}),
-        }
+    def run(self, builds: Sequence[Build], unit: str = "env steps/s") -> Result:
+        """Measure cases, each in an equal part of the time that is left, but at least one turn."""
+        found = []
+        for i, build in enumerate(builds):
+            end = time.monotonic() + self.left / (len(builds) - i)
+            with ExitStack() as stack:
+                case = build(stack)
+                time_s = max(0.0, end - time.monotonic())
+                each = max(self.sizes.shortest, time_s / (self.sizes.rounds * len(case.variants)))
+                found.append(case.measure(each, self.sizes.rounds, unit, time_s=time_s))
+        columns, rows = rates(found, unit)
+        return Result(columns, rows, cases=found)

@@ -33,7 +33,6 @@ PARTS: dict[str, Part] = {
     "replay": Part("draws and appends, against the bandwidth of a copy", replays.measure, 90),
     "parr": Part("a train step with the replay on the device and on the host", replays.parr, 120),
     "profile": Part("the longest kernels, and the share of time the GPU is busy", profiling.measure, 120),
-    "pong": Part("wall clock of PPO to a score of 18 in Pong", training.pong, 510),
 }
 LONGEST = 540.0
 """Seconds after which a part is ended."""

@@ -65,7 +65,6 @@ def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, 
     else:
         result.notes.append(f"{what}: no GPU kernels on {bench.device}; the longest operations of the host instead")
     result.rows += [[what, name, k, us / n, us / 1e6 / profiled] for name, k, us in _longest(events)]
-    result.measurements[what] = {"wall_us": wall / n * 1e6, "host_us": host / n * 1e6, "n": n, "gpu_busy_us": busy / n}
 
 
 def _longest(events: Any) -> list[tuple[str, int, float]]:

@@ -2,6 +2,7 @@
 steps (Parr 2017, table 1)."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,14 +19,11 @@ from accel_rl.runners.learner import Learner
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import settings
-from benchmarks.harness.turns import medians, rate, ratio
+from benchmarks.harness.program import Case
+from benchmarks.harness.turns import Measurements, medians, rate, ratio
 from benchmarks.replay import PICTURES, VECTORS, made_up
 
-COLUMNS = ("replay", "frames on", "work", "batch", "transitions/s", "GB/s", "share of a plain copy's bandwidth")
-PARR_COLUMNS = (
-    "observations", "batch", "replay on the host, steps/s", "on the device, steps/s", "speed-up, percent",
-    "on the device and captured, steps/s", "speed-up, percent",
-)  # fmt: skip
+COPY = "a plain copy, bytes"
 T, B = 16, 8
 AT_ONCE = 8
 """Draws of one CUDA graph, as in training."""
@@ -53,36 +51,43 @@ def filled(bench: Bench, where: str, prioritized: bool) -> tuple[Replay, Rollout
 
 def measure(bench: Bench) -> Result:
     """Measure appends and draws, uniform and prioritized, from Python and captured."""
+    result = bench.run([partial(case, bench)], "a second")
+    m = result.cases[0]["median"]
+    result.notes = [
+        f"a plain copy on {bench.device} moves {m[COPY] / 1e9:,.1f} GB/s, reads and writes together",
+        f"a transition of a batch moves {result.cases[0]['bytes']:,.0f} bytes, each read once and written once",
+        f"{AT_ONCE} draws make one CUDA graph",
+    ]
+    return result
+
+
+def case(bench: Bench, stack: ExitStack) -> Case:
+    """Build a replay of each kind on the device and on the host."""
     device, size = bench.device, 0.0
-    parts: dict[tuple[str, str, str, int], Callable[[], float]] = {}
+    parts: dict[str, Callable[[], float]] = {}
     for prioritized in (False, True):
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
             replay, _ = filled(bench, where, prioritized)  # nothing is appended to it: captured draws stay valid
-            parts[kind, where, "append", T * B] = partial(_append, *filled(bench, where, prioritized))
+            parts[f"{kind}, {where}, append"] = partial(_append, *filled(bench, where, prioritized))
             for N in bench.sizes.draws:
                 size = size or _bytes(replay, N)
                 draw = partial(_draw, replay, N, torch.rand(N, device=device) if prioritized else None)
-                parts[kind, where, what, N] = draw
+                parts[f"{kind}, {where}, {what} {N}"] = draw
                 if replay.is_capturable:
-                    parts[kind, where, f"{what}, captured", N] = _captured(replay, draw, N)
+                    parts[f"{kind}, {where}, {what} {N}, captured"] = _captured(replay, draw, N)
     source = torch.zeros(bench.sizes.copied_bytes, dtype=torch.uint8, device=device)
-    named = {" ".join(map(str, key)): work for key, work in parts.items()}
-    named["copy"] = partial(_copy, torch.empty_like(source), source)
-    found = bench.turns({name: partial(rate, work, device=device) for name, work in named.items()})
-    m = medians(found)
-    rows: list[list[Any]] = []
-    for kind, where, what, N in parts:
-        each = m[f"{kind} {where} {what} {N}"]
-        moved = None if what == "append" else each * size
-        share = None if moved is None or where != device else moved / m["copy"]
-        rows.append([kind, where, what, N, each, None if moved is None else moved / 1e9, share])
-    notes = [
-        f"a plain copy on {device} moves {m['copy'] / 1e9:,.1f} GB/s, reads and writes together",
-        f"a transition of a batch moves {size:,.0f} bytes, each read once and written once",
-        f"{AT_ONCE} draws make one CUDA graph",
-    ]
-    return Result(COLUMNS, rows, notes=notes, measurements=found)
+    parts[COPY] = partial(_copy, torch.empty_like(source), source)
+
+    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+        m = medians(found)
+        moved = {name: rate * size for name, rate in m.items() if "draw" in name}
+        share = {name: each / m[COPY] for name, each in moved.items() if f", {device}, " in name}
+        return {"GB/s": {n: each / 1e9 for n, each in moved.items()}, "share of a plain copy's bandwidth": share}
+
+    variants = {name: partial(rate, work, device=device) for name, work in parts.items()}
+    labels = {"replay of": PICTURES.name}
+    return Case(labels, variants, compared=False, columns=columns, figures=lambda _: {"bytes": size})
 
 
 def _append(replay: Replay, rollout: Rollout) -> int:
@@ -132,19 +137,22 @@ def parr(bench: Bench) -> Result:
     """Measure the speed-up of a train step of dueling DQN by a replay on the device, over a replay on the host.
 
     A train step draws a batch, computes loss and gradient and makes the optimizer's step."""
-    result = Result(PARR_COLUMNS)
-    cases = [(spec, N) for spec in (PICTURES, VECTORS) for N in bench.sizes.parr_batches]
-    for i, (spec, N) in enumerate(cases):
-        places = {"host": ("cpu", False), "device": (bench.device, False), "device, captured": (bench.device, True)}
-        steps = {f"{spec.name} {N}, {name}": _train_step(bench, spec, N, *place) for name, place in places.items()}
-        found = bench.turns(steps, 1 / (len(cases) - i))
-        m = medians(found)
-        host, device, captured = steps
-        percent = [100 * (ratio(found[x], found[host])["of_medians"] - 1) for x in (device, captured)]
-        result.rows.append([spec.name, N, m[host], m[device], percent[0], m[captured], percent[1]])
-        result.measurements |= found
+    sizes = [(spec, N) for spec in (PICTURES, VECTORS) for N in bench.sizes.parr_batches]
+    result = bench.run([partial(parr_case, bench, spec, N) for spec, N in sizes], "train steps/s")
     result.notes.append("a replay on the host cannot be drawn from within a CUDA graph")
     return result
+
+
+def parr_case(bench: Bench, spec: EnvSpec, N: int, stack: ExitStack) -> Case:
+    """Build a train step with each replay."""
+    places = {"host": ("cpu", False), "device": (bench.device, False), "device, captured": (bench.device, True)}
+    variants = {name: _train_step(bench, spec, N, *place) for name, place in places.items()}
+
+    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+        over = {name: ratio(found[name], found["host"])["of_medians"] for name in found}
+        return {"speed-up, percent": {name: 100 * (x - 1) for name, x in over.items()}}
+
+    return Case({"observations": spec.name, "batch": N}, variants, compared=False, columns=columns)
 
 
 def _train_step(bench: Bench, spec: EnvSpec, N: int, where: str, capture: bool) -> Callable[[float], float]:

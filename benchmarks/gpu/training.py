@@ -1,33 +1,26 @@
-"""Training of every algorithm: captured or not, in several precisions, with both schedules; Daley's variants; Pong."""
+"""Training of every algorithm: captured or not, in several precisions, with both schedules; Daley's variants."""
 
-import contextlib
-import time
-from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.papers.daley import FOURTEEN, VARIANTS, speed_test
 from accel_rl.papers.published import published_by
 from accel_rl.system.placement import place_processes
 from benchmarks.gpu.bench import Bench, Goal, Result
+from benchmarks.harness.program import Case
 from benchmarks.harness.training import FOREVER, Training
-from benchmarks.harness.turns import medians
+from benchmarks.harness.turns import Measure, Measurements, medians
 
 GROUPS = 2
-COLUMNS = ("variant", "environments", "training, env steps/s", "updates/s in training", "us an update alone")
 CAPTURED, FROM_PYTHON, CONCURRENT = "captured updates", "updates from Python", "concurrent schedule"
 LEAST = {"a2c": 100_000.0, "ppo": 50_000.0, "dqn": 16_700.0, "c51": 15_400.0}
 """Env steps/s that the best variant is to reach."""
-DALEY_COLUMNS = ("samplers", "variant", "env steps/s", "hours for 50 M", "speed-up", "the paper's speed-up")
+STEPS = 50_000_000
 DALEY_BOTH = 1_543.0
 """Env steps/s of the fastest variant of Daley & Amato 2021: 8 samplers, both features."""
-PONG_COLUMNS = ("seconds", "env steps", "score of the last 100 episodes", "env steps/s since the last row")
-PONG_STEPS = 10_000_000
-"""Length of the schedules of the learning rate and the clip range in Pong."""
-EPISODES = 20
-"""Fewest episodes of a score that counts."""
 
 
 def envs_near(wanted: int, bench: Bench, concurrent: bool = False) -> int:
@@ -60,9 +53,9 @@ def policy_gradient(bench: Bench, algorithm: str) -> Result:
     """Measure A2C or PPO."""
     sizes, envs = bench.sizes, envs_near(bench.sizes.policy_envs, bench)
     if algorithm == "a2c":
-        return variants(bench, "a2c", settings(bench, "a2c", envs))
+        return measure(bench, "a2c", settings(bench, "a2c", envs))
     config = settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch)
-    result = variants(bench, "ppo", config)
+    result = measure(bench, "ppo", config)
     result.notes.insert(0, f"rollouts of {sizes.ppo_horizon} steps, minibatches of {sizes.ppo_minibatch}, 4 epochs")
     return result
 
@@ -87,43 +80,55 @@ def q_settings(bench: Bench, algorithm: str, concurrent: bool = False) -> TrainC
 def q_learning(bench: Bench, algorithm: str) -> Result:
     """Measure DQN, C51 or Rainbow with both schedules."""
     more = {CONCURRENT: q_settings(bench, algorithm, concurrent=True)}
-    return variants(bench, algorithm, q_settings(bench, algorithm), more)
+    return measure(bench, algorithm, q_settings(bench, algorithm), more)
 
 
-def variants(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig] | None = None) -> Result:
+def measure(bench: Bench, name: str, config: TrainConfig, more: dict[str, TrainConfig] | None = None) -> Result:
     """Measure the variants of a configuration, and `more`, in turns."""
-    more = more or {}
     configs = {CAPTURED: config, FROM_PYTHON: replace(config, capture_updates=False)}
-    configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions} | more
-    updates_per_s: dict[str, list[float]] = {variant: [] for variant in configs}
-
-    def training(variant: str, run: Training, seconds: float) -> float:
-        rate = run.training(seconds)
-        updates_per_s[variant].append(run.updates_per_s)
-        return rate
-
-    with contextlib.ExitStack() as stack:
-        parts: dict[str, Callable[[float], float]] = {}
-        built: dict[str, Training] = {}
-        for variant, its in configs.items():
-            run = built[variant] = build(bench, f"{name} {variant}", its)
-            stack.callback(run.close)
-            parts[f"{variant}, training"] = lambda s, variant=variant, run=run: training(variant, run, s)  # type: ignore[misc]
-            parts[f"{variant}, updates"] = run.updates
-        parts |= {"sampling alone": built[CAPTURED].sampling, "learning alone": built[CAPTURED].learning}
-        found = bench.turns(parts)
-        notes = [f"{variant}: {line}" for variant, run in built.items() for line in run.notes()]
-    m, rates = medians(found), medians(updates_per_s)
-    rows = [[v, c.sampler.envs, m[f"{v}, training"], rates[v], 1e6 / m[f"{v}, updates"]] for v, c in configs.items()]
-    rows += [[part, config.sampler.envs, m[part], None, None] for part in ("sampling alone", "learning alone")]
-    slower = min(m["sampling alone"], m["learning alone"])
-    reached = max(m[f"{variant}, training"] for variant in (CAPTURED, *more))
+    configs |= {precision: replace(config, precision=precision) for precision in bench.sizes.precisions}
+    configs |= more or {}
+    notes: list[str] = []
+    result = bench.run([partial(case, bench, name, configs, notes)], "a second")
+    result.notes = notes
+    m = result.cases[0]["median"]
+    slower = min(m["sampling alone, env steps"], m["learning alone, env steps"])
+    training = {variant: m[f"{variant}, env steps"] for variant in configs}
+    reached = max(training[variant] for variant in (CAPTURED, *(more or ())))
     title = f"{name}: training below the slower of sampling and learning, percent"
-    goals = [Goal(title, 100 * (1 - reached / slower), 10.0, at_least=False)]
+    result.goals.append(Goal(title, 100 * (1 - reached / slower), 10.0, at_least=False))
     if name in LEAST:
-        best = max(configs, key=lambda v: m[f"{v}, training"])
-        goals.append(Goal(f"{name}: env steps/s, best variant ({best})", m[f"{best}, training"], LEAST[name]))
-    return Result(COLUMNS, rows, goals, notes, {"measurements": found, "updates_per_s": updates_per_s})
+        best = max(training, key=lambda variant: training[variant])
+        result.goals.append(Goal(f"{name}: env steps/s, best variant ({best})", training[best], LEAST[name]))
+    return result
+
+
+def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[str], stack: ExitStack) -> Case:
+    """Build the variants: whole training, updates alone, and for the first also sampling and learning alone."""
+    variants: dict[str, Measure] = {}
+    built: dict[str, Training] = {}
+    updates_per_s: dict[str, list[float]] = {f"{variant}, env steps": [] for variant in configs}
+
+    def training(run: Training, rates: list[float], seconds: float) -> float:
+        found = run.training(seconds)
+        rates.append(run.updates_per_s)
+        return found
+
+    for variant, config in configs.items():
+        run = built[variant] = build(bench, f"{name} {variant}", config)
+        stack.callback(run.close)
+        steps = f"{variant}, env steps"
+        variants[steps] = partial(training, run, updates_per_s[steps])
+        variants[f"{variant}, updates alone"] = run.updates
+    variants["sampling alone, env steps"] = built[CAPTURED].sampling
+    variants["learning alone, env steps"] = built[CAPTURED].learning
+
+    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+        notes.extend(f"{variant}: {line}" for variant, run in built.items() for line in run.notes())
+        alone = {name: 1e6 / rate for name, rate in medians(found).items() if name.endswith("updates alone")}
+        return {"updates/s in training": medians(updates_per_s), "us an update": alone}
+
+    return Case({"environments": configs[CAPTURED].sampler.envs}, variants, compared=False, columns=columns)
 
 
 def daley_settings(bench: Bench, samplers: int, variant: str) -> TrainConfig:
@@ -137,45 +142,33 @@ def daley_settings(bench: Bench, samplers: int, variant: str) -> TrainConfig:
 
 def daley(bench: Bench) -> Result:
     """Measure whole training of the 14 variants of Daley & Amato 2021 in turns, each in worker processes."""
-    wanted = [(n, variant) for n, variant in FOURTEEN if n in bench.sizes.samplers]
-    with contextlib.ExitStack() as stack:
-        built: dict[str, Training] = {}
-        for n, variant in wanted:
-            run = built[f"{n} {variant}"] = build(bench, f"daley {n} {variant}", daley_settings(bench, n, variant))
-            stack.callback(run.close)
-        found = bench.turns({name: run.training for name, run in built.items()})
-        notes = list(dict.fromkeys(line for run in built.values() for line in run.notes()))
-    m, paper, rows = medians(found), published_by("daley")["table_3"]["threads"], []
-    first = next(iter(m.values()))
-    for (n, variant), rate in zip(wanted, m.values(), strict=True):
-        rows.append([n, variant, rate, 50e6 / rate / 3600, rate / first, paper[str(n)][VARIANTS.index(variant)]])
+    notes: list[str] = []
+    result = bench.run([partial(daley_case, bench, notes)])
+    result.notes = list(dict.fromkeys(notes))
     name = f"{max(bench.sizes.samplers)} both"
-    goals = [Goal(f"Daley & Amato, {name}: env steps/s", m[name], 10 * DALEY_BOTH)] if name in m else []
-    return Result(DALEY_COLUMNS, rows, goals, notes, found)
-
-
-def pong(bench: Bench) -> Result:
-    """Measure the wall clock until PPO plays Pong, with the curve."""
-    result, wanted = Result(PONG_COLUMNS), bench.sizes.pong_score
-    bench = replace(bench, game="pong", sizes=replace(bench.sizes, warm_cycles=0))
-    config = settings(bench, "ppo", envs_near(bench.sizes.pong_envs, bench), bench.sizes.pong_horizon)
-    begin, score, every = time.monotonic(), float("nan"), bench.left / 60
-    run = build(bench, "pong", replace(config, env_steps=PONG_STEPS))
-    steps, last, last_steps = config.T * config.sampler.envs, begin, 0  # the first cycle
-    with contextlib.closing(run):
-        while bench.left and steps < PONG_STEPS:
-            run.learner.algo.now.progress = steps / PONG_STEPS
-            steps += run.schedule.cycle(PONG_STEPS - steps)[0]
-            recent = list(run.sampler.episodes.recent)
-            score, now = episode_metrics(recent)["score"], time.monotonic()
-            reached = len(recent) >= EPISODES and score >= wanted
-            if reached or now - last >= every:
-                row = [now - begin, steps, None if score != score else score, (steps - last_steps) / (now - last)]
-                result.rows.append(row)
-                last, last_steps = now, steps
-            if reached:
-                break
-        result.notes = run.notes()
-    result.goals.append(Goal("Pong: score", -21.0 if score != score else score, wanted))
-    result.notes.insert(0, f"PPO with its default settings, {config.sampler.envs} environments x {config.T} steps")
+    rate = result.cases[0]["median"].get(name)
+    result.goals += [Goal(f"Daley & Amato, {name}: env steps/s", rate, 10 * DALEY_BOTH)] if rate else []
     return result
+
+
+def daley_case(bench: Bench, notes: list[str], stack: ExitStack) -> Case:
+    """Build all variants."""
+    paper, published = {}, published_by("daley")["table_3"]["threads"]
+    built: dict[str, Training] = {}
+    for n, variant in FOURTEEN:
+        if n in bench.sizes.samplers:
+            name = f"{n} {variant}"
+            built[name] = build(bench, f"daley {name}", daley_settings(bench, n, variant))
+            stack.callback(built[name].close)
+            paper[name] = published[str(n)][VARIANTS.index(variant)]
+
+    def columns(found: Measurements) -> dict[str, dict[str, Any]]:
+        notes.extend(line for run in built.values() for line in run.notes())
+        rates = medians(found)
+        first = next(iter(rates.values()))
+        hours = {name: STEPS / rate / 3600 for name, rate in rates.items()}
+        speedup = {name: rate / first for name, rate in rates.items()}
+        return {"hours for 50 M": hours, "speed-up": speedup, "the paper's": paper}
+
+    variants = {name: run.training for name, run in built.items()}
+    return Case({"game": "pong"}, variants, compared=False, columns=columns)

@@ -59,7 +59,7 @@ class Peer:
         """Return the stacks [batch, 4, H, W] uint8."""
         return self.obs
 
-    def measure(self, seconds: float, act: Act | None) -> float:
+    def measure(self, act: Act | None, seconds: float) -> float:
         """Measure env steps/s. act None: random actions, drawn beforehand."""
         n, begin = 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < seconds:

@@ -67,6 +67,11 @@ class Options:
 Chosen = TypeVar("Chosen", bound=Options)
 
 
+CaseResult = dict[str, Any]
+Columns = dict[str, dict[str, Any]]
+"""{column of the table: {variant: value}}"""
+
+
 @dataclass
 class Case:
     """Variants that take turns."""
@@ -80,10 +85,36 @@ class Case:
     """Whether such ratios mean anything."""
     derive: Callable[[Measurements], Measurements] = lambda found: {}
     """Further series computed from the measurements, such as a bound: one value for each turn."""
+    columns: Callable[[Measurements], Columns] = lambda found: {}
+    """Further columns of the table."""
     figures: Callable[[Measurements], dict[str, Any]] = lambda found: {}
     """Further results of the case."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Variants that could not be built, with the reason."""
+
+    def measure(
+        self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")
+    ) -> CaseResult:
+        """Measure in turns; returns labels, measurements, medians, ratios of the subject, columns and figures."""
+        total, stolen = cpu_ticks()
+        label += "".join(f"{value}, " for value in self.labels.values())
+        found = in_turns(self.variants, seconds, repeats, unit, label, time_s)
+        total_after, stolen_after = cpu_ticks()
+        found |= self.derive(found)
+        subject = self.subject or next(iter(found))
+        others = {name: values for name, values in found.items() if name != subject and self.compared}
+        return {
+            **self.labels,
+            "labels": list(self.labels),
+            "subject": subject,
+            "measurements": found,
+            "median": medians(found),
+            "ratios": {name: ratio(found[subject], values) for name, values in others.items()},
+            "columns": self.columns(found),
+            "stolen": (stolen_after - stolen) / max(total_after - total, 1),
+            "left_out": self.left_out,
+            **self.figures(found),
+        }
 
 
 Build = Callable[[ExitStack], Case]
@@ -111,7 +142,8 @@ class Benchmark(Generic[Chosen]):
         for i, build in enumerate(builds):
             try:
                 with ExitStack() as stack:
-                    results.append(measure_case(build(stack), o, self.unit, f"case {i + 1} of {len(builds)}, "))
+                    label = f"case {i + 1} of {len(builds)}, "
+                    results.append(build(stack).measure(o.seconds, o.repeats, self.unit, label))
             except RunError as e:
                 wrong.append(str(e))
         return {"results": results, "wrong": wrong}
@@ -121,46 +153,24 @@ class Benchmark(Generic[Chosen]):
         m = machine()
         head = f"{m['cpu']}, {len(m['cores'])} cores, {m['date']}; medians of {o.repeats} turns"
         wrong = [f"wrong: {line}" for line in result["wrong"]]
-        return [head, "", *rates(result["results"], self.unit), *self.lines(o, result), *wrong]
+        return [head, "", *table(*rates(result["results"], self.unit)), *self.lines(o, result), *wrong]
 
 
-def measure_case(case: Case, o: Options, unit: str, label: str = "") -> dict[str, Any]:
-    """Measure a case; returns its labels, measurements, medians, ratios of the subject, and figures."""
-    total, stolen = cpu_ticks()
-    label += "".join(f"{value}, " for value in case.labels.values())
-    found = in_turns(case.variants, o.repeats, unit, label)
-    total_after, stolen_after = cpu_ticks()
-    found |= case.derive(found)
-    subject = case.subject or next(iter(found))
-    others = {name: values for name, values in found.items() if name != subject and case.compared}
-    return {
-        **case.labels,
-        "subject": subject,
-        "measurements": found,
-        "median": medians(found),
-        "ratios": {name: ratio(found[subject], values) for name, values in others.items()},
-        "stolen": (stolen_after - stolen) / max(total_after - total, 1),
-        "left_out": case.left_out,
-        **case.figures(found),
-    }
-
-
-def rates(results: list[dict[str, Any]], unit: str) -> list[str]:
-    """Return a table with a row for each variant of each case: median, and the subject's ratio to it."""
-    fixed = ("subject", "measurements")
-    labels = list(results[0])[: list(results[0]).index(fixed[0])] if results else []
+def rates(results: list[CaseResult], unit: str) -> tuple[list[str], list[list[Any]]]:
+    """Return (columns, rows) with a row for each variant of each case: median, the subject's ratio to it, and more."""
+    labels = list(dict.fromkeys(label for r in results for label in r["labels"]))
+    more = list(dict.fromkeys(column for r in results for column in r["columns"]))
+    subjects = list(dict.fromkeys(r["subject"] for r in results if r["ratios"]))
+    over = [f"{subjects[0] if len(subjects) == 1 else 'the first'} / it", "by turn"] if subjects else []
     rows = []
     for r in results:
         for name, median in r["median"].items():
-            q = r["ratios"].get(name)
-            by_turn = f"{q['least']:.2f} to {q['most']:.2f}" if q else None
-            over = f"{q['of_medians']:.2f}" if q else None
-            rows.append([*(r[label] for label in labels), name, median, over, by_turn])
-    if not any(r["ratios"] for r in results):
-        return table([*labels, "variant", unit], [row[:-2] for row in rows])
-    subjects = dict.fromkeys(r["subject"] for r in results)
-    over = f"{next(iter(subjects))} / it" if len(subjects) == 1 else "the first / it"
-    return table([*labels, "variant", unit, over, "by turn"], rows)
+            row = [*(r.get(label) for label in labels), name, median]
+            if over:
+                q = r["ratios"].get(name)
+                row += [q["of_medians"], f"{q['least']:.2f} to {q['most']:.2f}"] if q else [None, None]
+            rows.append(row + [r["columns"].get(column, {}).get(name) for column in more])
+    return [*labels, "variant", unit, *over, *more], rows
 
 
 Settings = TypeVar("Settings")

@@ -104,19 +104,19 @@ class Sampling:
                 break  # steps after this rollout do not count
         return n / took
 
-    def memory(self) -> dict[str, float]:
-        """Measure MiB: private memory of all workers, shared memory of the rollouts, and the bound of both."""
+    def memory(self) -> tuple[float, float]:
+        """Measure MiB: private memory of all workers, and shared memory of the rollouts."""
         import psutil  # `benchmarks.gpu` does without
 
         pool = self.sampler.engine
         arrays = [getattr(buffer, name) for buffer in pool.buffers for name in buffer.__slots__ if name != "stack"]
+        private = sum(psutil.Process(pid).memory_full_info().uss for pid in pool.pids())
+        return private / MIB, sum(array.nbytes for array in arrays) / MIB
+
+    def memory_bound(self) -> float:
+        """Return the bound of `memory`, in MiB."""
         limit = bound(self.spec, self.sampler.T, self.config.sampler.reset)
-        found = {
-            "private": sum(psutil.Process(pid).memory_full_info().uss for pid in pool.pids()),
-            "shared": sum(array.nbytes for array in arrays),
-            "bound": limit.total(self.grouping.B, self.grouping.workers),
-        }
-        return {name: size / MIB for name, size in found.items()}
+        return limit.total(self.grouping.B, self.grouping.workers) / MIB
 
     def close(self) -> None:
         """End the workers."""

@@ -10,7 +10,8 @@ from typing import Any
 from accel_rl.metrics.progress import human_time
 from accel_rl.system.devices import Device
 
-Measure = Callable[[], float]
+Measure = Callable[[float], float]
+"""Measures a rate for so many seconds."""
 Measurements = dict[str, list[float]]
 AHEAD = 2
 """Number of calls that the host may be ahead of a GPU, so that a measurement ends soon after its time."""
@@ -44,12 +45,13 @@ def synchronize(device: str) -> None:
 
 def in_turns(
     variants: Mapping[str, Measure],
+    seconds: float,
     repeats: int,
     unit: str = "env steps/s",
     label: str = "",
     time_s: float = float("inf"),
 ) -> Measurements:
-    """Measure the variants in turns, `repeats` times each; returns {name: its measurements, in order}.
+    """Measure the variants in turns, `repeats` times each for `seconds`; returns {name: its measurements, in order}.
 
     Prints a line for each measurement to stderr. time_s: no turn begins that would probably end later; the first
     turn is always made.
@@ -60,7 +62,7 @@ def in_turns(
         if turn and (time.monotonic() - begin) * (turn + 1) / turn > time_s:
             break
         for name, measure in variants.items():
-            found[name].append(measure())
+            found[name].append(measure(seconds))
             done += 1
             left = human_time((time.monotonic() - begin) / done * (total - done))
             text = f"{label}{name}: {found[name][-1]:,.0f} {unit}"

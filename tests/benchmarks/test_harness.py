@@ -23,10 +23,10 @@ PICTURES = EnvSpec("pictures", (104, 80), "uint8", n_actions=6, stack=4)
 
 def test_variants_take_turns(capsys) -> None:
     order: list[str] = []
-    variants = {name: lambda name=name: order.append(name) or float(len(order)) for name in "ab"}
-    assert in_turns(variants, 3, label="x, ") == {"a": [1, 3, 5], "b": [2, 4, 6]}
+    variants = {name: lambda s, name=name: order.append(name) or s * len(order) for name in "ab"}
+    assert in_turns(variants, 1.0, 3, label="x, ") == {"a": [1, 3, 5], "b": [2, 4, 6]}
     assert order == list("ababab") and len(capsys.readouterr().err.splitlines()) == 6
-    assert in_turns(variants, 3, time_s=0.0) == {"a": [7], "b": [8]}  # the first turn in any case
+    assert in_turns(variants, 1.0, 3, time_s=0.0) == {"a": [7], "b": [8]}  # the first turn in any case
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,14 @@ class Options(program.Options):
 def made_up(o: Options, game: str, stack: ExitStack) -> Case:
     if game == "freeway":
         raise RunError("freeway: its process ended")
-    half = {"half": lambda: o.size / 2}
-    derive = lambda found: {"twice": [2 * x for x in found["all"]]}  # noqa: E731
-    return Case({"game": game}, {"all": lambda: float(o.size)} | half, derive=derive, figures=lambda _: {"more": 1})
+    variants = {"all": lambda seconds: float(o.size), "half": lambda seconds: o.size / 2}
+    return Case(
+        {"game": game},
+        variants,
+        derive=lambda found: {"twice": [2 * x for x in found["all"]]},
+        columns=lambda found: {"bytes": {"half": 7}},
+        figures=lambda found: {"more": 1},
+    )
 
 
 MADE_UP = Benchmark("made_up", "A benchmark.", Options, lambda o: [partial(made_up, o, game) for game in o.games])
@@ -61,8 +66,8 @@ def test_a_benchmark_writes_medians_ratios_and_its_command(tmp_path, capsys) -> 
     assert pong["measurements"] == {"all": [10, 10], "half": [5, 5], "twice": [20, 20]}
     assert pong["ratios"]["half"] == {"of_medians": 2, "median_by_turn": 2, "least": 2, "most": 2}
     out = capsys.readouterr().out
-    assert "| game | variant | env steps/s | all / it | by turn |" in out
-    assert "| breakout | half | 5.00 | 2.00 | 2.00 to 2.00 |" in out
+    assert "| game | variant | env steps/s | all / it | by turn | bytes |" in out
+    assert "| breakout | half | 5.00 | 2.00 | 2.00 to 2.00 | 7 |" in out
 
 
 def test_a_case_that_fails_leaves_the_others(capsys) -> None:

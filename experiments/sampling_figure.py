@@ -1,4 +1,4 @@
-"""The figure of `benchmarks.sampler`: steps/s per core by environments per core (Stooke & Abbeel 2018, figure 2)."""
+"""The figure of `experiments.sampling`: steps/s per core by environments per core (Stooke & Abbeel 2018, figure 2)."""
 
 import statistics
 from pathlib import Path
@@ -12,7 +12,7 @@ def curves(results: list[dict[str, Any]]) -> dict[str, list[tuple[float, float]]
     found: dict[str, list[tuple[float, float]]] = {}
     for r in results:
         for title, s in r.get("samplers", {}).items():
-            label = f"{r['actions']}, {r['workers']} workers, {s['groups']} groups, T {s['horizon']}, {s['reset']}"
+            label = f"{r['actions']}, {r['workers']} workers, {s['groups']} groups, T {s['T']}, {s['reset']}"
             found.setdefault(label, []).append((s["B"] / r["cores"], r["median"][title] / r["cores"]))
     return {label: sorted(points) for label, points in found.items()}
 
@@ -22,10 +22,8 @@ def levels(results: list[dict[str, Any]], game: str) -> dict[str, float]:
     for r in results:
         if "samplers" not in r:
             return {ONE_CORE[name]: rate for name, rate in r["median"].items()}
-    return {
-        kind.replace("_", " "): statistics.mean(r["median"][kind] / r["cores"] for r in results if r["game"] == game)
-        for kind in ("environment_only", "ale_act_only")
-    }
+    rates = [r["median"]["environment_only"] / r["cores"] for r in results if r["game"] == game]
+    return {"environment only": statistics.mean(rates)}
 
 
 def figure(results: list[dict[str, Any]], path: Path) -> None:
