@@ -39,9 +39,9 @@ from accel_rl.system.counts import Count
 from accel_rl.system.devices import Device, runtime
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import place_processes
-from benchmarks.emulator_trace import chosen
 from benchmarks.harness import program
 from benchmarks.harness.agents import make_agent
+from benchmarks.harness.games import chosen
 from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Sampling
 from benchmarks.harness.table import table

@@ -25,8 +25,8 @@ from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import EnvConfig, make_batch
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
-from benchmarks.emulator_trace import chosen
 from benchmarks.harness import program
+from benchmarks.harness.games import chosen
 from benchmarks.harness.peer_envs import AleVector, EnvPool, Peer, Shape
 from benchmarks.harness.program import Benchmark, Build, Case
 

@@ -26,7 +26,7 @@ from accel_rl.system import hardware
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
 from benchmarks.harness import program
-from benchmarks.harness.peer_replays import EPISODE, PEERS, STACK, H, PeerReplay, W, priorities
+from benchmarks.harness.peer_replays import EPISODE, PEERS, STACK, H, W, priorities
 from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.turns import rate
 
@@ -123,15 +123,15 @@ def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
 
 
 @functools.lru_cache(maxsize=1)
-def replays(o: Options, kind: str) -> tuple[dict[str, PeerReplay], dict[str, str]]:
+def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Build and fill our replays and the installed peers of a kind; returns ({name: replay}, {left out: reason})."""
     prioritized = kind == "prioritized"
-    found: dict[str, PeerReplay] = {OURS: Ours(o, prioritized)}
+    found: dict[str, Any] = {OURS: Ours(o, prioritized)}
     left_out: dict[str, str] = {}
     if hardware.gpu_count():
         found[f"{OURS} on cuda"] = Ours(o, prioritized, device="cuda")
     for name in o.peers:
-        peer: Any = PEERS[name]
+        peer = PEERS[name]
         if kind not in peer.kinds:
             continue
         try:
@@ -159,7 +159,7 @@ def case(o: Options, kind: str, N: int | None, stack: ExitStack) -> Case:
     return Case(labels, variants, columns=lambda _: {"bytes": sizes}, left_out=left_out)
 
 
-def drawing(replay: PeerReplay, kind: str, N: int) -> int:
+def drawing(replay: Any, kind: str, N: int) -> int:
     """Draw a batch; returns the number of transitions."""
     (replay.sample_and_update if kind == "prioritized" else replay.sample)(N)
     return N

@@ -144,31 +144,25 @@ class EnvPoolAsync(EnvPool):
         self._ids = info["env_id"]
 
 
-def gymnasium_env(game: str, height: int, width: int) -> Any:
-    """Build one preprocessed environment [H, W, 1], for peers that take a function for each environment."""
-    import ale_py
-    import cv2
-    import gymnasium
-    from gymnasium.wrappers import AtariPreprocessing
-
-    cv2.setNumThreads(1)
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    gymnasium.register_envs(ale_py)
-    env = gymnasium.make(f"ALE/{camel(game)}-v5", frameskip=1, repeat_action_probability=0.0)
-    return AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=(width, height), grayscale_newaxis=True)
-
-
 @dataclass(frozen=True)
 class MakeOne:
-    """A picklable function that builds an environment."""
+    """A picklable function that builds one preprocessed environment [H, W, 1], for peers that want one for each."""
 
     shape: Shape
     stacked: bool
 
     def __call__(self) -> Any:
-        from gymnasium.wrappers import FrameStackObservation
+        import ale_py
+        import cv2
+        import gymnasium
+        from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-        env = gymnasium_env(self.shape.game, self.shape.height, self.shape.width)
+        cv2.setNumThreads(1)
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        gymnasium.register_envs(ale_py)
+        env = gymnasium.make(f"ALE/{camel(self.shape.game)}-v5", frameskip=1, repeat_action_probability=0.0)
+        size = (self.shape.width, self.shape.height)
+        env = AtariPreprocessing(env, noop_max=30, frame_skip=4, screen_size=size, grayscale_newaxis=True)
         return FrameStackObservation(env, 4) if self.stacked else env
 
 

@@ -134,7 +134,9 @@ class Benchmark(Generic[Chosen]):
 
     def main(self, argv: list[str]) -> int:
         """Run the benchmark; returns the exit code."""
-        return program(self.name, self.doc, self.options, argv, self.options.check, self.measure, self.report)
+        return program(
+            f"benchmarks.{self.name}", self.doc, self.options, argv, self.options.check, self.measure, self.report
+        )
 
     def measure(self, o: Chosen) -> dict[str, Any]:
         """Measure all cases. A case that raises RunError is recorded as wrong, and the others continue."""
@@ -185,7 +187,7 @@ def program(
     measure: Callable[[Settings], dict[str, Any]],
     report: Callable[[Settings, dict[str, Any]], list[str]],
 ) -> int:
-    """Run a benchmark. options: a dataclass with `json`, the file of the result, or "".
+    """Run a program. name: of its module. options: a dataclass with `json`, the file of the result, or "".
 
     Returns the exit code: 2 for an impossible option (ConfigError of `check` or `measure`), 1 for a RunError or a
     result with entries in `wrong`."""
@@ -193,17 +195,17 @@ def program(
 
     try:
         defaults = tiny(options) if "--tiny" in argv and hasattr(options, "TINY") else None
-        o: Any = parse(options, argv, f"python -m benchmarks.{name}", doc or "", defaults)
+        o: Any = parse(options, argv, f"python -m {name}", doc or "", defaults)
         check(o)
         if o.json and not Path(o.json).absolute().parent.is_dir():
             raise ConfigError(f"--json {o.json}: there is no folder {Path(o.json).absolute().parent}")
         result = measure(o)
     except (ConfigError, RunError) as e:
-        print(f"benchmarks.{name}: {e}", file=sys.stderr)
+        print(f"{name}: {e}", file=sys.stderr)
         return 2 if isinstance(e, ConfigError) else 1
     print("\n".join(report(o, result)))
     if o.json:
-        command = " ".join(["python -m", f"benchmarks.{name}", *argv])
+        command = " ".join(["python -m", name, *argv])
         content = {"command": command, "options": asdict(o), "machine": machine(), **result}
         Path(o.json).write_text(json.dumps(content, indent=1) + "\n")
     return 1 if result.get("wrong") else 0

@@ -8,18 +8,18 @@ import pytest
 from benchmarks import (
     cuda_emulator,
     emulator,
-    emulator_trace,
     kernels,
     peers,
     replay,
     sampler,
     train,
 )
+from tests.emulator import trace
 
 MAINS = {
     "cuda_emulator": cuda_emulator.main,
     "emulator": emulator.main,
-    "emulator_trace": emulator_trace.main,
+    "trace": trace.main,
     "kernels": kernels.main,
     "peers": peers.main,
     "replay": replay.main,
@@ -55,9 +55,9 @@ MAINS = {
         ("cuda_emulator", ["--device", "cuda:9"], ["cuda:9"]),
         ("emulator", ["--games", "pongg"], ["pongg", "nearest: pong"]),
         ("emulator", ["--machines", "vectr"], ["vectr", "nearest: vector"]),
-        ("emulator_trace", ["--games", "pong,breakot"], ["breakot", "nearest: breakout"]),
-        ("emulator_trace", ["--sticky", "1.5"], ["--sticky 1.5", "0 to 1"]),
-        ("emulator_trace", ["--policy", "rndom"], ["rndom", "random"]),
+        ("trace", ["--games", "pong,breakot"], ["breakot", "nearest: breakout"]),
+        ("trace", ["--sticky", "1.5"], ["--sticky 1.5", "0 to 1"]),
+        ("trace", ["--policy", "rndom"], ["rndom", "random"]),
     ],
     ids=lambda x: " ".join(x) if isinstance(x, list) else x,
 )
@@ -65,7 +65,7 @@ def test_one_line_and_exit_code_2(program: str, argv: list[str], parts: list[str
     assert MAINS[program](argv) == 2
     out, err = capsys.readouterr()
     assert out == "" and len(err.splitlines()) == 1, err
-    assert err.startswith(f"benchmarks.{program}: ")
+    assert err.partition(": ")[0].endswith(f".{program}")
     for part in parts:
         assert part in err
 
@@ -80,7 +80,7 @@ def test_a_peer_that_is_not_installed_is_named_once(capsys, monkeypatch) -> None
 def test_emulator_and_its_trace_run(tmp_path: Path, capsys) -> None:
     file = tmp_path / "out.json"
     short = ("--games", "pong,boxing", "--frames", "60", "--seeds", "1", "--jobs", "1", "--json", str(file))
-    assert emulator_trace.main([*short, "--table", str(tmp_path / "table.md")]) == 0
+    assert trace.main([*short, "--table", str(tmp_path / "table.md")]) == 0
     assert "2 of 2 games exact in everything" in capsys.readouterr().out
     assert all(row["exact"] and row["frames"] >= 59 for row in json.loads(file.read_text())["games"].values())
     assert "| boxing | 1 |" in (tmp_path / "table.md").read_text()

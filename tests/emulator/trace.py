@@ -1,9 +1,9 @@
 """Trace the emulator against ale-py: RAM, reward, lives, end of the game and screen of every frame.
 
-    python -m benchmarks.emulator_trace --games all57 --seeds 2 --frames 2000
-    python -m benchmarks.emulator_trace --games pong,breakout --policy full --sticky 0.25 --resets 3
-    python -m benchmarks.emulator_trace --games all57 --modes --frames 300         # every mode, difficulties in turn
-    python -m benchmarks.emulator_trace --release                                  # before a release
+    python -m tests.emulator.trace --games all57 --seeds 2 --frames 2000
+    python -m tests.emulator.trace --games pong,breakout --policy full --sticky 0.25 --resets 3
+    python -m tests.emulator.trace --games all57 --modes --frames 300         # every mode, difficulties in turn
+    python -m tests.emulator.trace --release                                  # before a release
 
 --jobs games are traced at once. The release protocol is 5 seeds x 20,000 frames of a game, 3 resets besides those at
 the ends of games, the policies in turn, sticky probability 0 and 0.25 in turn, and every mode for 300 frames; its table
@@ -20,18 +20,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from accel_rl.emulator import games
-from accel_rl.emulator.atari import rom_path
 from accel_rl.emulator.games import modes
 from accel_rl.system.counts import Count
-from accel_rl.system.errors import ConfigError, nearest
+from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import usable_cores
+from benchmarks.harness.games import chosen
 from benchmarks.harness.program import program
 from benchmarks.harness.table import table
 from tests.emulator.side_by_side import Outcome, Run, first_difference, trace
 
 POLICIES = ("random", "held", "full")
-TWO_PLAYERS = ("combat", "joust", "maze_craze", "warlords")  # ale-py contains their ROMs, but does not load them
-RESULTS = Path(__file__).parent / "results" / "emulator_trace.md"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "emulator_trace.md"
 COLUMNS = ("game", "runs", "frames", "episodes", "verdict")
 
 
@@ -81,20 +80,6 @@ class Options:
         policies = POLICIES if self.policy == "all" else (self.policy,)
         seeds = [(policy, seed) for policy in policies for seed in range(self.seeds)]
         return [Run(game, s, self.frames, policy, self.sticky, self.resets, self.screens) for policy, s in seeds]
-
-
-def chosen(text: str) -> list[str]:
-    """Return the games of `all57`, `all` (every ROM that ale-py loads for one player), or names with commas."""
-    named = list(games())
-    roms = {path.stem for path in rom_path(named[0]).parent.glob("*.bin")}
-    everything = named + sorted(roms - {*named, *TWO_PLAYERS})
-    if text in ("all57", "all"):
-        return named[:57] if text == "all57" else everything
-    for name in text.split(","):
-        if name not in everything:
-            allowed = f"all57, all, or names with commas{nearest(name, everything)}"
-            raise ConfigError(f"--games {text}: no game {name!r}; {allowed}")
-    return text.split(",")
 
 
 def release_runs(game: str) -> list[Run]:
@@ -151,7 +136,7 @@ def measure(o: Options) -> dict[str, Any]:
             if o.verbose and not row["exact"]:
                 print(next((first_difference(run) for run in o.runs(game) if trace(run).first), ""))
             if path:
-                path.write_text(page(rows, "python -m benchmarks.emulator_trace " + " ".join(sys.argv[1:])))
+                path.write_text(page(rows, "python -m tests.emulator.trace " + " ".join(sys.argv[1:])))
     wrong = [game for game, row in rows.items() if not row["exact"]]
     return {"games": rows, "seconds": time.monotonic() - start, "wrong": wrong}
 
@@ -163,8 +148,8 @@ def report(_: Options, result: dict[str, Any]) -> list[str]:
 
 
 def main(argv: list[str]) -> int:
-    """python -m benchmarks.emulator_trace [options]"""
-    return program("emulator_trace", __doc__, Options, argv, Options.check, measure, report)
+    """python -m tests.emulator.trace [options]"""
+    return program("tests.emulator.trace", __doc__, Options, argv, Options.check, measure, report)
 
 
 if __name__ == "__main__":
