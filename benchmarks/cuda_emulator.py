@@ -37,7 +37,6 @@ from accel_rl.runners.plan import resolve_device
 from accel_rl.samplers.device_engine import make_device_game
 from accel_rl.system.counts import Count
 from accel_rl.system.devices import Device, runtime
-from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import place_processes
 from benchmarks.harness import program
 from benchmarks.harness.agents import make_agent
@@ -89,8 +88,7 @@ class Options(program.Options):
         self.one_of("algorithms", ALGORITHMS)
         self.one_of("frame", ("84x84", "104x80"))
         self.at_least(1, "horizon", "envs")
-        if self.by_step < 0:
-            raise ConfigError(f"--by-step {self.by_step}: must be 0 or more")
+        self.at_least(0, "by_step")
         resolve_device(self.device)
 
 
@@ -209,28 +207,24 @@ def steps_case(o: Options, game: str, envs: int, stack: ExitStack) -> Case:
 
 
 def cases(o: Options) -> list[Build]:
-    """Return a case for each game and number of environments."""
     build = steps_case if o.by_step else case
     return [partial(build, o, game, envs) for game in chosen(",".join(o.games)) for envs in o.envs]
 
 
 def lines(o: Options, result: dict[str, Any]) -> list[str]:
     """Return the distribution over several games by load, engine and number of environments, or the blocks of steps."""
-    found: dict[tuple[str, int], list[float]] = {}
-    blocks: list[list[Any]] = []
-    for r in result["results"]:
-        for name, rate in r["median"].items():
-            found.setdefault((name, r["envs"]), []).append(rate)
-        for b in r.get("by_step", ()):
-            blocks.append([r["game"], r["envs"], b["step"], b["frames_per_s"], b["resets"], b.get("divergence")])
+    results, rows = result["results"], []
     if o.by_step:
-        return ["", *table(("game", "envs", "step", "frames/s", "resets", "divergence"), blocks)]
-    rows = []
-    for (name, envs), medians in found.items():
-        quartiles = statistics.quantiles(medians, n=4, method="inclusive") if len(medians) > 1 else medians * 3
-        rows.append([name, envs, min(medians), *quartiles, max(medians), quartiles[1] / envs])
-    columns = ("load", "envs", "least game", "25 %", "median", "75 %", "most", "an env")
-    return ["", *table(columns, rows)] if len(o.games) > 1 or "all57" in o.games else []
+        columns = ("step", "frames_per_s", "resets", "divergence")
+        rows = [[r["game"], r["envs"], *(b.get(c) for c in columns)] for r in results for b in r["by_step"]]
+        return ["", *table(("game", "envs", *columns), rows)]
+    if len({r["game"] for r in results}) == 1:
+        return []
+    for name, envs in dict.fromkeys((name, r["envs"]) for r in results for name in r["median"]):
+        rates = [r["median"][name] for r in results if r["envs"] == envs]
+        quartiles = statistics.quantiles(rates, n=4, method="inclusive")
+        rows.append([name, envs, min(rates), *quartiles, max(rates), quartiles[1] / envs])
+    return ["", *table(("load", "envs", "least game", "25 %", "median", "75 %", "most", "an env"), rows)]
 
 
 main = Benchmark("cuda_emulator", __doc__, Options, cases, "frames/s", lines).main

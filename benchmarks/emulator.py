@@ -111,7 +111,7 @@ def case(o: Options, game: str, stack: ExitStack) -> Case:
             actions = np.random.default_rng(0).integers(n_actions, size=(STEPS, o.envs))
             variants[name] = partial(frames_per_s, act, actions)
             variants[name](0.01)
-    return Case({"game": game}, variants)
+    return Case({"game": game}, variants, subject=VECTOR)
 
 
 def cases(o: Options) -> list[Build]:
@@ -119,21 +119,15 @@ def cases(o: Options) -> list[Build]:
 
 
 def lines(_: Options, result: dict[str, Any]) -> list[str]:
-    """Return a line for each machine: median over the games, and the games with the least ratios to AtariVectorEnv."""
+    """Return a line for each machine: median over the games, and the games with the least ratios to `vector`."""
     results, found = result["results"], [""]
-    for name in results[0]["median"]:
-        ratios = sorted((ratio_to_vector(r, name), r["game"]) for r in results)
+    for name in results[0]["ratios"]:
+        ratios = sorted((1 / r["ratios"][name]["median_by_turn"], r["game"]) for r in results)
         least = ", ".join(f"{game} {value:.2f}" for value, game in ratios[:3])
         median = statistics.median(value for value, _ in ratios)
         frames = statistics.median(r["median"][name] for r in results)
         found.append(f"{name:12} median {frames:8,.0f} frames/s, {median:5.2f} x vector; least: {least}")
     return found
-
-
-def ratio_to_vector(r: dict[str, Any], name: str) -> float:
-    """Return the median of the ratios to AtariVectorEnv turn by turn."""
-    pairs = zip(r["measurements"][name], r["measurements"][VECTOR], strict=True)
-    return statistics.median(a / b for a, b in pairs)
 
 
 main = Benchmark("emulator", __doc__, Options, cases, "frames/s", lines).main

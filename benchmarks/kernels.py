@@ -18,8 +18,7 @@ Captured inference needs the convolutions and linear_small_batch: without one of
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -71,13 +70,12 @@ class Options(program.Options):
         self.one_of("families", tuple(FAMILIES))
 
 
-@contextmanager
-def without(changes: dict[str, Any]) -> Iterator[None]:
-    """Run without a family."""
-    with ExitStack() as stack:
-        for name, value in changes.items():
-            stack.enter_context(patch(name, value))
-        yield
+def without(changes: dict[str, Any]) -> ExitStack:
+    """Return a context without a family."""
+    stack = ExitStack()
+    for name, value in changes.items():
+        stack.enter_context(patch(name, value))
+    return stack
 
 
 def worker(o: Options, workload: str, folder: Path, stack: ExitStack) -> Measure:

@@ -7,6 +7,7 @@ replay on the training device and on the host (Parr 2017, table 1) is `benchmark
     python -m benchmarks.replay --json OUT
 """
 
+import copy
 import functools
 import importlib.util
 import sys
@@ -66,31 +67,28 @@ class Options(program.Options):
 
 
 class Ours:
-    """Our replay, filled by rollouts of 16 steps."""
+    """Our replay, filled by rollouts of T steps of B environments. device: of its frames. learner: of its batches."""
 
     T = 16
 
-    def __init__(self, o: Options, prioritized: bool, device: str = "cpu"):
-        config = ReplayConfig(size=o.capacity, prioritized=prioritized, device=device)
-        self.replay = config.build(PICTURES, o.simulators, NStep(o.n_step), device, seed=0)
-        self._rollout = made_up(PICTURES, self.T, o.simulators, device)
-        for _ in range(o.capacity // (self.T * o.simulators) + 1):
+    def __init__(self, capacity: int, B: int, n_step: int, prioritized: bool, device: str = "cpu", learner: str = ""):
+        config = ReplayConfig(size=capacity, prioritized=prioritized, device=device)
+        self.replay = config.build(PICTURES, B, NStep(n_step), learner or device, seed=0)
+        self._rollout = made_up(PICTURES, self.T, B, learner or device)
+        for _ in range(capacity // (self.T * B) + 1):
             self.append()
         tree = getattr(self.replay.selection, "tree", None)
         sums = sum(level.nbytes for level in tree.levels) if tree is not None else 0
-        self.bytes_each = (self.replay.ring.nbytes + sums) / o.capacity
+        self.bytes_each = (self.replay.ring.nbytes + sums) / capacity
 
     def append(self) -> int:
-        """Append a rollout; returns the number of transitions."""
         self.replay.append(self._rollout)
         return self._rollout.action.numel()
 
     def sample(self, N: int) -> Any:
-        """Draw a batch."""
         return self.replay.sample(N)
 
     def sample_and_update(self, N: int) -> None:
-        """Draw a batch, and give it new priorities."""
         self.replay.update(self.sample(N), errors(N, self.replay.device))
 
 
@@ -101,24 +99,29 @@ def errors(N: int, device: torch.device) -> torch.Tensor:
 
 
 def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
-    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average."""
+    """Return a rollout of random frames, in which an episode ends every EPISODE steps on average.
+
+    On a device it has its cells in host memory, too, as samplers return it."""
     g = torch.Generator().manual_seed(0)
     shape = (spec.stack - 1 + T + 1, B, *spec.frame_shape)
-    if spec.is_image:
-        frames = torch.randint(0, 256, shape, dtype=torch.uint8, generator=g)
-    else:
-        frames = torch.randn(shape, generator=g)
+    pixels = partial(torch.randint, 0, 256, dtype=torch.uint8) if spec.is_image else torch.randn
+    frames = pixels(shape, generator=g)
     ended = torch.rand(T, B, generator=g) < 1 / EPISODE
     age = torch.full((T + 1, B), spec.oldest, dtype=torch.uint8)
     age[1:][ended] = 0
-    rollout = Rollout(
-        frames, frames[spec.stack :], age, torch.randint(0, 6, (T, B), generator=g), torch.ones(T, B), ended,
-        torch.zeros_like(ended), ended, torch.ones_like(ended), spec.stack,
+    no = torch.zeros_like(ended)
+    host = Rollout(
+        frames, frames[spec.stack :], age, torch.randint(0, 6, (T, B), generator=g), torch.ones(T, B), ended, no, ended,
+        ~no, spec.stack,
     )  # fmt: skip
+    if device == "cpu":
+        return host
+    rollout = copy.copy(host)
     for name in Rollout.__slots__:
-        value = getattr(rollout, name)
+        value = getattr(host, name)
         if isinstance(value, torch.Tensor):
             setattr(rollout, name, value.to(device))
+    rollout.host = host
     return rollout
 
 
@@ -126,10 +129,10 @@ def made_up(spec: EnvSpec, T: int, B: int, device: str) -> Rollout:
 def replays(o: Options, kind: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Build and fill our replays and the installed peers of a kind; returns ({name: replay}, {left out: reason})."""
     prioritized = kind == "prioritized"
-    found: dict[str, Any] = {OURS: Ours(o, prioritized)}
+    found: dict[str, Any] = {OURS: Ours(o.capacity, o.simulators, o.n_step, prioritized)}
     left_out: dict[str, str] = {}
     if hardware.gpu_count():
-        found[f"{OURS} on cuda"] = Ours(o, prioritized, device="cuda")
+        found[f"{OURS} on cuda"] = Ours(o.capacity, o.simulators, o.n_step, prioritized, "cuda")
     for name in o.peers:
         peer = PEERS[name]
         if kind not in peer.kinds:

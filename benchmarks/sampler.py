@@ -6,8 +6,8 @@
     sampling          the sampler: workers step, the action server acts
     bound             1 / (1/environment_only + 1/inference_only): both parts share the same cores
 
-All take turns. Several values of an option are a sweep over all combinations; samplers of one game and number of
-workers take turns with each other if they fit into half of the free memory.
+All take turns. Several values of an option are a sweep over all combinations; the samplers of one game and number of
+workers run at the same time and take turns.
 
     python -m benchmarks.sampler --game breakout --json OUT
     python -m benchmarks.sampler --game breakout pong --envs-per-worker 2 4 8 16 32 64 --nets none a3c
@@ -25,13 +25,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-import psutil
-
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.runners.plan import RankPlan, resolve_device
+from accel_rl.envs.make import EnvConfig
+from accel_rl.runners.plan import resolve_device
 from accel_rl.runners.trained_policy import check_policy
-from accel_rl.samplers.memory_budget import bound
 from accel_rl.system import hardware
 from accel_rl.system.counts import Count
 from benchmarks.harness import program
@@ -105,16 +102,6 @@ class Options(program.Options):
                     decorrelation_steps=self.decorrelation_steps, **setting,
                 )  # fmt: skip
         return found
-
-
-def fit(configs: list[TrainConfig]) -> bool:
-    """Whether all samplers together leave half of the free memory."""
-    wanted = 0.0
-    for c in configs:
-        grouping = RankPlan.resolve(c).sampler.grouping
-        limit = bound(make_spec(c.env, training=True), c.T, c.sampler.reset)
-        wanted += limit.total(grouping.B, grouping.workers)
-    return len(configs) == 1 or wanted < psutil.virtual_memory().available / 2
 
 
 def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack: ExitStack) -> Case:
@@ -206,11 +193,7 @@ def first_core() -> tuple[int, ...]:
 
 
 def cases(o: Options) -> list[Build]:
-    """Return a case for each game, number of workers and network: one for each sampler where not all fit."""
-    builds: list[Build] = []
-    for (game, _), configs in o.samplers().items():
-        parts = [configs] if fit(list(configs.values())) else [{name: c} for name, c in configs.items()]
-        builds += [partial(case, o, game, net, part) for part in parts for net in o.nets]
+    builds: list[Build] = [partial(case, o, game, net, c) for (game, _), c in o.samplers().items() for net in o.nets]
     return builds + ([partial(one_core, o)] if o.one_core else [])
 
 

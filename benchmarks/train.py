@@ -17,10 +17,10 @@ Mnih et al. 2015 and pictures of 84x84. SB3 runs in a separate process. The meas
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -42,7 +42,7 @@ from benchmarks.harness.program import Benchmark, Build, Case
 from benchmarks.harness.sampling import Inference, cores_of
 from benchmarks.harness.served import Served
 from benchmarks.harness.training import FOREVER, Training
-from benchmarks.harness.turns import Measure, Measurements, medians, ratio
+from benchmarks.harness.turns import Measure, Measurements, medians, rate
 
 SAMPLING = {
     "ppo": {"envs": 8, "horizon": 128},
@@ -95,11 +95,9 @@ class Options(program.Options):
 def check_sb3(python: str) -> None:
     """Raise ConfigError, one line, if this Python has no stable-baselines3."""
     finds = "import importlib.util, sys; sys.exit(importlib.util.find_spec('stable_baselines3') is None)"
-    try:
-        missing = subprocess.run([python, "-c", finds]).returncode != 0
-    except OSError as e:
-        raise ConfigError(f"--peer-python {python}: {e.strerror}") from e
-    if missing:
+    if not shutil.which(python):
+        raise ConfigError(f"--peer-python {python}: there is no such program")
+    if subprocess.run([python, "-c", finds]).returncode:
         raise ConfigError("stable-baselines3 is not installed: pip install 'accel_rl[bench]', or --no-sb3")
 
 
@@ -135,13 +133,13 @@ def flops(training: Training) -> float:
 
 def peak_flops(precision: Precision, n: int = 2048) -> float:
     """Measure FLOP/s of a large matrix product in the given precision, with the number of threads of training."""
-    dtype, best = getattr(torch, precision), 0.0
-    a, b = torch.randn(n, n).to(dtype), torch.randn(n, n).to(dtype)
-    for _ in range(8):
-        begin = time.perf_counter()
-        a @ b
-        best = max(best, 2 * n**3 / (time.perf_counter() - begin))
-    return best
+    a, b = (torch.randn(n, n).to(getattr(torch, precision)) for _ in range(2))
+
+    def product() -> float:
+        torch.mm(a, b)
+        return 2 * n**3
+
+    return max(rate(product, 0.0) for _ in range(8))
 
 
 def sb3(o: Options, algorithm: str) -> Served:
@@ -149,12 +147,6 @@ def sb3(o: Options, algorithm: str) -> Served:
     setup = {"algorithm": algorithm, "game": camel(o.game), "dqn": DQN, **SAMPLING[algorithm]}
     script = Path(__file__).parent / "harness" / "sb3_server.py"
     return Served("SB3", [o.peer_python, "-P", str(script), json.dumps(setup)])
-
-
-def train_sb3(process: Served, seconds: float) -> float:
-    """Measure whole calls to SB3's `learn`; returns env steps/s."""
-    process.send("train", seconds)
-    return float(process.receive())
 
 
 def clean_rl(o: Options, script: Path, algorithm: str, seconds: float) -> float:
@@ -197,7 +189,7 @@ def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
     if o.sb3 and algorithm in IN_SB3:
         peer = sb3(o, algorithm)
         stack.callback(peer.close)
-        variants["SB3"] = partial(train_sb3, peer)
+        variants["SB3"] = peer.measure
     for script in map(Path, o.cleanrl):
         if script.name.startswith(algorithm):
             variants["CleanRL"] = partial(clean_rl, o, script, algorithm)
@@ -210,9 +202,7 @@ def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
     def figures(found: Measurements) -> dict[str, Any]:
         reached = sample_flops * medians(found)["update_only"]
         update = {"mflop_per_sample": sample_flops / 1e6, "gflops": reached / 1e9, "peak_gflops": peak / 1e9}
-        narrow = found.get("training_bfloat16")
-        over = {peer: ratio(narrow, found[peer]) for peer in ("SB3", "CleanRL") if narrow and peer in found}
-        return {"uses": uses, "update": update | {"share_of_peak": reached / peak}, "bfloat16_ratios": over}
+        return {"uses": uses, "update": update | {"share_of_peak": reached / peak}}
 
     labels = {"algorithm": algorithm, "game": o.game, "precision": o.precision}
     return Case(labels, variants, derive=bound, figures=figures)
@@ -226,15 +216,10 @@ def lines(o: Options, result: dict[str, Any]) -> list[str]:
     """Return a line about the updates of each algorithm."""
     found = [""]
     for r in result["results"]:
-        u = r["update"]
-        found.append(
-            f"{r['algorithm']}: an update runs at {u['gflops']:,.0f} GFLOP/s, {100 * u['share_of_peak']:.0f} % of a "
-            f"matrix product's {u['peak_gflops']:,.0f}; {u['mflop_per_sample']:.1f} MFLOP a sample, used {r['uses']:g} "
-            "times"
-        )
-        for peer, q in r["bfloat16_ratios"].items():
-            by_turn = f"{q['least']:.2f} to {q['most']:.2f}"
-            found.append(f"{r['algorithm']}: training in bfloat16 / {peer} {q['of_medians']:.2f} ({by_turn})")
+        u, share = r["update"], 100 * r["update"]["share_of_peak"]
+        speed = f"{u['gflops']:,.0f} GFLOP/s, {share:.0f} % of a matrix product's {u['peak_gflops']:,.0f}"
+        sample = f"{u['mflop_per_sample']:.1f} MFLOP a sample, used {r['uses']:g} times"
+        found.append(f"{r['algorithm']}: an update runs at {speed}; {sample}")
     return found
 
 

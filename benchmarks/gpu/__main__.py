@@ -20,7 +20,7 @@ from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.checks import build_extensions, missing_extensions
 from benchmarks.gpu.options import Options, parse
 from benchmarks.gpu.parts import LONGEST, PARTS
-from benchmarks.gpu.results import Results, summary
+from benchmarks.gpu.results import Results, section
 from benchmarks.gpu.sizes import FULL, TINY
 
 
@@ -75,7 +75,7 @@ def run(o: Options) -> int:
         print(f"{name}: {PARTS[name].does} ({o.seconds_of(name):.0f} s)", file=sys.stderr, flush=True)
         (measure_apart if o.separate else measure)(o, name, results)
         result = results.parts()[name]
-        print("\n".join(summary(name, result)), flush=True)
+        print("\n".join(section(name, result)), flush=True)
         failed += [name] if result.get("error") else []
     print(f"written: {results.json} and {results.page}")
     if left:

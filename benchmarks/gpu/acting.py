@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -40,17 +39,12 @@ def case(bench: Bench, envs: int, notes: list[str], stack: ExitStack) -> Case:
         for net in ("none", "a3c", "dqn") if capture else ("a3c", "dqn"):
             agent = make_agent(net, sampling.spec, bench.device)
             name = NAMES[net] if net == "none" else f"{NAMES[net]}{', CUDA graph' * capture}"
-            variants[name] = partial(_acting, sampling, agent)
+            variants[name] = partial(sampling.rate, agent, warm_up=WARM_UP)
             if net != "none":
                 sampling.collect(agent, WARM_UP)
                 counted = host_waits(bench.device, partial(sampling.collect, agent, 2))
                 waits[name] = counted / (2 * sampling.sampler.T * sampling.grouping.groups)
     return Case({"environments": envs}, variants, columns=lambda _: {"host waits a served group": waits})
-
-
-def _acting(sampling: Sampling, agent: Any, seconds: float) -> float:
-    sampling.collect(agent, WARM_UP)
-    return sampling.rate(agent, seconds)
 
 
 def host_waits(device: str, work: Callable[[], object]) -> int:

@@ -21,7 +21,6 @@ class Goal:
     at_least: bool = True
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the goal, and whether it is met, as plain JSON."""
         met = self.value >= self.bound if self.at_least else self.value <= self.bound
         return asdict(self) | {"met": met}
 
@@ -38,7 +37,6 @@ class Result:
     error: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON."""
         goals = [g.to_dict() for g in self.goals]
         found = {"columns": list(self.columns), "rows": self.rows, "goals": goals, "notes": self.notes}
         return found | {"cases": self.cases} | ({"error": self.error} if self.error else {})

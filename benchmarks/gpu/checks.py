@@ -48,19 +48,9 @@ def counted(line: str) -> dict[str, int]:
 
 
 def missing_extensions() -> str:
-    """Return one line that names the extensions that cannot be imported; "" if there are none."""
-    found = [f"{name} ({instead})" for name, instead in EXTENSIONS.items() if not _imports(name)]
-    if not found:
-        return ""
-    return f"not built: {', '.join(found)}; build them with --build, which needs a C++17 compiler and pybind11"
-
-
-def _imports(name: str) -> bool:
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        return False
-    return True
+    """Return one line that names the extensions that are not built; "" if there are none."""
+    found = [f"{name} ({instead})" for name, instead in EXTENSIONS.items() if importlib.util.find_spec(name) is None]
+    return f"not built: {', '.join(found)}; --build needs a C++17 compiler and pybind11" if found else ""
 
 
 def build_extensions() -> None:

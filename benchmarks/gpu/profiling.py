@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,7 +11,6 @@ from torch.autograd import DeviceType
 
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import build, envs_near, q_settings, settings
-from benchmarks.harness.training import Training
 from benchmarks.harness.turns import synchronize
 
 COLUMNS = ("work", "operation", "calls", "us", "share of the wall clock")
@@ -26,13 +26,9 @@ def measure(bench: Bench) -> Result:
         with contextlib.closing(build(bench, f"profile {name}", config)) as run:
             updates, groups = run.update(), run.sampler.T * run.sampler.grouping.groups
             _profile(bench, f"{name}, an update", run.update, updates, result)
-            _profile(bench, f"{name}, a served group", lambda run=run: _collect(run), groups, result)  # type: ignore[misc]
+            _profile(bench, f"{name}, a served group", partial(run.sampler.collect, run.agent), groups, result)
             result.notes += run.notes()
     return result
-
-
-def _collect(run: Training) -> None:
-    run.sampler.collect(run.agent)
 
 
 def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, result: Result) -> None:
@@ -69,13 +65,12 @@ def _profile(bench: Bench, what: str, call: Callable[[], object], of_call: int, 
 
 def _longest(events: Any) -> list[tuple[str, int, float]]:
     """Return (name, calls, microseconds) of the operations with the most time, without that of operations in them."""
-    found: dict[str, tuple[int, float]] = {}
+    found: dict[str, list[float]] = {}
     for e in events:
-        calls, us = found.get(e.name, (0, 0.0))
-        more = e.time_range.elapsed_us() if e.device_type == DeviceType.CUDA else e.self_cpu_time_total
-        found[e.name] = calls + 1, us + more
-    rows = [(name[:80].replace("|", "/"), calls, us) for name, (calls, us) in found.items()]
-    return sorted(rows, key=lambda row: -row[2])[:TOP]
+        on_gpu = e.device_type == DeviceType.CUDA
+        found.setdefault(e.name, []).append(e.time_range.elapsed_us() if on_gpu else e.self_cpu_time_total)
+    longest = sorted(found.items(), key=lambda item: -sum(item[1]))[:TOP]
+    return [(name[:80].replace("|", "/"), len(us), sum(us)) for name, us in longest]
 
 
 def covered(spans: list[tuple[float, float]]) -> float:

@@ -10,43 +10,20 @@ from typing import Any
 import torch
 
 from accel_rl.algos.algorithm import advance
-from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.replay import Replay
-from accel_rl.replays.ring import NStep
 from accel_rl.runners.learner import Learner
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import settings
 from benchmarks.harness.program import Case
 from benchmarks.harness.turns import Measurements, medians, rate, ratio
-from benchmarks.replay import PICTURES, VECTORS, made_up
+from benchmarks.replay import PICTURES, VECTORS, Ours, drawing, made_up
 
 COPY = "a plain copy, bytes"
-T, B = 16, 8
+T, B = Ours.T, 8
 AT_ONCE = 8
 """Draws of one CUDA graph, as in training."""
-
-
-def rollout_on(device: str, spec: EnvSpec = PICTURES) -> Rollout:
-    """Return a made-up rollout on the device, with its cells in host memory, as samplers return it."""
-    host = made_up(spec, T, B, "cpu")
-    if device == "cpu":
-        return host
-    rollout = made_up(spec, T, B, device)
-    rollout.host = host
-    return rollout
-
-
-def filled(bench: Bench, where: str, prioritized: bool) -> tuple[Replay, Rollout]:
-    """Return a full replay whose frames lie on `where`, with batches on the bench's device, and a rollout."""
-    config = ReplayConfig(size=bench.sizes.capacity, prioritized=prioritized, device=where)
-    replay = config.build(PICTURES, B, NStep(1), bench.device, seed=0)
-    rollout = rollout_on(bench.device)
-    for _ in range(bench.sizes.capacity // (T * B) + 1):
-        replay.append(rollout)
-    return replay, rollout
 
 
 def measure(bench: Bench) -> Result:
@@ -68,14 +45,14 @@ def case(bench: Bench, stack: ExitStack) -> Case:
     for prioritized in (False, True):
         kind, what = ("prioritized", "draw and update") if prioritized else ("uniform", "draw")
         for where in dict.fromkeys((device, "cpu")):
-            replay, _ = filled(bench, where, prioritized)  # nothing is appended to it: captured draws stay valid
-            parts[f"{kind}, {where}, append"] = partial(_append, *filled(bench, where, prioritized))
+            appended, drawn = (Ours(bench.sizes.capacity, B, 1, prioritized, where, device) for _ in range(2))
+            parts[f"{kind}, {where}, append"] = appended.append  # to another: captured draws stay valid
             for N in bench.sizes.draws:
-                size = size or _bytes(replay, N)
-                draw = partial(_draw, replay, N, torch.rand(N, device=device) if prioritized else None)
+                size = size or _bytes(drawn.replay, N)
+                draw = partial(drawing, drawn, kind, N)
                 parts[f"{kind}, {where}, {what} {N}"] = draw
-                if replay.is_capturable:
-                    parts[f"{kind}, {where}, {what} {N}, captured"] = _captured(replay, draw, N)
+                if drawn.replay.is_capturable:
+                    parts[f"{kind}, {where}, {what} {N}, captured"] = _captured(drawn.replay, draw, N)
     source = torch.zeros(bench.sizes.copied_bytes, dtype=torch.uint8, device=device)
     parts[COPY] = partial(_copy, torch.empty_like(source), source)
 
@@ -88,18 +65,6 @@ def case(bench: Bench, stack: ExitStack) -> Case:
     variants = {name: partial(rate, work, device=device) for name, work in parts.items()}
     labels = {"replay of": PICTURES.name}
     return Case(labels, variants, compared=False, columns=columns, figures=lambda _: {"bytes": size})
-
-
-def _append(replay: Replay, rollout: Rollout) -> int:
-    replay.append(rollout)
-    return T * B
-
-
-def _draw(replay: Replay, N: int, errors: torch.Tensor | None) -> int:
-    batch = replay.sample(N)
-    if errors is not None:
-        replay.update(batch, errors)
-    return N
 
 
 def _copy(target: torch.Tensor, source: torch.Tensor) -> int:
@@ -164,7 +129,7 @@ def _train_step(bench: Bench, spec: EnvSpec, N: int, where: str, capture: bool) 
     config = replace(config, algo=replace(algo, replay=memory), capture_updates=capture)
     learner = Learner(config, spec, bench.device, seed=0)
     learner.algo.begin()
-    rollout = rollout_on(bench.device, spec)
+    rollout = made_up(spec, T, B, bench.device)
     for _ in range(bench.sizes.capacity // (T * B) + 1):
         advance(learner.algo, rollout.env_steps)
         learner.algo.ingest(rollout)

@@ -32,13 +32,8 @@ class Results:
 
     def put(self, name: str, result: dict[str, Any], seconds: float, command: str) -> None:
         """Add or replace a part, and write both files."""
-        about = {
-            "seconds": round(seconds, 1),
-            "command": command,
-            "date": time.strftime("%Y-%m-%d"),
-            "git": git_revision(),
-        }
-        self._write(self.parts() | {name: result | about})
+        about = {"seconds": round(seconds, 1), "command": command, "date": time.strftime("%Y-%m-%d")}
+        self._write(self.parts() | {name: result | about | {"git": git_revision()}})
 
     def drop(self, name: str) -> None:
         self._write({k: v for k, v in self.parts().items() if k != name})
@@ -57,23 +52,19 @@ def slug(name: str) -> str:
 
 
 def describe(device: str) -> dict[str, Any]:
-    """Return the GPU's name, memory, compute capability and software."""
+    """Return the GPU's name, memory, compute capability and software; None where the device is simulated."""
     import torch
 
+    names = ("memory_gib", "capability", "cuda", "cudnn")
     if device.startswith("sim"):
-        return {"name": "simulated", "memory_gib": None, "capability": None, "cuda": None, "cudnn": None}
-    properties = runtime(device).get_device_properties(device)
-    return {
-        "name": properties.name,
-        "memory_gib": round(properties.total_memory / 2**30, 1),
-        "capability": f"{properties.major}.{properties.minor}",
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
-    }
+        return {"name": "simulated"} | dict.fromkeys(names)
+    p = runtime(device).get_device_properties(device)
+    memory, software = round(p.total_memory / 2**30, 1), (torch.version.cuda, torch.backends.cudnn.version())
+    return {"name": p.name, **dict(zip(names, (memory, f"{p.major}.{p.minor}", *software), strict=True))}
 
 
 def page(content: dict[str, Any]) -> str:
-    """Return the page in Markdown: machine, goals, and a table of each part."""
+    """Return the page in Markdown: machine, and a section for each part."""
     gpu, host, parts = content["gpu"], content["machine"], content["parts"]
     facts = {
         "GPU": gpu["name"],
@@ -94,14 +85,11 @@ def page(content: dict[str, Any]) -> str:
     if gpu["name"] == "simulated":
         lines += ["The device is simulated: no figure on this page says anything about speed.", ""]
     lines += [*table(["", ""], list(facts.items())), ""]
-    goals = [goal_row(goal) for name in PARTS if name in parts for goal in parts[name].get("goals", [])]
-    if goals:
-        lines += ["## Goals", "", *table(["goal", "measured", "bound", "met"], goals), ""]
     return "\n".join(lines + [line for name in PARTS if name in parts for line in section(name, parts[name])])
 
 
 def section(name: str, result: dict[str, Any]) -> list[str]:
-    """Return a part's lines of the page."""
+    """Return a part's lines, of the page and for the terminal: its table, goals and notes."""
     does = PARTS[name].does
     about = f"{does[0].upper()}{does[1:]}. `{result['command']}`, {result['date']}, {result['seconds']:,.0f} s."
     lines = [f"## {name}", "", about, ""]
@@ -109,21 +97,10 @@ def section(name: str, result: dict[str, Any]) -> list[str]:
         lines += [f"Failed: {result['error']}", ""]
     if result.get("rows"):
         lines += [*table(result["columns"], result["rows"]), ""]
+    goals = []
+    for g in result.get("goals", []):
+        bound = f"{'at least' if g['at_least'] else 'at most'} {cell(g['bound'])}"
+        goals.append([g["what"], g["value"], bound, "met" if g["met"] else "not met"])
+    lines += [*table(["goal", "measured", "bound", "met"], goals), ""] if goals else []
     notes = [f"- {note}" for note in result.get("notes", [])]
     return lines + ([*notes, ""] if notes else [])
-
-
-def goal_row(goal: dict[str, Any]) -> list[str]:
-    """Return the row of a goal."""
-    bound = f"{'at least' if goal['at_least'] else 'at most'} {cell(goal['bound'])}"
-    return [goal["what"], cell(goal["value"]), bound, "met" if goal["met"] else "not met"]
-
-
-def summary(name: str, result: dict[str, Any]) -> list[str]:
-    """Return a part's lines for the terminal: its table, goals and notes."""
-    lines = [f"{name}: {result['seconds']:,.1f} s"]
-    lines += table(result["columns"], result["rows"]) if result.get("rows") else []
-    for what, value, bound, met in map(goal_row, result.get("goals", [])):
-        lines.append(f"  goal: {what}: {value}, {bound}: {met}")
-    lines += [f"  note: {note}" for note in result.get("notes", [])]
-    return lines + ([f"  failed: {result['error']}"] if result.get("error") else [])

@@ -54,10 +54,7 @@ def policy_gradient(bench: Bench, algorithm: str) -> Result:
     sizes, envs = bench.sizes, envs_near(bench.sizes.policy_envs, bench)
     if algorithm == "a2c":
         return measure(bench, "a2c", settings(bench, "a2c", envs))
-    config = settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch)
-    result = measure(bench, "ppo", config)
-    result.notes.insert(0, f"rollouts of {sizes.ppo_horizon} steps, minibatches of {sizes.ppo_minibatch}, 4 epochs")
-    return result
+    return measure(bench, "ppo", settings(bench, "ppo", envs, sizes.ppo_horizon, minibatch=sizes.ppo_minibatch))
 
 
 def q_settings(bench: Bench, algorithm: str, concurrent: bool = False) -> TrainConfig:
@@ -131,15 +128,6 @@ def case(bench: Bench, name: str, configs: dict[str, TrainConfig], notes: list[s
     return Case({"environments": configs[CAPTURED].sampler.envs}, variants, compared=False, columns=columns)
 
 
-def daley_settings(bench: Bench, samplers: int, variant: str) -> TrainConfig:
-    """Return the settings of a variant of Daley & Amato 2021, with a smaller replay."""
-    sizes, config = bench.sizes, speed_test(samplers, variant)
-    algo: Any = config.algo
-    memory = replace(algo.replay, size=4 * sizes.daley_start, start=sizes.daley_start)
-    algo = replace(algo, replay=memory, target_interval=sizes.period, network=sizes.daley_network)
-    return replace(config, algo=algo, device=bench.device, env_steps=FOREVER)
-
-
 def daley(bench: Bench) -> Result:
     """Measure whole training of the 14 variants of Daley & Amato 2021 in turns, each in worker processes."""
     notes: list[str] = []
@@ -152,13 +140,18 @@ def daley(bench: Bench) -> Result:
 
 
 def daley_case(bench: Bench, notes: list[str], stack: ExitStack) -> Case:
-    """Build all variants."""
-    paper, published = {}, published_by("daley")["table_3"]["threads"]
+    """Build all variants, with a smaller replay than the paper's."""
+    sizes, published = bench.sizes, published_by("daley")["table_3"]["threads"]
     built: dict[str, Training] = {}
+    paper: dict[str, float] = {}
     for n, variant in FOURTEEN:
-        if n in bench.sizes.samplers:
-            name = f"{n} {variant}"
-            built[name] = build(bench, f"daley {name}", daley_settings(bench, n, variant))
+        if n in sizes.samplers:
+            name, config = f"{n} {variant}", speed_test(n, variant)
+            algo: Any = config.algo
+            memory = replace(algo.replay, size=4 * sizes.daley_start, start=sizes.daley_start)
+            algo = replace(algo, replay=memory, target_interval=sizes.period, network=sizes.daley_network)
+            config = replace(config, algo=algo, device=bench.device, env_steps=FOREVER)
+            built[name] = build(bench, f"daley {name}", config)
             stack.callback(built[name].close)
             paper[name] = published[str(n)][VARIANTS.index(variant)]
 

@@ -44,7 +44,8 @@ class Peer:
         self._random = rng.integers(self.n_actions(), size=(256, self.batch))
 
     def make(self) -> Any:
-        raise NotImplementedError("each peer makes its own")
+        """Build the environment."""
+        raise NotImplementedError
 
     def begin(self) -> None:
         self.obs = self.env.reset()[0]
@@ -133,15 +134,11 @@ class EnvPoolAsync(EnvPool):
 
     def begin(self) -> None:
         self.env.async_reset()
-        self._receive()
+        self.obs, *_, self._info = self.env.recv()
 
     def step(self, action: np.ndarray) -> None:
-        self.env.send(action.astype(np.int32), self._ids)
-        self._receive()
-
-    def _receive(self) -> None:
-        self.obs, *_, info = self.env.recv()
-        self._ids = info["env_id"]
+        self.env.send(action.astype(np.int32), self._info["env_id"])
+        self.obs, *_, self._info = self.env.recv()
 
 
 @dataclass(frozen=True)

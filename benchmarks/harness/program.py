@@ -40,7 +40,6 @@ class Options:
     TINY: ClassVar[dict[str, Any]] = {}
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible options."""
         if self.repeats < 1:
             raise ConfigError(f"--repeats {self.repeats}: must be at least 1")
         if not self.seconds > 0:
@@ -96,10 +95,8 @@ class Case:
         self, seconds: float, repeats: int, unit: str, label: str = "", time_s: float = float("inf")
     ) -> CaseResult:
         """Measure in turns; returns labels, measurements, medians, ratios of the subject, columns and figures."""
-        total, stolen = cpu_ticks()
         label += "".join(f"{value}, " for value in self.labels.values())
         found = in_turns(self.variants, seconds, repeats, unit, label, time_s)
-        total_after, stolen_after = cpu_ticks()
         found |= self.derive(found)
         subject = self.subject or next(iter(found))
         others = {name: values for name, values in found.items() if name != subject and self.compared}
@@ -111,7 +108,6 @@ class Case:
             "median": medians(found),
             "ratios": {name: ratio(found[subject], values) for name, values in others.items()},
             "columns": self.columns(found),
-            "stolen": (stolen_after - stolen) / max(total_after - total, 1),
             "left_out": self.left_out,
             **self.figures(found),
         }
@@ -194,7 +190,8 @@ def program(
     from accel_rl.config.arguments import parse  # needs tyro, which `benchmarks.gpu` does without
 
     try:
-        defaults = tiny(options) if "--tiny" in argv and hasattr(options, "TINY") else None
+        tiny: Any = getattr(options, "TINY", {}) if "--tiny" in argv else {}
+        defaults = options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **tiny}) if tiny else None
         o: Any = parse(options, argv, f"python -m {name}", doc or "", defaults)
         check(o)
         if o.json and not Path(o.json).absolute().parent.is_dir():
@@ -211,26 +208,9 @@ def program(
     return 1 if result.get("wrong") else 0
 
 
-def tiny(options: Any) -> Any:
-    """Return the options' defaults with --tiny."""
-    return (
-        options(**{"seconds": 0.02, "repeats": 1, "tiny": True, **options.TINY}) if hasattr(options, "TINY") else None
-    )
-
-
 def machine() -> dict[str, Any]:
     """Return processor, usable cores, load, date and versions."""
     return {
         "cpu": cpu_name(), "cores": allowed_cores(), "cgroup_cpus": cgroup_cpus(), "load": os.getloadavg(),
         "date": time.strftime("%Y-%m-%d"), "versions": versions(),
     }  # fmt: skip
-
-
-def cpu_ticks() -> tuple[int, int]:
-    """Return (all, stolen) clock ticks since boot; the hypervisor gave stolen ticks to other guests."""
-    try:
-        with open("/proc/stat") as f:
-            ticks = [int(x) for x in f.readline().split()[1:9]]
-    except OSError:
-        return 0, 0
-    return sum(ticks), ticks[7]

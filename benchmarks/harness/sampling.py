@@ -88,8 +88,9 @@ class Sampling:
         for _ in range(rollouts):
             self.sampler.collect(agent)
 
-    def rate(self, agent: Agent, seconds: float) -> float:
+    def rate(self, agent: Agent, seconds: float, warm_up: int = 0) -> float:
         """Measure env steps/s of `collect`: all workers wait at the end of a rollout, as before an update."""
+        self.collect(agent, warm_up)
         return rate(lambda: self.sampler.collect(agent).env_steps, seconds, self.plan.device)
 
     def free(self, agent: Agent, seconds: float) -> float:
@@ -119,7 +120,6 @@ class Sampling:
         return limit.total(self.grouping.B, self.grouping.workers) / MIB
 
     def close(self) -> None:
-        """End the workers."""
         self.sampler.close()
 
 

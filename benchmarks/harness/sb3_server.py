@@ -4,7 +4,7 @@ Runs as a file, with any Python that has stable-baselines3, and imports nothing 
 
     python sb3_server.py '{"algorithm": "a2c", "game": "Breakout", "envs": 16, "horizon": 5, "dqn": {}}'
 
-A request is "train SECONDS"; the answer is env steps/s (see served.py).
+A request is a number of seconds; the answer is env steps/s (see served.py).
 """
 
 import json
@@ -62,7 +62,7 @@ def main() -> None:
     model.learn(chunk, reset_num_timesteps=False)
     print("ready", flush=True)
     for line in sys.stdin:
-        seconds, steps, begin = float(line.split()[1]), 0, time.perf_counter()
+        seconds, steps, begin = float(line), 0, time.perf_counter()
         while (took := time.perf_counter() - begin) < seconds:
             model.learn(chunk, reset_num_timesteps=False)
             steps += chunk

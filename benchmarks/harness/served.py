@@ -1,4 +1,4 @@
-"""A process that measures on request: a line on its stdin, a line of JSON on its stdout."""
+"""A process that measures on request: a line with seconds on its stdin, a line of JSON on its stdout."""
 
 import json
 import subprocess
@@ -24,10 +24,15 @@ class Served:
             self.close()
             raise
 
-    def send(self, *words: object) -> None:
+    def measure(self, seconds: float) -> float:
+        """Return the answer to a request."""
+        self.send(seconds)
+        return float(self.receive())
+
+    def send(self, seconds: float) -> None:
         """Send a request."""
         assert self._process.stdin is not None
-        self._process.stdin.write(" ".join(map(str, words)) + "\n")
+        self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
 
     def receive(self) -> Any:
@@ -45,7 +50,6 @@ class Served:
         return line
 
     def close(self) -> None:
-        """End the process and its children that end with their stdin."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

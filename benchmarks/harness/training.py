@@ -3,13 +3,13 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.config.train import TrainConfig
-from accel_rl.data.rollout import Rollout
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners.concurrent import Concurrent
 from accel_rl.runners.plan import RankPlan
@@ -21,20 +21,6 @@ from benchmarks.harness.turns import rate
 
 FOREVER = 10**9
 """Env steps of a run that a measurement ends."""
-
-
-class OneRollout:
-    """Replaces a sampler: returns one rollout repeatedly."""
-
-    def __init__(self, rollout: Rollout):
-        self._rollout = rollout
-
-    def collect(self, agent: Any) -> Rollout:
-        """Return the rollout."""
-        return self._rollout
-
-    def check(self) -> None:
-        """Nothing can be wrong."""
 
 
 class Training:
@@ -104,7 +90,8 @@ class Training:
     def learning(self, seconds: float) -> float:
         """Measure the env steps/s that learning alone keeps up with. Every cycle gets the same rollout."""
         schedule: Any = self.schedule
-        real, schedule.sampler = schedule.sampler, OneRollout(self.rollout)
+        one_rollout = SimpleNamespace(collect=lambda agent: self.rollout, check=lambda: None)
+        real, schedule.sampler = schedule.sampler, one_rollout
         try:
             return self._measure(self._cycle, seconds, warm_up=WARM_UP if self.device.queues_work else 0)
         finally:
@@ -132,7 +119,6 @@ class Training:
         return list(dict.fromkeys(line for line in lines if "--no-capture-updates" not in line))
 
     def close(self) -> None:
-        """End learner and workers."""
         self.schedule.close()
         self.learner.close()
         self.sampler.close()

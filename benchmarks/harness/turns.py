@@ -19,14 +19,13 @@ AHEAD = 2
 
 def rate(work: Callable[[], float], seconds: float, device: str = "cpu") -> float:
     """Call `work` for so many seconds, at least once; returns the sum of its results per second."""
-    waiting: deque[Any] = deque()
-    queues_work, runtime = Device(device).queues_work, Device(device).runtime if device != "cpu" else None
+    waiting, gpu = deque[Any](), Device(device)
     synchronize(device)
     n, begin = 0.0, time.perf_counter()
     while True:
         n += work()
-        if queues_work:
-            event = runtime.Event()
+        if gpu.queues_work:
+            event = gpu.runtime.Event()
             event.record()
             waiting.append(event)
             if len(waiting) > AHEAD:
