@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from accel_rl.algos.dqn import DQN
     from accel_rl.algos.impala import IMPALA
     from accel_rl.algos.ppo import PPO
+    from accel_rl.algos.pqn import PQN
     from accel_rl.algos.rainbow import Rainbow
     from accel_rl.api.run import Run, train
     from accel_rl.api.sampler import make_sampler
@@ -37,6 +38,7 @@ __all__ = [
     "DQN",
     "IMPALA",
     "PPO",
+    "PQN",
     "ConfigError",
     "Rainbow",
     "Run",
@@ -55,6 +57,7 @@ _MODULES = {
     "DQN": "algos.dqn",
     "IMPALA": "algos.impala",
     "PPO": "algos.ppo",
+    "PQN": "algos.pqn",
     "Rainbow": "algos.rainbow",
     "Run": "api.run",
     "train": "api.run",

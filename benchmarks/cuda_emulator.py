@@ -30,9 +30,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.resolved import Resolved, resolve
+from accel_rl.config.train import default_config
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.envs.make import make_spec
 from accel_rl.runners.plan import resolve_device
 from accel_rl.samplers.device_engine import make_device_game
 from accel_rl.system.counts import Count
@@ -105,7 +105,7 @@ class Load:
     frame: str = "84x84"
     decorrelation_steps: int = 300
 
-    def config(self, device: str) -> TrainConfig:
+    def config(self, device: str) -> Resolved:
         """Return the settings of a run."""
         base, engine = default_config(self.algorithm), self.engine
         algo: Any = base.algo
@@ -119,10 +119,11 @@ class Load:
             base.sampler, envs=self.envs, horizon=self.horizon, engine=engine, groups=groups,
             workers=None if engine == "device" else workers, decorrelation_steps=self.decorrelation_steps,
         )  # fmt: skip
-        return replace(
+        config = replace(
             base, env=replace(base.env, game=self.game, frame=self.frame), algo=algo, sampler=sampler,
             evaluation=replace(base.evaluation, interval=0), env_steps=FOREVER, device=device,
-        ).resolved()  # fmt: skip
+        )  # fmt: skip
+        return resolve(config)
 
     def build(self, device: str, folder: Path, stack: ExitStack) -> tuple[Measure, float | None]:
         """Build it, warm; returns (its measurement of frames/s, peak MiB on the GPU)."""
@@ -159,7 +160,7 @@ def by_step(game: str, envs: int, steps: int, block: int, device: str) -> list[d
     config = Load(game, envs).config(device)
     device_game = make_device_game(config.env, True, True, device)
     batch, out = DeviceEnvs(device_game, [0] * envs), DeviceStep.empty(envs, device_game)
-    generator, n_actions = torch.Generator().manual_seed(0), make_spec(config.env, training=True).n_actions
+    generator, n_actions = torch.Generator().manual_seed(0), config.spec.n_actions
     actions = torch.randint(n_actions, (steps, envs), generator=generator).to(device_game.device)
     batch.begin(out)
     rows = []

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.envs.make import EnvConfig, make_batch
+from accel_rl.envs.make import EnvConfig, make_batch, resolve_env
 from accel_rl.system.counts import Count
 from accel_rl.system.errors import ConfigError
 from benchmarks.harness import program
@@ -39,7 +39,7 @@ STEPS = 16  # between two readings of the clock
 def ours(frame: str, backend: str, game: str, envs: int, fast: bool = True) -> tuple[Act, int]:
     """Return the step of a batch of our emulator, with resets, and the number of actions."""
     config = EnvConfig(game=game, protocol="mnih2015", frame=frame, life_loss_ends_return=False, backend=backend)
-    batch = make_batch(config, list(range(envs)), training=True)
+    batch = make_batch(resolve_env(config), list(range(envs)), training=True)
     for env in batch.envs if not fast else []:
         env.core.set_fast(False)  # type: ignore[attr-defined]
     out = Step.empty(envs, batch.spec)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import patch
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic
 from benchmarks.harness import program
 from benchmarks.harness.program import Benchmark, Build, Case

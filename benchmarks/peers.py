@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
@@ -61,7 +62,7 @@ class Options(program.Options):
         self.one_of("peers", ALL)
         self.one_of("nets", NETS)
         for game in self.games:
-            self.config(game).check()
+            resolve(self.config(game))
         if not (self.games and self.nets):
             raise ConfigError("--games and --nets: at least one of each")
 

@@ -21,12 +21,13 @@ import itertools
 import statistics
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.make import EnvConfig, resolve_env
 from accel_rl.runners.plan import resolve_device
 from accel_rl.runners.trained_policy import check_policy
 from accel_rl.system import hardware
@@ -86,7 +87,7 @@ class Options(program.Options):
             check_policy("--policy", self.policy)
         resolve_device(self.device)
         for config in (c for samplers in self.samplers().values() for c in samplers.values()):
-            config.check()
+            resolve(config)
 
     def samplers(self) -> dict[tuple[str, int | None], dict[str, TrainConfig]]:
         """Return {(game, workers): {name: settings}} of all combinations. A name holds the values that vary."""
@@ -110,7 +111,7 @@ def case(o: Options, game: str, net: str, configs: dict[str, TrainConfig], stack
     for s in samplers.values():
         stack.callback(s.close)
     first = next(iter(samplers.values()))
-    bare = Bare(asdict(first.config.env), cores_of(first.placement))
+    bare = Bare(first.config.env.to_dict(), cores_of(first.placement))
     stack.callback(bare.close)
     variants: dict[str, Measure] = {}
     busy: dict[str, list[float]] = {}
@@ -174,7 +175,7 @@ def one_core(o: Options, stack: ExitStack) -> Case:
     """Build the reference lines of figure 2: a process on one core, and one on each of its hyperthreads."""
     threads = first_core()
     processes = {"process": threads[:1]} | ({"hyperthreads": threads} if len(threads) > 1 else {})
-    env = asdict(EnvConfig(game=o.game[0], frame=o.frame, backend=o.backend).resolved())
+    env = resolve_env(EnvConfig(game=o.game[0], frame=o.frame, backend=o.backend)).to_dict()
     variants = {}
     for name, cores in processes.items():
         bare = Bare(env, cores)

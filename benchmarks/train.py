@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -109,7 +109,7 @@ def config_of(algorithm: str, game: str, backend: str = "auto", precision: Preci
         algo = replace(algo, replay=replace(algo.replay, size=DQN["size"], start=DQN["start"]))
     return replace(
         base,
-        env=replace(base.env, game=game, frame="84x84", backend=backend).resolved(),
+        env=replace(base.env, game=game, frame="84x84", backend=backend),
         algo=algo,
         sampler=replace(base.sampler, **SAMPLING[algorithm]),
         evaluation=replace(base.evaluation, interval=0),
@@ -174,7 +174,7 @@ def case(o: Options, algorithm: str, stack: ExitStack) -> Case:
     uses = float(getattr(config.algo, "epochs", getattr(config.algo, "intensity", 1)))
     placement = ours.trainer.plan.placement
     inference = Inference(ours.sampler, ours.agent, placement.torch_threads, o.precision)
-    bare = Bare(asdict(config.env), cores_of(placement))
+    bare = Bare(ours.config.env.to_dict(), cores_of(placement))
     stack.callback(bare.close)
     variants: dict[str, Measure] = {"training": ours.training}
     if o.precision == "float32" and multiplies_bfloat16():

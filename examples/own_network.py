@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 import accel_rl
 from accel_rl import PPO
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.data.spec import EnvSpec
 
 

@@ -15,8 +15,9 @@ from accel_rl.algos.algorithm import AlgorithmConfig, Loss, require
 from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient
 from accel_rl.data.spec import EnvSpec
+from accel_rl.models.layers import LayerNorm
 from accel_rl.models.q_network import QNetwork
-from accel_rl.ops.policy_gradient import masked_mean
+from accel_rl.ops.policy_loss import masked_mean
 from accel_rl.ops.q_learning import batched_index
 from accel_rl.optim.optimizer import Optimizer
 from accel_rl.optim.torch_optimizer import TorchOptimizer
@@ -53,8 +54,8 @@ class PQNConfig(AlgorithmConfig):
     """Epsilon of RAdam."""
     network: str = "nature"
     """Network: a3c, dqn, nature, or module:Class."""
-    layer_norm: bool = True
-    """Layer norm before each ReLU (section 3)."""
+    layer_norm: LayerNorm = "before"
+    """Layer norm before each activation."""
 
     def check(self) -> None:
         require(
@@ -85,8 +86,7 @@ class PQN(PolicyGradient):
 
     def build_agent(self, spec: EnvSpec) -> PQNAgent:
         c = self.config
-        layer_norm = c.layer_norm and spec.is_image
-        return PQNAgent(QNetwork(spec, c.network, layer_norm=layer_norm), 1.0, c.epsilon_evaluation)
+        return PQNAgent(QNetwork(spec, c.network, layer_norm=c.layer_norm), 1.0, c.epsilon_evaluation)
 
     def build_optimizer(self, size: int) -> Optimizer:
         return TorchOptimizer(torch.optim.RAdam, size, str(self.device), eps=self.config.optimizer_eps)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
-from accel_rl.report import norms
+from accel_rl.report import layer_norms
 from accel_rl.report.runs import read_runs
 from accel_rl.results.run import distinct
 from accel_rl.system.errors import ConfigError
@@ -29,15 +29,15 @@ def draw(folders: list[Path], out: Path) -> int:
     """
     runs = distinct(read_runs(folders))
     for run in runs:
-        if not norms.has_norms(run):
+        if not layer_norms.has_norms(run):
             raise ConfigError(f"{run.path} has no norms: it was not trained with --log.norms")
     if len(games := sorted({r.game for r in runs})) > 1:
         raise ConfigError(f"the runs are of several games ({', '.join(games)}); give the runs of one game")
-    panels = norms.panels(runs)
+    panels = layer_norms.panels(runs)
     if not panels:
         raise ConfigError(f"{', '.join(map(str, folders))}: no row of metrics.csv has norms yet")
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_bytes(norms.drawn(panels, out.suffix[1:]))
+    out.write_bytes(layer_norms.drawn(panels, out.suffix[1:]))
     return max(len(panel.lines) for panel in panels)
 
 

@@ -9,6 +9,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "6000")
 import pytest
 import torch
 
+from accel_rl.system import events
+
 
 @pytest.fixture(autouse=True)
 def same_numbers():
@@ -36,6 +38,22 @@ def same_cores():
     cores = os.sched_getaffinity(0)
     yield
     os.sched_setaffinity(0, cores)
+
+
+@pytest.fixture
+def logged():
+    """The list of messages that accel_rl's modules log during the test."""
+    messages: list[str] = []
+    with events.written(messages.append, messages.append):
+        yield messages
+
+
+@pytest.fixture
+def warned():
+    """The list of warnings that accel_rl's modules log during the test."""
+    messages: list[str] = []
+    with events.written(lambda line: None, messages.append):
+        yield messages
 
 
 @pytest.fixture

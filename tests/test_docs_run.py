@@ -22,6 +22,7 @@ from accel_rl.cli.main import COMMANDS, main
 from accel_rl.cli.train import parse_train
 from accel_rl.config.arguments import parse
 from accel_rl.config.registry import find, find_algorithm
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import default_config
 from accel_rl.sweeps import sweep, sweep_display
 from accel_rl.sweeps.search import SearchOptions
@@ -182,7 +183,7 @@ def test_it_is_planned(line, here, capsys):
         words = ["accel-rl", *words[words.index("accel_rl") + 1 :]]
     if words[:2] == ["accel-rl", "train"]:
         with hardware.described(MACHINE):
-            parse_train(words[2:], "accel-rl train", "").check()
+            resolve(parse_train(words[2:], "accel-rl train", ""))
     elif words[1:3] == ["-m", "launch.sweep"] or words[:2] == ["accel-rl", "sweep"]:
         rest = words[3:] if words[1] == "-m" else words[2:]
         if rest[0] == "runs/sizes":

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.page_locked import PageLocked
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
 from accel_rl.system import devices
 
 pytestmark = pytest.mark.usefixtures("simulated_gpu")

@@ -7,15 +7,16 @@ from torch import Tensor
 
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import epsilon_greedy
-from accel_rl.models.q_network import QNetwork
+from accel_rl.models.recurrent import RecurrentQNetwork
 from accel_rl.ops.q_learning import uniform_action
 
 
 class EpsilonGreedyAgent:
-    """A uniform-random action with probability epsilon, else the one of the highest value.
+    """Chooses a uniform-random action with probability epsilon, otherwise the action with the highest value.
 
-    epsilon: one number for all environments, or one for each [B]. If it is 1 for all, and nothing is recorded, no
-    observation is needed. powers [B]: environment i explores with epsilon ** powers[i] where epsilon is one number.
+    epsilon: one number for all environments, or one per environment [B]. If epsilon is 1 for all environments and the
+    agent records nothing, no observation is needed. powers [B]: if epsilon is one number, environment i explores with
+    probability epsilon ** powers[i].
 
     A subclass that overrides `record` records values of every step, such as max q.
     """
@@ -24,7 +25,7 @@ class EpsilonGreedyAgent:
 
     def __init__(
         self,
-        model: QNetwork,
+        model: Any,
         epsilon: float | Tensor = 1.0,
         epsilon_evaluation: float = 0.05,
         powers: Tensor | None = None,
@@ -49,7 +50,7 @@ class EpsilonGreedyAgent:
             device = value.device if isinstance(value, Tensor) else next(self.model.parameters()).device
             self.epsilon_tensor = old = torch.empty(shape, device=device)
         if isinstance(value, Tensor):
-            old.copy_(value)  # in place: its memory does not move between steps
+            old.copy_(value)  # copied in place, because a captured step reads this address
         else:
             old.fill_(value)  # an operation of the GPU, for which the host does not wait
 
@@ -63,32 +64,43 @@ class EpsilonGreedyAgent:
         return not self.model.noisy  # noise is state of the network
 
     def record(self, q: Tensor) -> dict[str, Tensor]:
-        """Return what to record of a step, by name, each [N]. q [N, A]. It only computes: a GPU may replay it."""
+        """Return the values to record of one step, by name, each [N]. q [N, A]. Must be free of side effects, since a
+        GPU may replay the computation."""
         return {}
+
+    def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
+        """Compute action values with gradients, for losses.
+
+        obs [T * n, ...], memory of n environments over T steps -> (q [T * n, A], the recurrent state after each step
+        [T, n, Z] or None without a memory).
+        """
+        return self.model.q(obs, noise=self.explores), None
 
     @torch.no_grad()
     def value(self, obs: Tensor, memory: RnnState | None = None) -> Tensor:
         """max_a Q(s, a). obs [N, ...] -> [N]."""
-        return self.model.q(obs).amax(-1)
+        return self.forward(obs, memory)[0].amax(-1)
 
     @torch.no_grad()
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """obs [N, ...], uniform [N] of the environments b -> (action [N], what `record` returns)."""
+        """obs [N, ...], uniform [N] of the environments b -> (action [N], the values that `record` returns)."""
         if not self.needs_obs:
             return uniform_action(uniform, self.model.n_actions), {}
         assert obs is not None
         if self.model.noisy and self.explores:
             self.model.resample(_seed(uniform))
-        q = self.model.q(obs, noise=self.explores)
+        q, states = self.forward(obs, memory)
+        if memory is not None and states is not None:
+            memory.state.copy_(states[-1])
         if self.epsilon_tensor.device != q.device:  # the model has moved
             self.epsilon_tensor = self.epsilon_tensor.to(q.device)
         epsilon = self.epsilon_tensor[b] if self.epsilon_tensor.dim() else self.epsilon_tensor
         return epsilon_greedy(q, uniform, epsilon), self.record(q)
 
     def evaluating(self, greedy: bool = False) -> "EpsilonGreedyAgent":
-        """The same network with the epsilon of evaluations (0, if greedy)."""
+        """Return an agent with the same network and the epsilon of evaluations, or epsilon 0 if `greedy` is true."""
         agent = type(self)(self.model, 0.0 if greedy else self.epsilon_evaluation, self.epsilon_evaluation)
         agent.explores = False
         return agent
@@ -98,6 +110,27 @@ class EpsilonGreedyAgent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.epsilon = state["epsilon"]
+
+
+class MaxValueAgent(EpsilonGreedyAgent):
+    """An `EpsilonGreedyAgent` that records max_a Q(s, a) as `value`."""
+
+    def record(self, q: Tensor) -> dict[str, Tensor]:
+        return {"value": q.amax(-1)}
+
+
+class RecurrentMaxValueAgent(MaxValueAgent):
+    """A `MaxValueAgent` whose network is a `RecurrentQNetwork`."""
+
+    model: RecurrentQNetwork
+
+    @property
+    def state_size(self) -> int:  # type: ignore[override]
+        return self.model.state_size
+
+    def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor | None]:
+        assert memory is not None, "a recurrent agent needs its memory"
+        return self.model(obs, memory.first, memory.state)
 
 
 def _seed(uniform: Tensor) -> Tensor:

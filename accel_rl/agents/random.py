@@ -10,7 +10,7 @@ from accel_rl.ops.q_learning import uniform_action
 
 
 class RandomAgent:
-    """Uniform-random actions: the environments' own speed, and the lowest score."""
+    """Uniform-random actions. They measure the environments' speed without a network, and give the lowest score."""
 
     needs_obs = False
     reentrant = True
@@ -22,7 +22,7 @@ class RandomAgent:
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """uniform [N] -> (action [N], nothing)."""
+        """uniform [N] -> (action [N], no recorded values)."""
         return uniform_action(uniform, self.n_actions), {}
 
     def evaluating(self, greedy: bool = False) -> "RandomAgent":
@@ -36,7 +36,7 @@ class RandomAgent:
 
 
 class StickyRandomAgent(RandomAgent):
-    """Random actions of one environment, each kept for the next step with probability `keep`."""
+    """Random actions of one environment: each action is repeated at the next step with probability `keep`."""
 
     reentrant = False
 
@@ -47,7 +47,7 @@ class StickyRandomAgent(RandomAgent):
     def act(
         self, obs: Tensor | None, uniform: Tensor, memory: RnnState | None = None, b: slice = slice(None)
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """uniform [1] -> (action [1], nothing)."""
+        """uniform [1] -> (action [1], no recorded values)."""
         if float(uniform) >= self.keep:
             self._last = uniform_action((uniform - self.keep) / (1 - self.keep), self.n_actions)
         return self._last, {}

@@ -6,9 +6,9 @@ from typing import Literal
 
 from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
-from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean
-from accel_rl.optim.factory import OptimizerName, make_optimizer
+from accel_rl.ops.policy_loss import entropy, log_prob, masked_mean
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -16,20 +16,22 @@ class A2CConfig(PolicyGradientConfig):
     """Defaults: Stooke & Abbeel 2018, section 5.3, and their published code (learning rate 7e-4 at 16 x 5 samples)."""
 
     learning_rate_scaling: Literal["sqrt", "linear", "none"] = "sqrt"
-    """Scaling of the learning rate with the batch size. sqrt: with its square root (section 5.3). linear: in proportion
-    to it (Clemente et al. 2017). none: not scaled."""
+    """Scaling of the learning rate with the batch size. sqrt: proportional to the batch size's square root (section
+    5.3). linear: proportional to the batch size (Clemente et al. 2017). none: not scaled."""
     warmup: float = 0.0
-    """Fraction of the run over which the learning rate rises linearly from --algo.learning-rate to its scaled value
-    (Goyal et al. 2017, section 2.2: 5 of 90 epochs; Stooke & Abbeel, section 5.3, found no effect). 0: no warmup."""
+    """Fraction of the run over which the learning rate rises linearly from --algo.learning-rate to its scaled value.
+    Goyal et al. 2017 (section 2.2) use 5 of 90 epochs; Stooke & Abbeel (section 5.3) found no effect. 0 means no
+    warmup."""
     reference_batch: int = 80
     """Batch size, in samples, at which the learning rate is not scaled (16 environments x 5 steps)."""
     max_learning_rate: float = 3e-3
     """Upper bound of the scaled learning rate (section 5.3: 3e-3)."""
     optimizer: OptimizerName = "rmsprop-torch"
-    """Optimizer. rmsprop: epsilon inside the root (the first A2C codes). -torch: epsilon outside the root.
+    """Optimizer. rmsprop adds epsilon inside the root (the first A2C codes), rmsprop-torch outside of it.
 
-    Gradients are small (about 2e-4 per parameter in Pong). An epsilon of 1e-5 inside the root outweighs them: steps are
-    a twentieth as long, and Pong is still at -20 after 760,000 env steps, when rmsprop-torch has begun to win.
+    Gradients are small: about 2e-4 per parameter in Pong. An epsilon of 1e-5 inside the root is larger than their
+    squares and makes steps 20 times shorter. Pong is then still at -20 after 760,000 env steps, where rmsprop-torch
+    begins to win.
     """
     rmsprop_alpha: float = 0.99
     """Decay factor of RMSProp's running mean of squared gradients (Mnih et al. 2016: 0.99)."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.algos.schedules import Schedules
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
@@ -29,13 +29,14 @@ class AlgorithmConfig:
 
     @property
     def max_grad_norm(self) -> float | None:
-        """L2 norm that gradients are clipped to; None: they are not clipped."""
+        """L2 norm that gradients are clipped to; None if they are not clipped."""
         return getattr(self, "clip_grad_norm", 0.0) or None
 
     def usual_loss(self) -> float:
-        """Return what the surprise of one reward adds to the loss of a batch; 0 if it has no bound.
+        """Return how much a single surprising reward can add to the loss of a batch; 0 if there is no upper bound.
 
-        A learner on a parameter server does not discard a gradient for so little (Nair et al. 2015, section 4.2).
+        A learner on a parameter server discards gradients of unusually large losses (Nair et al. 2015, section 4.2),
+        but none whose loss is explained by one surprising reward.
         """
         return 0.0
 
@@ -55,7 +56,8 @@ class AlgorithmConfig:
         return self
 
     def of_rank(self, ranks: int) -> "AlgorithmConfig":
-        """Return the settings of one of `ranks` ranks: the replay is divided among them, all else stays."""
+        """Return the settings of one of `ranks` ranks. The replay is divided among the ranks; other settings are
+        unchanged."""
         return self
 
     def horizon(self, B: int) -> int:
@@ -80,9 +82,10 @@ class Loss:
 class Algorithm(ABC):
     """Turns rollouts into batches and batches into losses, independently of samplers, ranks, devices and runs.
 
-    A subclass sets `Config` (a dataclass) and `sampling` (the environments and horizon of its paper; horizon None: use
-    `Config.horizon`), and implements the abstract methods. `now` has the current values of its schedules. A loss reads
-    its batch, the networks, `now` and `config`: on a GPU it is recorded once and replayed (`accel_rl.speed`).
+    A subclass sets `Config` (a dataclass) and `sampling` (the environments and horizon of its paper; with horizon None,
+    `Config.horizon` computes it), and implements the abstract methods. `now` holds the current values of its schedules.
+    A loss reads only its batch, the networks, `now` and `config`, because on a GPU it is captured once and then
+    replayed (`accel_rl.speed`).
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
@@ -95,11 +98,12 @@ class Algorithm(ABC):
         self.config: Any = config.for_env(spec.is_atari)
         self.spec, self.T, self.B, self.device = spec, T, B, torch.device(device)
         self.now = Schedules()
-        # T and B are this rank's; batch sizes and env steps in the settings are totals over the ranks that share them
+        # T and B are those of this rank. Batch sizes and env steps in the settings are totals over the ranks that share
+        # them.
         self.communicator: Communicator = SINGLE_PROCESS
         self.agent = self.build_agent(spec)
         check_parameters(self.agent.model)
-        self.agent.model.to(self.device).eval()  # train mode is for updates alone, see `Learner`
+        self.agent.model.to(self.device).eval()  # `Learner` switches to train mode during updates only
 
     @abstractmethod
     def build_agent(self, spec: EnvSpec) -> Agent:
@@ -111,8 +115,8 @@ class Algorithm(ABC):
 
     @abstractmethod
     def schedules(self, progress: float, env_steps: int) -> dict[str, float]:
-        """Return all numbers that change over the run, by name; one is `learning_rate`. They become attributes of
-        `now`, once per phase. A number `epsilon` is also set as the agent's epsilon.
+        """Return all numbers that change over the run, by name; `learning_rate` is one of them. Once per phase they
+        become attributes of `now`. A number named `epsilon` is also set as the agent's epsilon.
 
         progress, env_steps: see `Schedules`.
         """
@@ -128,7 +132,8 @@ class Algorithm(ABC):
     def batches(self) -> Iterator[Any]:
         """Yield the batches of the next optimisation phase: epochs x minibatches, or samples of a replay.
 
-        An update is made after each of them. The runner may stop early; the next call then yields the others.
+        One update is made after each batch. If the runner stops a phase early, the next call yields the remaining
+        batches.
         """
 
     @abstractmethod
@@ -147,7 +152,8 @@ class Algorithm(ABC):
 
 
 def set_schedules(algo: Algorithm) -> None:
-    """Set `now`, and the agent's epsilon, to the values of this moment. Called once per phase; does not wait."""
+    """Set `now` and the agent's epsilon to the schedules' current values. Called once per phase. Does not wait for a
+    GPU."""
     values = algo.schedules(algo.now.progress, algo.now.env_steps)
     algo.now.set(values)
     if "epsilon" in values:

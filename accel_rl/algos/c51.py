@@ -12,8 +12,8 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.ops.categorical import cross_entropy, entropy, expectation, project
 from accel_rl.ops.q_learning import batched_index
-from accel_rl.optim.factory import OptimizerName, is_adam, make_optimizer
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import OptimizerName, is_adam, make_optimizer
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class C51Config(DQNConfig):
     """Optimizer (Bellemare et al. 2017: Adam). adam-epsilon-hat: epsilon is added to the root without bias correction
     (Stooke & Abbeel, appendix A)."""
     optimizer_eps: float = 0.01
-    """Epsilon of the optimizer. For Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01); for
-    the others it is used as given (their figure 9: 1e-6)."""
+    """Epsilon of the optimizer. With Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.01); with
+    other optimizers it is used unchanged (their figure 9: 1e-6)."""
     epsilon_final: float = 0.01
     """Final epsilon of epsilon-greedy exploration (Bellemare et al. 2017: 0.01)."""
     epsilon_evaluation: float = 0.001
@@ -61,7 +61,15 @@ class C51(DQN):
     def build_model(self, spec: EnvSpec) -> CategoricalQNetwork:
         c = self.config
         return CategoricalQNetwork(
-            spec, c.network, c.atoms, c.v_min, c.v_max, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden
+            spec,
+            c.network,
+            c.atoms,
+            c.v_min,
+            c.v_max,
+            is_dueling=c.dueling,
+            noisy=c.noisy,
+            hidden=c.hidden,
+            layer_norm=c.layer_norm,
         )
 
     def build_optimizer(self, size: int) -> Optimizer:
@@ -71,7 +79,7 @@ class C51(DQN):
 
     def loss(self, batch: ReplayBatch) -> Loss:
         """E[w H(projected r + gamma z, p(s, a))], Bellemare et al. 2017, algorithm 1; priority: the divergence."""
-        model: CategoricalQNetwork = self.agent.model  # type: ignore[assignment]
+        model: CategoricalQNetwork = self.agent.model
         atoms = model.support
         logits = model(batch.obs_tm1)
         with torch.no_grad():

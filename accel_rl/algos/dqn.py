@@ -12,11 +12,12 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.convolution import find_network
+from accel_rl.models.layers import LayerNorm
+from accel_rl.models.networks import find_network
 from accel_rl.models.q_network import QNetwork
-from accel_rl.ops.q_learning import batched_index, double_q_target, huber
-from accel_rl.optim.factory import OptimizerName, make_optimizer
+from accel_rl.ops.q_learning import batched_index, double_q_target, huber, spread_powers
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 from accel_rl.replays.config import ReplayConfig
 from accel_rl.replays.ring import NStep
 from accel_rl.system.counts import Count
@@ -52,17 +53,18 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Noisy network: explore by learned noise in the fully connected layers instead of epsilon-greedy (Fortunato et al.
     2018)."""
     huber: float = 1.0
-    """Huber loss: quadratic for errors up to this, linear beyond (Mnih et al. 2015: 1). 0: squared loss."""
+    """Huber loss: quadratic for errors up to this value, linear beyond (Mnih et al. 2015: 1). 0 means a squared loss.
+    """
     reward_clip: float | None = None
-    """Clip rewards to +- this for learning; scores are never clipped. 0: no clipping. Default: 1 for Atari games (Mnih
-    et al. 2015), 0 for other environments."""
+    """Clip rewards to +- this value for learning; scores are never clipped. 0 means no clipping. Default: 1 for Atari
+    games (Mnih et al. 2015), 0 for other environments."""
     clip_grad_norm: float = 0.0
-    """Clip the gradient to this L2 norm. 0: no clipping."""
+    """Clip the gradient to this L2 norm. 0 means no clipping."""
     target_interval: Count = 10_000
     """Env steps between updates of the target network (Stooke & Abbeel's code: 10,000)."""
     target_unit: Literal["env-steps", "updates"] = "env-steps"
-    """Unit of target_interval. updates: the target network is copied before every so many updates (Parr 2017: 10,000;
-    Nair et al. 2015, section 5.1: 60,000 updates by all learners)."""
+    """Unit of target_interval. With `updates` the target network is copied before each interval of that many updates
+    (Parr 2017: 10,000; Nair et al. 2015, section 5.1: 60,000 updates by all learners)."""
     epsilon: float = 1.0
     """Initial epsilon of epsilon-greedy exploration, at the first update."""
     epsilon_final: float = 0.1
@@ -74,8 +76,8 @@ class DQNConfig(ReplayAlgorithmConfig):
     """Unit of epsilon_steps. updates: epsilon decays with the updates by all learners (Nair et al. 2015, section 5.1:
     over 1 M)."""
     epsilon_spread: float = 0.0
-    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). 0: all environments
-    use the same epsilon."""
+    """Environment i of B explores with epsilon^(1 + spread i / (B - 1)) (Horgan et al. 2018: 7). With 0 all
+    environments use the same epsilon."""
     epsilon_evaluation: float = 0.05
     """Epsilon in evaluations (Mnih et al. 2015: 0.05)."""
     optimizer: OptimizerName = "rmsprop"
@@ -86,11 +88,14 @@ class DQNConfig(ReplayAlgorithmConfig):
     optimizer_eps: float = 1e-6
     """Epsilon of the optimizer (Stooke & Abbeel's code: 1e-6; Mnih et al. 2015: 0.01, centered)."""
     hidden: Count = 0
-    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). 0: the network's own
-    number."""
+    """Units of the fully connected layer, or of each stream of a dueling network (Parr 2017: 512). 0 means the
+    network's default."""
     network: str = "dqn"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015). module:Class: a network of yours, a subclass of ConvNet."""
+    nature: three (Mnih et al. 2015). impala: residual (Espeholt et al. 2018); impala-4 has 4 times as many channels.
+    module:Class: a network of yours, a subclass of ConvNet."""
+    layer_norm: LayerNorm = "none"
+    """Layer norm before or after each activation of the network."""
 
     @property
     def optimizer_name(self) -> str:
@@ -137,12 +142,12 @@ class DQN(ReplayAlgorithm):
         c = self.config
         powers = None
         if c.epsilon_spread and not c.noisy:  # Horgan et al. 2018
-            powers = 1 + c.epsilon_spread * torch.arange(self.B, device=self.device) / max(self.B - 1, 1)
+            powers = spread_powers(c.epsilon_spread, self.B, self.device)
         return EpsilonGreedyAgent(self.build_model(spec), epsilon_evaluation=c.epsilon_evaluation, powers=powers)
 
     def build_model(self, spec: EnvSpec) -> QNetwork:
         c = self.config
-        return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden)
+        return QNetwork(spec, c.network, is_dueling=c.dueling, noisy=c.noisy, hidden=c.hidden, layer_norm=c.layer_norm)
 
     def build_optimizer(self, size: int) -> Optimizer:
         c = self.config

@@ -11,7 +11,7 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.data.window import RolloutWindow
-from accel_rl.ops.policy_gradient import entropy, finite_where_invalid, log_prob, masked_mean
+from accel_rl.ops.policy_loss import entropy, finite_where_invalid, log_prob, masked_mean
 from accel_rl.ops.vtrace import vtrace
 
 
@@ -19,13 +19,14 @@ from accel_rl.ops.vtrace import vtrace
 class IMPALAConfig(A2CConfig):
     """Defaults: Dalton & Frosio 2020, Table 3, second column (5 batches, N = 5, an update every step).
 
-    --horizon is SPU, steps per update, in that paper. Network and learning rate are A2C's: the paper gives neither.
+    --horizon corresponds to SPU (steps per update) in that paper. The paper gives neither network nor learning rate, so
+    those of A2C are used.
     """
 
     window: int = 5
     """N, number of steps of an update's window, a multiple of the horizon (Table 3: 5 or 20)."""
     batches: int = 5
-    """Number of groups of environments. Each update trains on one group, in turn (Table 3: 1, 5 or 20)."""
+    """Number of groups of environments. The updates train on one group after another (Table 3: 1, 5 or 20 groups)."""
     rho_clip: float = 1.0
     """rho-bar of V-trace: upper bound of the importance weight of a temporal difference (Espeholt et al. 2018: 1)."""
     c_clip: float = 1.0
@@ -51,7 +52,8 @@ class IMPALAConfig(A2CConfig):
 
 
 class IMPALA(A2C):
-    """One update per rollout, on the window of one group of environments; older policies sampled part of that window.
+    """Makes one update per rollout, on the last steps of one group of environments. Older policies sampled part of
+    these steps.
 
     With one batch and a window as long as a rollout, this is A2C.
     """
@@ -86,7 +88,7 @@ class IMPALA(A2C):
     def loss(self, batch: Rollout) -> Loss:  # type: ignore[override]
         """-E[log pi(a|s) rho (r + gamma v' - V)] + c_v E[(v - V)^2] - c_e E[H(pi)], Espeholt et al. 2018, section 4.2.
 
-        batch: a window of N steps. One pass gives logits and values of all N + 1 observations.
+        batch: a window of N steps. One forward pass computes logits and values of all N + 1 observations.
         """
         c, N = self.config, batch.T
         valid = None if batch.is_whole else batch.valid

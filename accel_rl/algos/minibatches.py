@@ -12,10 +12,11 @@ from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
 
 @dataclass(frozen=True)
 class Minibatches:
-    """Draws each valid cell of a rollout once an epoch.
+    """Draws each valid cell of a rollout once per epoch.
 
-    size: number of samples of one minibatch, over all ranks that share it. If it does not divide the rollout,
-    minibatches are made smaller, of nearly equal size. All ranks make the same number of minibatches.
+    size: number of samples of one minibatch, summed over the ranks that share it. If `size` does not divide the
+    rollout, the minibatches are smaller than `size` and of nearly equal size. All ranks make the same number of
+    minibatches.
     """
 
     epochs: int
@@ -26,8 +27,8 @@ class Minibatches:
     ) -> Iterator[Tensor]:
         """Yield the cells t * B + b [N] of one minibatch after another, on the rollout's device.
 
-        sequences: for a recurrent agent; yield environments b [n] instead, whose steps stay together. No minibatch is
-        drawn if some rank's rollout has no valid cell.
+        sequences: yield environments b [n] instead of cells, so that the steps of an environment stay together
+        (recurrent agents). No minibatch is drawn if any rank's rollout has no valid cell.
         """
         device = rollout.action.device
         valid = None if sequences or rollout.is_whole else rollout.valid_cells()

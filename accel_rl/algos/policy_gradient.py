@@ -8,18 +8,19 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
-from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
+from accel_rl.agents.agent import Agent
+from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig, Loss, require
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import ActorCritic
-from accel_rl.models.convolution import find_network
+from accel_rl.models.layers import LayerNorm
+from accel_rl.models.networks import find_network
 from accel_rl.models.recurrent import RecurrentActorCritic
-from accel_rl.ops.policy_gradient import finite_where_invalid
+from accel_rl.ops.policy_loss import finite_where_invalid
 from accel_rl.ops.returns import generalized_advantage
-from accel_rl.optim.factory import make_optimizer
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import make_optimizer
 
 
 @dataclass(frozen=True)
@@ -39,17 +40,20 @@ class PolicyGradientConfig(AlgorithmConfig):
     entropy_coefficient: float = 0.01
     """Weight of the policy's entropy, in nats (Mnih et al. 2016: 0.01)."""
     clip_grad_norm: float = 0.5
-    """Clip the gradient of all parameters to this L2 norm (Stooke & Abbeel's code: 0.5). 0: no clipping."""
+    """Clip the gradient of all parameters to this L2 norm (Stooke & Abbeel's code: 0.5). 0 means no clipping."""
     reward_clip: float | None = None
-    """Clip rewards to +- this for learning; scores are never clipped. 0: no clipping. Default: 1 for Atari games (Mnih
-    et al. 2015), 0 for other environments."""
+    """Clip rewards to +- this value for learning; scores are never clipped. 0 means no clipping. Default: 1 for Atari
+    games (Mnih et al. 2015), 0 for other environments."""
     optimizer_eps: float = 1e-5
     """Epsilon of the optimizer (OpenAI baselines: 1e-5)."""
     network: str = "a3c"
     """Network for image observations. a3c: two convolutions (Mnih et al. 2016). dqn: three, padded (Stooke & Abbeel).
-    nature: three (Mnih et al. 2015). module:Class: a network of yours, a subclass of ConvNet."""
+    nature: three (Mnih et al. 2015). impala: residual (Espeholt et al. 2018); impala-4 has 4 times as many channels.
+    module:Class: a network of yours, a subclass of ConvNet."""
+    layer_norm: LayerNorm = "none"
+    """Layer norm before or after each activation of the network's body."""
     lstm: int = 0
-    """Number of units of an LSTM between network body and heads (A3C-LSTM, Mnih et al. 2016: 256). 0: no LSTM."""
+    """Number of units of an LSTM between network body and heads (A3C-LSTM, Mnih et al. 2016: 256). 0 means no LSTM."""
 
     def check(self) -> None:
         find_network(self.network)
@@ -70,11 +74,12 @@ class PolicyGradientConfig(AlgorithmConfig):
 
 @dataclass(slots=True)
 class PolicyBatch:
-    """N samples: obs [N, ...], action [N] int64; advantage, value target [N]; valid [N] bool, None: all are valid.
+    """N samples: obs [N, ...], action [N] int64, advantage [N], value target [N], valid [N] bool or None if all are
+    valid.
 
-    recorded: what the agent recorded while acting, by name, each [N]. For a recurrent agent the samples are whole
-    sequences, [T * n] time-major. Non-finite numbers of invalid cells become zero; the action of an invalid cell must
-    be a valid action.
+    recorded: the values that the agent recorded while acting, by name, each [N]. For a recurrent agent the samples are
+    whole sequences, [T * n] time-major. In invalid cells, numbers that are not finite become zero; their actions must
+    be valid actions.
     """
 
     obs: Tensor
@@ -98,10 +103,10 @@ class PolicyBatch:
 
 
 class PolicyGradient(Algorithm):
-    """Computes the advantages of each rollout, and updates once from the whole rollout. Subclasses define the loss.
+    """Computes the advantages of each rollout, and makes one update from the whole rollout. Subclasses define the loss.
 
-    The agent records its `value`, and has a method `value(obs, memory)`. The settings may be any with the fields
-    learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip.
+    The agent must record its `value` and have a method `value(obs, memory)`. Any settings with the fields
+    learning_rate, learning_rate_schedule, gamma, gae_lambda and reward_clip can be used.
     """
 
     Config: ClassVar[type[AlgorithmConfig]] = PolicyGradientConfig
@@ -112,8 +117,8 @@ class PolicyGradient(Algorithm):
     def build_agent(self, spec: EnvSpec) -> Agent:
         c = self.config
         if c.lstm:
-            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network))
-        return CategoricalPolicyAgent(ActorCritic(spec, c.network))
+            return RecurrentPolicyAgent(RecurrentActorCritic(spec, c.lstm, c.network, c.layer_norm))
+        return CategoricalPolicyAgent(ActorCritic(spec, c.network, c.layer_norm))
 
     def build_optimizer(self, size: int) -> Optimizer:
         return make_optimizer("adam", size, alpha=0.0, epsilon=self.config.optimizer_eps, device=str(self.device))
@@ -156,14 +161,14 @@ class PolicyGradient(Algorithm):
         return self.config.gamma * (~rollout.terminated).float()
 
     def next_value(self, rollout: Rollout, value: Tensor, bootstrap: Tensor) -> Tensor:
-        """Return V(s_{t+1}) [T, B]. At a time limit s_{t+1} is the last observation of the episode that was cut."""
+        """Return V(s_{t+1}) [T, B]. Where a time limit cut the episode, s_{t+1} is the episode's last observation."""
         next_value = torch.cat([value[1:], bootstrap[None]])
         if self._cut_values is None:
             return next_value
         return torch.where(rollout.truncated & ~rollout.terminated, self._cut_values, next_value)
 
     def _values_at_time_limits(self, rollout: Rollout) -> Tensor | None:
-        """Return V of the last observations of episodes that a time limit cut [T, B]; None if there are none."""
+        """Return V [T, B] of the last observations of episodes that a time limit cut; None if no episode was cut."""
         cells = rollout.time_limits()
         if cells is None:
             return None
@@ -174,18 +179,19 @@ class PolicyGradient(Algorithm):
 
     @torch.no_grad()
     def _memory_after(self, rollout: Rollout, t: Tensor, b: Tensor) -> RnnState | None:
-        """Return the recurrent state after step t of environment b, for N cells t, b [N]; None without a state."""
+        """Return the recurrent state after step t of environment b, for N cells t, b [N]; None if the agent has no
+        state."""
         if rollout.state is None:
             return None
-        states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[2]
+        states = self.agent.forward(rollout.observations(0, rollout.T), rollout.memory())[-1]
         return RnnState(states[t, b], torch.zeros(1, len(t), dtype=torch.bool, device=t.device))
 
     # -- batches and losses ------------------------------------------------------------
 
     def batch(self, index: Tensor | None = None) -> PolicyBatch:
-        """Return samples of the rollout; all of them, time-major, without an index.
+        """Return the samples of the given cells of the rollout, or all samples, time-major, if no index is given.
 
-        index: cells t * B + b [N] in any order; of a recurrent agent, environments [n], whose steps stay together.
+        index: cells t * B + b [N] in any order. For a recurrent agent: environments [n], whose steps stay together.
         """
         r = self.rollout
         assert r is not None
@@ -234,5 +240,5 @@ class PolicyGradient(Algorithm):
 
 
 def remaining(schedule: str, progress: float) -> float:
-    """Return the factor of a schedule: from 1 down to 0 over the run if linear, else 1."""
+    """Return the factor of a schedule: 1 - progress if the schedule is linear, otherwise 1."""
     return 1 - progress if schedule == "linear" else 1.0

@@ -10,15 +10,15 @@ from accel_rl.algos.algorithm import Loss, require
 from accel_rl.algos.minibatches import Minibatches
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig, remaining
 from accel_rl.distributed.communicator import SINGLE_PROCESS, Communicator
-from accel_rl.ops.policy_gradient import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
-from accel_rl.optim.factory import AdamName, make_optimizer
+from accel_rl.ops.policy_loss import clipped_surrogate, clipped_value_error, entropy, log_prob, masked_mean
 from accel_rl.optim.optimizer import Optimizer
+from accel_rl.optim.optimizers import AdamName, make_optimizer
 
 
 @dataclass(frozen=True)
 class PPOConfig(PolicyGradientConfig):
-    """Defaults: Stooke & Abbeel 2018, section 5.3, with the changes below. With them PPO reaches a score of 10 on Pong
-    sooner on two CPU cores, in seconds and in env steps.
+    """Defaults: Stooke & Abbeel 2018, section 5.3, except for the values in this table. The changes bring PPO to a
+    score of 10 on Pong sooner, in seconds and in env steps, measured on two CPU cores.
 
     | | Stooke & Abbeel's code | here |
     |---|---|---|
@@ -29,7 +29,7 @@ class PPOConfig(PolicyGradientConfig):
     | normalize_advantage | none | minibatch |
     | clip_schedule | linear, as the learning rate | constant |
 
-    `stooke:ppo_scaling` has the paper's settings. The paper raises the number of simulators at a fixed
+    The experiment `stooke:ppo_scaling` has the paper's settings. The paper raises the number of simulators at a fixed
     batch size of 2,048: --envs 8 --horizon 256 ... --envs 512 --horizon 4.
     """
 
@@ -45,21 +45,23 @@ class PPOConfig(PolicyGradientConfig):
     value_coefficient: float = 0.5
     """Weight of the value loss, the squared error without a factor 1/2 (Schulman et al. 2017, table 5: 1 x 1/2)."""
     clip: float = 0.2
-    """Clip the probability ratio to 1 +- this (Stooke & Abbeel's code: 0.2)."""
+    """Clip the probability ratio to 1 +- this value (Stooke & Abbeel's code: 0.2)."""
     clip_schedule: Literal["constant", "linear"] = "constant"
     """linear: the clip range decays to zero over the run (Schulman et al. 2017, table 5)."""
     value_clip: float = 0.0
-    """Clip the change of the value since sampling to +- this (OpenAI baselines: as the ratio). 0: no clipping."""
+    """Clip the difference between the new value and the value at sampling time to +- this (OpenAI baselines: the clip
+    of the ratio). 0 means no clipping."""
     epochs: int = 4
     """Number of passes over each rollout (Stooke & Abbeel 2018, section 5.1: training intensity 4)."""
     minibatch: int = 256
-    """Number of samples of one update, over all ranks that share it (Stooke & Abbeel's code: 512). If it does not
-    divide the rollout, minibatches are made smaller, of nearly equal size."""
+    """Number of samples of one update, summed over the ranks that share it (Stooke & Abbeel's code: 512). If this does
+    not divide the rollout, the minibatches are smaller and of nearly equal size."""
     normalize_advantage: Literal["minibatch", "rollout", "none"] = "minibatch"
     """Normalize the advantages of the policy loss to mean 0 and standard deviation 1 over each minibatch (OpenAI
     baselines, CleanRL), over each rollout, or not. Value targets are never normalized."""
     target_kl: float = 0.0
-    """Stop the epochs of a rollout once KL(old || new), in nats, exceeds 1.5 times this (as Spinning Up). 0: never."""
+    """Stop the epochs of a rollout once KL(old || new), in nats, exceeds 1.5 times this value (as Spinning Up). 0 means
+    never."""
 
     def check(self) -> None:
         super().check()

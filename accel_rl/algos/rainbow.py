@@ -21,8 +21,8 @@ class RainbowConfig(C51Config):
     learning_rate: float = 6.25e-5
     """Learning rate of Adam (Hessel et al. 2018: 6.25e-5)."""
     optimizer_eps: float = 0.005
-    """Epsilon of the optimizer. For Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.005); for
-    RMSProp it is used as given."""
+    """Epsilon of the optimizer. With Adam it is divided by the batch size (Stooke & Abbeel, section 5.4.1: 0.005); with
+    RMSProp it is used unchanged."""
     n_step: int = 3
     """n of the n-step return: number of rewards summed before bootstrapping (Hessel et al. 2018: 3)."""
     double: bool = True
@@ -31,7 +31,7 @@ class RainbowConfig(C51Config):
     dueling: bool = True
     """Dueling network: separate streams for the state value and the action advantages (Wang et al. 2016)."""
     clip_grad_norm: float = 10.0
-    """Clip the gradient to this L2 norm (Wang et al. 2016: 10). 0: no clipping."""
+    """Clip the gradient to this L2 norm (Wang et al. 2016: 10). 0 means no clipping."""
     target_interval: Count = 8_000
     """Env steps between updates of the target network (Hessel et al. 2018: 32,000 frames)."""
     epsilon_steps: Count = 62_500

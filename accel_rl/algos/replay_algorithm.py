@@ -48,15 +48,15 @@ class ReplayAlgorithmConfig(AlgorithmConfig):
         return replace(self, replay=replace(self.replay, size=-(-self.replay.size // ranks)))
 
     def horizon(self, B: int) -> int:
-        """Return the horizon at which a cycle has one update to do; at least 2, so that acting and stepping overlap."""
+        """Return the horizon at which one update is due per cycle; at least 2, so that acting and stepping overlap."""
         return max(2, round(self.batch_size / (self.intensity * B)))
 
 
 class ReplayAlgorithm(Algorithm):
-    """Stores rollouts in a replay and yields batches from it. Its agent acts epsilon-greedily.
+    """Stores rollouts in a replay and yields batches from the replay. Its agent acts epsilon-greedily.
 
-    `budget` counts the updates that are due, `target_network` decides when the target network is copied. The concurrent
-    schedule does not use `ingest`: it calls `store` and `owe`, and copies the target network itself.
+    `budget` counts the updates that are due. `target_network` decides when the target network is copied. The concurrent
+    schedule calls `store` and `owe` instead of `ingest`, and copies the target network itself.
     """
 
     agent: EpsilonGreedyAgent
@@ -109,7 +109,7 @@ class ReplayAlgorithm(Algorithm):
         self.target_network.after_env_steps(self.now.env_steps - self.now.counted.of_run, self.now.env_steps)
 
     def store(self, rollout: Rollout) -> None:
-        """Append a rollout to the replay, and advance the replay's own schedule."""
+        """Append a rollout to the replay, and advance the replay's schedule of importance weights."""
         self.replay.append(rollout)
         self.replay.anneal(self.now.progress)
 
@@ -130,7 +130,8 @@ class ReplayAlgorithm(Algorithm):
         return agent
 
     def phase(self) -> Iterator[None]:
-        """Yield before each update of the phase, which then counts as made. A phase ends where the target is copied."""
+        """Yield before each update of the phase, and count the update as made. A phase ends where the target network is
+        copied."""
         for _ in range(self.target_network.before_updates(self.run_updates, self.budget.due())):
             self.budget.spend()
             yield

@@ -1,4 +1,4 @@
-"""The current values of everything that changes over a run."""
+"""The current values of all settings that change over a run."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,11 @@ from accel_rl.optim.optimizer import Rate
 
 
 class Schedules:
-    """Values by name, as attributes: `now.learning_rate`, `now.clip` ... (`Algorithm.schedules`).
+    """Current values as attributes: `now.learning_rate`, `now.clip` and every other name of `Algorithm.schedules`.
 
-    Three of them are numbers of the run: `progress`, the fraction of the run that was done when the cycle began;
-    `env_steps`, of all ranks so far, with those of the newest rollout; `counted`, those of the newest rollout alone.
+    Three attributes describe the run. `progress` is the fraction of the run that was done when the cycle began.
+    `env_steps` counts the env steps of all ranks, including the newest rollout. `counted` is the newest rollout's own
+    env steps.
     """
 
     def __init__(self) -> None:

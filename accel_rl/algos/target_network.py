@@ -28,7 +28,8 @@ class TargetNetwork:
             self.update()
 
     def before_updates(self, updates: int, due: int) -> int:
-        """Copy if an interval begins after `updates` updates; returns how many of the `due` ones belong to it."""
+        """Copy the network if an interval begins after `updates` updates; return how many of the `due` updates are in
+        the interval."""
         if self.unit == "env-steps" or not due:
             return due
         begun, since = divmod(updates, self.interval)

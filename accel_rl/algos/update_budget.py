@@ -4,9 +4,9 @@ from typing import Any
 
 
 class UpdateBudget:
-    """Each env step makes `intensity` transitions due, and each update trains on `batch_size` of them.
+    """Each env step makes `intensity` transitions due, and each update trains on `batch_size` transitions.
 
-    Stooke & Abbeel 2018, section 5: training intensity = uses of each transition, on average.
+    Training intensity is the average number of times that each transition is used (Stooke & Abbeel 2018, section 5).
     """
 
     def __init__(self, intensity: float, batch_size: int):

@@ -13,7 +13,6 @@ from accel_rl.api.model_folder import ModelFolder, check_new
 from accel_rl.api.options import ExportOptions
 from accel_rl.api.trained_agent import trained_agent
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import RunError
 
@@ -30,7 +29,7 @@ def export(run: RunFolder, config: TrainConfig, o: ExportOptions) -> tuple[Path,
     acting, state, agent, _ = trained_agent(run, config, o.checkpoint, greedy=False, best=o.best)
     if o.onnx:
         onnx_file.check(agent)
-    spec = make_spec(acting.env, training=False)
+    spec = acting.spec
     steps = state["env_steps"]
     about = {"env_steps": steps, "evaluation": state.get("evaluation") or _evaluation(run, steps)}
     try:

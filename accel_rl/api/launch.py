@@ -3,16 +3,14 @@
 import dataclasses
 import importlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from accel_rl.config.advice import inactive, warning
+from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
-from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import make_spec
 from accel_rl.metrics.tensorboard import check_tensorboard
 from accel_rl.metrics.wandb import check_wandb
 from accel_rl.runners import launches
@@ -29,50 +27,48 @@ CLUSTERS = {"gorila": "accel_rl.gorila.driver", "ray": "accel_rl.gorila.ray_rank
 """The modules of --cluster, whose `check` and `launch` are called. Nothing else imports accel_rl.gorila."""
 
 
-def cluster_of(config: TrainConfig) -> Any:
+def cluster_of(config: Resolved) -> Any:
     """Import the module of the run's cluster."""
     return importlib.import_module(CLUSTERS[config.cluster])
 
 
-def check(config: TrainConfig) -> None:
-    """Raise ConfigError for settings that are impossible. Placement is checked by the plan."""
-    config.check()
+def checked(given: TrainConfig) -> Resolved:
+    """Resolve the settings of a run. ConfigError for impossible ones. Placement is checked by the plan."""
+    config = resolve(given)
     if config.log.tensorboard:
         check_tensorboard()
     check_wandb(config.wandb)
     if config.cluster != "none":
         cluster_of(config).check(config)
+    return config
 
 
-def check_device(config: TrainConfig, plan: RankPlan) -> None:
+def check_device(config: Resolved, plan: RankPlan) -> None:
     """Raise ConfigError if the network does not fit the observations, if the learner's memory does not fit on its
     device, or if games cannot be emulated there."""
     if plan.sampler.on_device and plan.device.startswith("cuda"):
         from accel_rl.emulator.device import cuda
 
         cuda.check(plan.device)
-    spec = make_spec(config.env, training=True)
-    _check_network(config, spec)
-    config.algo.check_memory(spec, plan.device)
+    _check_network(config)
+    config.algo.check_memory(config.spec, plan.device)
 
 
-def _check_network(config: TrainConfig, spec: EnvSpec) -> None:
+def _check_network(config: Resolved) -> None:
     """Raise the ConfigError with which the network is refused. It is built without memory for its parameters.
 
     A network of a user's that cannot be built so is not checked here.
     """
     try:
         with torch.device("meta"):
-            build_algorithm(rank_config(config, 0), spec, "meta")
+            build_algorithm(rank_config(config, 0), config.spec, "meta")
     except ConfigError:
         raise
     except Exception:  # the network itself will say what is wrong
         return
 
 
-def begin(
-    config: TrainConfig, path: Path | None, say: Callable[[str], None]
-) -> tuple[TrainConfig, RunFolder, Result | None]:
+def begin(given: TrainConfig, path: Path | None) -> tuple[TrainConfig, RunFolder, Result | None]:
     """Start a run, or under torchrun this process's rank of one; returns no result if another rank does.
 
     ConfigError, RunError.
@@ -81,25 +77,23 @@ def begin(
         from accel_rl.runners.ranks import torchrun
 
         if (info := torchrun.rank_info()) is not None:
-            config = info.fit(config)
-            check(config)
+            config = checked(info.fit(given))
             plan = info.plan(config)
             check_device(config, plan)
             return torchrun.train(info, config, plan, path)
-    run, result = run_new(config, path, say)
-    return config, run, result
+    run, result = run_new(given, path)
+    return given, run, result
 
 
-def run_new(config: TrainConfig, path: Path | None, say: Callable[[str], None] = print) -> tuple[RunFolder, Result]:
+def run_new(given: TrainConfig, path: Path | None) -> tuple[RunFolder, Result]:
     """Start a run in a new folder and run it to its end. ConfigError, RunError.
 
-    path: of the folder; None: the default name. say: gets a line that describes the run.
+    path: of the folder; None: the default name.
     """
     if path is not None:
         RunFolder.check_new(path)
-    check(config)
-    lines = [*filter(None, [warning(config)]), *inactive(config)]
-    config = config.resolved()
+    config = checked(given)
+    lines = [*filter(None, [warning(given)]), *inactive(given, config)]
     plan = RunPlan.resolve(config)
     check_device(config, plan.ranks[0])
     path = path or RunFolder.new_path(config)
@@ -107,25 +101,23 @@ def run_new(config: TrainConfig, path: Path | None, say: Callable[[str], None] =
     run = RunFolder.create(path, config)
     launches.record(run, env_steps=0)
     for line in lines:
-        say(f"warning: {line}")
+        print(f"warning: {line}", flush=True)
         run.event(line)
-    return run, run_to_end(config, plan, run, None, say)
+    return run, run_to_end(config, plan, run, None)
 
 
-def run_to_end(
-    config: TrainConfig, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None, say: Callable[[str], None]
-) -> Result:
+def run_to_end(config: Resolved, plan: RunPlan, run: RunFolder, state: dict[str, Any] | None) -> Result:
     """Run to the end from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
     what = f"{config.algorithm} on {config.env.game or config.env.id}"
     if config.cluster == "gorila":
         g = config.gorila
         length = f"{g.updates:,} updates" if g.updates else f"{config.env_steps:,} env steps"
         shards = counted(g.shards, "shard")
-        say(f"{what}: {length} by {g.members} members and {shards} -> {run.path}")
+        print(f"{what}: {length} by {g.members} members and {shards} -> {run.path}", flush=True)
         return cluster_of(config).launch(config, run, state)
     if config.distributed.several or config.cluster == "ray":
         d = config.distributed
-        say(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}")
+        print(f"{what}: {config.env_steps:,} env steps on {d.size} ranks, {d.update} -> {run.path}", flush=True)
         if config.cluster == "ray":
             return cluster_of(config).launch(config, run, state)
         from accel_rl.runners.ranks import sync_launcher
@@ -133,8 +125,9 @@ def run_to_end(
         return sync_launcher.train(config, plan, run, state["env_steps"] if state else None)
     config = rank_config(config, 0)
     trainer = Trainer(config, plan.ranks[0], run, state)
-    say(
+    print(
         f"{config.algorithm} on {trainer.spec.name}: {config.env_steps:,} env steps on {plan.ranks[0].device}, "
-        f"{plan.ranks[0].sampler.environments()} -> {run.path}"
+        f"{plan.ranks[0].sampler.environments()} -> {run.path}",
+        flush=True,
     )
     return trainer.run()

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from accel_rl.agents.base import Agent
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.agent import Agent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.kernels import native
 from accel_rl.system.errors import ConfigError
 

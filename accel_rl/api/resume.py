@@ -1,13 +1,13 @@
 """Continues a run from one of its checkpoints."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
-from accel_rl.api.launch import check, check_device, run_to_end
+from accel_rl.api.launch import check_device, checked, run_to_end
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.options import ResumeOptions
 from accel_rl.api.trained_agent import read_state
+from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
 from accel_rl.envs.make import check_switch, played_by
 from accel_rl.runners import launches
@@ -18,18 +18,18 @@ from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.errors import ConfigError
 
 
-def resume(run: RunFolder, config: TrainConfig, changes: ResumeOptions, say: Callable[[str], None] = print) -> Result:
-    """Continue a run, in the same folder and files. config: of the run. say: gets lines that describe it.
+def resume(run: RunFolder, begun: TrainConfig, changes: ResumeOptions) -> Result:
+    """Continue a run, in the same folder and files. begun: settings of the run.
 
     ConfigError, RunError.
     """
     if ModelFolder(run.path).is_there:
         raise ConfigError(f"{run.path} holds an exported model, which cannot be trained further; resume its run")
-    config = _changed(run, config, changes)
-    placed = config
-    if changes.cores is not None:
-        placed = dataclasses.replace(config, sampler=dataclasses.replace(config.sampler, cores=changes.cores))
-    check(placed)
+    changed = _changed(run, begun, changes)
+    own_cores = changed.sampler.cores
+    cores = changes.cores if changes.cores is not None else own_cores
+    placed = checked(dataclasses.replace(changed, sampler=dataclasses.replace(changed.sampler, cores=cores)))
+    config = dataclasses.replace(placed, sampler=dataclasses.replace(placed.sampler, cores=own_cores))
     plan = RunPlan.resolve(placed)
     check_device(placed, plan.ranks[0])
     state = read_state(run, changes.checkpoint)
@@ -47,8 +47,8 @@ def resume(run: RunFolder, config: TrainConfig, changes: ResumeOptions, say: Cal
     if played != config.env.backend:
         run.event(f"played by {config.env.backend} from here on, by {played} before")
     if state is None:
-        say(f"{run.path} has no checkpoint yet: starting from the beginning")
-    return run_to_end(placed, plan, run, state, say)
+        print(f"{run.path} has no checkpoint yet: starting from the beginning", flush=True)
+    return run_to_end(placed, plan, run, state)
 
 
 def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> TrainConfig:
@@ -72,7 +72,7 @@ def _changed(run: RunFolder, config: TrainConfig, changes: ResumeOptions) -> Tra
     return config
 
 
-def _check_state(config: TrainConfig, state: dict[str, Any]) -> str:
+def _check_state(config: Resolved, state: dict[str, Any]) -> str:
     """Raise ConfigError if the checkpoint is of another run; returns the backend that has played so far."""
     there = state["config"]["env"]
     if (state["config"]["algorithm"], there | {"backend": config.env.backend}) != (
@@ -88,7 +88,7 @@ def _check_state(config: TrainConfig, state: dict[str, Any]) -> str:
     return played
 
 
-def _check_unfinished(run: RunFolder, config: TrainConfig, state: dict[str, Any]) -> None:
+def _check_unfinished(run: RunFolder, config: Resolved, state: dict[str, Any]) -> None:
     """Raise ConfigError if the checkpoint is at the end of the run. Updates, if given, are the length of the run."""
     if config.cluster == "gorila" and config.gorila.updates:
         if (updates := state["learner"]["updates"]) >= config.gorila.updates:

@@ -17,7 +17,6 @@ from accel_rl.api.settings import What, settings
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.api.trained_policy import TrainedPolicy
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.result import Result
 from accel_rl.runners.run_folder import RunFolder
@@ -127,9 +126,9 @@ class Run:
 
         device: to act on; default: the run's, or, with a note, one of this machine.
         """
-        run, config = RunFolder.open(self.path)
-        config, _, agent, _ = trained_agent(run, config, checkpoint, greedy, best, device)
-        return TrainedPolicy(agent, make_spec(config.env, training=False), seed)
+        run, trained = RunFolder.open(self.path)
+        config, _, agent, _ = trained_agent(run, trained, checkpoint, greedy, best, device)
+        return TrainedPolicy(agent, config.spec, seed)
 
     def export(self, out: str | os.PathLike[str], **options: Any) -> "Run":
         """Write the newest network as a model that others can load; returns it.

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.agents.random import RandomAgent
-from accel_rl.api.launch import check
+from accel_rl.api.launch import checked
 from accel_rl.api.run import Run
 from accel_rl.api.settings import What, settings
 from accel_rl.data.rollout import Rollout
-from accel_rl.envs.make import make_spec
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
@@ -36,12 +35,10 @@ def make_sampler(
     policy: "random"; None: the untrained network of `what`; a run or its folder: its newest agent; or an agent.
     what, env, values: as for `train`. ConfigError.
     """
-    config = settings(what, env, values)
-    check(config)
+    config = checked(settings(what, env, values))
     if config.distributed.several or config.cluster != "none":
         raise ConfigError("make_sampler: a sampler has one rank; leave out ranks, update and cluster")
-    config = rank_config(config.resolved(), 0)
-    return RolloutSource(config, policy)
+    return RolloutSource(rank_config(config, 0), policy)
 
 
 class RolloutSource:
@@ -49,7 +46,7 @@ class RolloutSource:
 
     def __init__(self, config: Any, policy: Any):
         self.config, plan = config, RankPlan.resolve(config)
-        self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
+        self.spec = config.spec
         self.agent = _agent(config, policy, plan.device)
         self.sampler = build_sampler(
             plan.sampler, config.env, self.spec, config, seed=derived_seed(config.seed, Stream.SAMPLER), training=True,
@@ -81,7 +78,7 @@ class RolloutSource:
 
 
 def _agent(config: Any, policy: Any, device: str) -> Any:
-    spec = make_spec(config.env, training=True)
+    spec = config.spec
     if policy == "random":
         return RandomAgent(spec.n_actions)
     if policy is None:

@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.api.model_folder import ModelFolder
 from accel_rl.api.options import EvaluateOptions, WatchOptions
 from accel_rl.checkpoints import checkpoint
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.acting import acting_config
+from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners import video
 from accel_rl.runners.best_agent import BestAgent
@@ -54,7 +54,7 @@ def trained_agent(
     best: bool = False,
     device: str = "",
     backend: str = "",
-) -> tuple[TrainConfig, dict[str, Any], Agent, RankPlan]:
+) -> tuple[Resolved, dict[str, Any], Agent, RankPlan]:
     """Return the settings for acting, the run's checkpoint, its agent for evaluation, and the plan of its placement.
 
     chosen: a checkpoint folder; "" for the newest. best: the network with the best evaluation instead. device,
@@ -67,7 +67,7 @@ def trained_agent(
     plan = RankPlan.acting(config)
     tune_torch(plan.placement.torch_threads)
     multiply_in("float32", plan.device)
-    agent = load_agent(config, state, make_spec(config.env, training=True), plan.device)
+    agent = load_agent(config, state, config.spec, plan.device)
     return config, state, agent.evaluating(greedy), plan
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import RnnState
 from accel_rl.data.spec import EnvSpec
 

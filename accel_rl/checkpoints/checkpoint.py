@@ -1,9 +1,9 @@
 """Checkpoints that survive a full disk, a kill at any moment and a flipped bit.
 
-A checkpoint is a folder: state.json, state.safetensors and MANIFEST.json with the sha256 of both. It is written under
-a temporary name, synced, and renamed, so a folder under its final name is complete. Large parts of a state that never
-change again (the rows of a replay) are segments: files next to the checkpoints, each written once and shared by all
-checkpoints that contain it.
+A checkpoint is a folder with state.json, state.safetensors, and MANIFEST.json with the sha256 of both. It is written
+under a temporary name, synced, and renamed, so a folder with its final name is complete. Large parts of a state that do
+not change any more (the rows of a replay) are segments: files outside the checkpoint folders, written once and shared
+by all checkpoints that contain them.
 """
 
 import hashlib
@@ -73,11 +73,11 @@ class Checkpoints:
             try:
                 held |= set(json.loads((self.path(steps) / "MANIFEST.json").read_bytes()).get("segments", []))
             except (OSError, ValueError, AttributeError):
-                return  # a damaged checkpoint does not say which segments it needs
+                return  # the segments of a damaged checkpoint are unknown, so none is removed
         self.segments.keep_only(held)
 
     def _remove(self, path: Path) -> None:
-        """Remove a checkpoint; it is renamed first, so that under its own name it is always whole."""
+        """Remove a checkpoint. It is renamed first, so that a folder with a checkpoint's name is always complete."""
         if path.exists():
             doomed = self.folder / f".writing-{os.getpid()}-old-{path.name}"
             shutil.rmtree(doomed, ignore_errors=True)
@@ -85,7 +85,7 @@ class Checkpoints:
             shutil.rmtree(doomed, ignore_errors=True)
 
     def clean(self) -> None:
-        """Remove what an interrupted write left behind."""
+        """Remove the temporary files of an interrupted write."""
         if self.folder.is_dir():
             for p in self.folder.glob(".writing-*"):
                 shutil.rmtree(p, ignore_errors=True)
@@ -98,8 +98,8 @@ class Checkpoints:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Read and verify one checkpoint folder; its segments are verified when they are read. ConfigError, one line, if it
-    is none, or is damaged."""
+    """Read and verify one checkpoint folder. Segments are verified when they are read. ConfigError, one line, if the
+    folder is not a checkpoint or is damaged."""
     segments = SegmentStore(path.parent.parent / "segments")
     try:
         manifest = json.loads((path / "MANIFEST.json").read_bytes())
@@ -120,7 +120,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def _others(path: Path) -> str:
-    """Suggest what to use instead of a damaged checkpoint."""
+    """Return a suggestion of what to use instead of a damaged checkpoint."""
     others = [s for s in Checkpoints(path.parent).steps() if path.name.isdigit() and s != int(path.name)]
     return f"; delete it to go on from {path.parent / f'{others[-1]:012d}'}" if others else ""
 

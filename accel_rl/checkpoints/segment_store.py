@@ -31,8 +31,8 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 class SegmentStore:
-    """The segments of one run. A file's name is the segment's with the beginning of its sha256, so that two runs from
-    one checkpoint never take each other's for their own."""
+    """The segments of one run. A file's name consists of the segment's name and the beginning of its sha256, so that
+    two runs from one checkpoint do not read each other's segments."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -44,7 +44,7 @@ class SegmentStore:
         self._used = {}
 
     def put(self, segment: Segment) -> str:
-        """Write a segment unless it is on disk already; returns its sha256. OSError."""
+        """Write a segment unless it is on disk already; return its sha256. OSError."""
         if segment.checksum and self._path(segment.name, segment.checksum).exists():
             self._known[segment.name] = segment.checksum
         if segment.name not in self._known:
@@ -88,7 +88,7 @@ class SegmentStore:
         return load(data)
 
     def keep_only(self, held: Iterable[str]) -> None:
-        """Remove all other files, and what an interrupted write has left."""
+        """Remove all other segment files, and the temporary files of an interrupted write."""
         held = set(held)
         for path in self.folder.iterdir() if self.folder.is_dir() else ():
             if path.name not in held:

@@ -16,10 +16,11 @@ _REF = "__ref__"  # {"__ref__": [kind, name]} stands for an entry of the tensor 
 
 
 def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) -> tuple[bytes, bytes]:
-    """-> (JSON, safetensors). The same state always gives the same bytes.
+    """Return (JSON, safetensors) of a state. The same state always gives the same bytes.
 
-    `put` stores a segment elsewhere and returns the checksum that the JSON holds with its name. Keys of dicts are text
-    or, as in the state of torch's optimizers, whole numbers. ConfigError, one line, that names what cannot be kept.
+    `put` stores a segment and returns its checksum, which the JSON contains together with the segment's name. Keys of
+    dicts are text or, as in the state of torch's optimizers, whole numbers. ConfigError, one line, for a value that
+    cannot be saved.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -64,10 +65,10 @@ def encode(tree: dict[str, Any], put: Callable[[Segment], str] | None = None) ->
 
 
 def decode(text: bytes, tensor_file: bytes, get: Callable[[str, str], Segment] | None = None) -> dict[str, Any]:
-    """The inverse of `encode`; `get` finds a segment by name and checksum. ValueError on anything malformed."""
+    """Invert `encode`. `get` returns a segment by name and checksum. ValueError for malformed input."""
     try:
         tree, tensors = json.loads(text), load(tensor_file)
-    except Exception as e:  # safetensors raises its own kinds
+    except Exception as e:  # safetensors raises several kinds of errors
         raise ValueError(f"unreadable state: {e}") from e
 
     def walk(node: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from accel_rl.cli.machine_plan import plans, split
 from accel_rl.cli.train import parse_train
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.run_folder import versions
 from accel_rl.system import hardware
@@ -45,7 +45,7 @@ EXTRAS = {
 def _roms() -> tuple[int, list[str]]:
     from ale_py import roms
 
-    from accel_rl.envs.games import GAMES
+    from accel_rl.envs.atari_games import GAMES
 
     missing = []
     for game in GAMES:
@@ -64,7 +64,7 @@ def _installed(package: str) -> str | None:
         return None
 
 
-def report(config: TrainConfig) -> tuple[list[str], list[str]]:
+def report(config: Resolved) -> tuple[list[str], list[str]]:
     """Return (facts, problems), as lines. The facts include the plan of the run."""
     lines: list[str] = []
     wrong: list[str] = []
@@ -173,8 +173,7 @@ def main(argv: list[str]) -> int:
         lines, warnings, wrong = plans(machine, argv)
     else:
         config = parse_train(argv or DEFAULT_RUN, "accel-rl doctor", "Plan a run.")
-        config.check()
-        lines, wrong = report(config)
+        lines, wrong = report(resolve(config))
     print("\n".join(lines))
     for line in wrong:
         print(f"wrong: {line}", file=sys.stderr)

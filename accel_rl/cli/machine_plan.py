@@ -1,7 +1,7 @@
 """accel-rl doctor --machine FILE: the plan of a run for a described machine. Nothing is started."""
 
 from accel_rl.cli.train import parse_train
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import resolve
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.plan_report import report
 from accel_rl.system import hardware
@@ -46,7 +46,6 @@ def plans(file: str, argv: list[str]) -> tuple[list[str], int, list[str]]:
 def _plan(machine: Machine, words: list[str]) -> tuple[list[str], list[str], list[str]]:
     """Return (facts, warnings, problems) of one run."""
     with hardware.described(machine) as said:
-        config: TrainConfig = parse_train(words, "accel-rl doctor", "Plan a run.")
-        config.check()
+        config = resolve(parse_train(words, "accel-rl doctor", "Plan a run."))
         facts, warnings, problems = report(config, RunPlan.resolve(config))
     return facts, [*said, *warnings], problems

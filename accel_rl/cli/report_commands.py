@@ -5,7 +5,7 @@ from pathlib import Path
 
 from accel_rl.config.arguments import parse, positionals, stdout
 from accel_rl.config.train import read_settings
-from accel_rl.envs.games_table import table
+from accel_rl.envs.atari_games import table
 from accel_rl.metrics.plot import draw, gather
 from accel_rl.report.report import ReportOptions, write_report
 from accel_rl.report.runs import find_runs, read_csv, read_runs

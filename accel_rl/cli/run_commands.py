@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.agents.random import StickyRandomAgent
 from accel_rl.api.export import export
 from accel_rl.api.hub import pull, push
@@ -13,10 +13,10 @@ from accel_rl.api.resume import resume
 from accel_rl.api.trained_agent import evaluate, trained_agent, watch
 from accel_rl.cli.train import reported
 from accel_rl.config.arguments import parse, positionals, stdout
-from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.make import make_spec
+from accel_rl.config.resolved import Resolved, resolve
+from accel_rl.config.train import default_config
 from accel_rl.envs.start_points import NOTE
-from accel_rl.runners.record_starts import KEEP, STICKY_RANDOM, record, recorded_env
+from accel_rl.runners.record_starts import KEEP, STICKY_RANDOM, record
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.system.counts import Count, counted
 from accel_rl.system.errors import ConfigError
@@ -27,7 +27,7 @@ def resume_command(argv: list[str]) -> int:
     words, options = positionals(argv, ["the run folder"], "accel-rl resume")
     chosen = parse(ResumeOptions, options, "accel-rl resume RUN", "Continue a run, in the same folder and files.")
     run, config = RunFolder.open(Path(words[0]).expanduser())
-    result = resume(run, config, chosen, stdout)
+    result = resume(run, config, chosen)
     return reported(RunFolder.open(run.path)[1], run, result)
 
 
@@ -156,20 +156,18 @@ def starts_command(argv: list[str]) -> int:
     return 0
 
 
-def _random_play(game: str, chosen: StartsOptions) -> tuple[TrainConfig, Agent, str]:
+def _random_play(game: str, chosen: StartsOptions) -> tuple[Resolved, Agent, str]:
     for name in ("greedy", "best", "checkpoint"):
         if getattr(chosen, name):
             raise ConfigError(f"--{name} is for the folder of a run: {game!r} is none")
-    config = default_config("dqn")
-    config = dataclasses.replace(config, env=recorded_env(dataclasses.replace(config.env, game=game)))
-    config.env.check()
-    spec = make_spec(config.env, training=False)
-    return config, StickyRandomAgent(spec.n_actions, KEEP), STICKY_RANDOM
+    default = default_config("dqn")
+    config = resolve(dataclasses.replace(default, env=dataclasses.replace(default.env, game=game)))
+    return config, StickyRandomAgent(config.spec.n_actions, KEEP), STICKY_RANDOM
 
 
-def _agent_of_run(path: Path, chosen: StartsOptions) -> tuple[TrainConfig, Agent, str]:
-    run, config = RunFolder.open(path.expanduser())
-    if not config.env.game:
-        raise ConfigError(f"{run.path} plays {config.env.id}: start points are of Atari games")
-    config, state, agent, _ = trained_agent(run, config, chosen.checkpoint, chosen.greedy, chosen.best)
+def _agent_of_run(path: Path, chosen: StartsOptions) -> tuple[Resolved, Agent, str]:
+    run, trained = RunFolder.open(path.expanduser())
+    if not trained.env.game:
+        raise ConfigError(f"{run.path} plays {trained.env.id}: start points are of Atari games")
+    config, state, agent, _ = trained_agent(run, trained, chosen.checkpoint, chosen.greedy, chosen.best)
     return config, agent, f"{config.algorithm} after {state['env_steps']:,} env steps of training, seed {config.seed}"

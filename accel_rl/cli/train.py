@@ -80,7 +80,7 @@ def launch(config: TrainConfig, path: Path | None = None) -> int:
     # imported once the settings are known: help and mistakes do not wait for all that trains
     from accel_rl.api.launch import begin
 
-    return reported(*begin(config, path, stdout))
+    return reported(*begin(config, path))
 
 
 def reported(config: TrainConfig, run: "RunFolder", result: "Result | None") -> int:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from accel_rl.config.resolved import Resolved, check_starts, fill_in
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.train import TrainConfig
 from accel_rl.config.types import check_types
@@ -19,7 +20,7 @@ class ActingEnv:
     """Backend of an Atari game: ale, emulator or auto. Default: the run's, or ale, with a note, if it is not built."""
 
 
-def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> TrainConfig:
+def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> Resolved:
     """Return the settings that evaluations, videos and acting need: network, environment, protocol and evaluation.
 
     All others are defaults: a setting of the training machine, such as its GPUs, cores, loggers or cluster, never
@@ -32,7 +33,7 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> T
     s = config.sampler
     # engine: emulation on a device is for GPUs; the episodes are the same with workers
     engine = "workers" if s.on_device and (device == "cpu" or env.backend != config.env.backend) else s.engine
-    acting = TrainConfig(
+    given = TrainConfig(
         algorithm=config.algorithm,
         env=env,
         algo=config.algo,
@@ -42,10 +43,11 @@ def acting_config(config: TrainConfig, device: str = "", backend: str = "") -> T
         seed=config.seed,
         device=device,
     )
-    check_types(acting.evaluation, "--evaluation.")
-    acting.evaluation.check()
+    check_types(given.evaluation, "--evaluation.")
+    given.evaluation.check()
+    acting = fill_in(given)
     acting.env.check()
-    acting.check_starts()
+    check_starts(acting)
     return acting
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from accel_rl.algos.c51 import C51Config
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.make import make_spec
 from accel_rl.envs.protocols import OVERRIDES
 
-Test = Callable[[TrainConfig], bool]
+Test = Callable[[Resolved], bool]
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class Condition:
         return name in self.names or name.startswith(tuple(n for n in self.names if n.endswith(".")))
 
 
-def _async(config: TrainConfig) -> bool:
+def _async(config: Resolved) -> bool:
     return config.distributed.is_async
 
 
-def _several(config: TrainConfig) -> bool:
+def _several(config: Resolved) -> bool:
     return config.distributed.several or config.cluster == "ray"
 
 
-def _explores_by_epsilon(config: TrainConfig) -> bool:
-    return not config.algo.noisy  # type: ignore[attr-defined]
+def _explores_by_epsilon(config: Resolved) -> bool:
+    return not getattr(config.algo, "noisy", False)
 
 
 ANYWHERE = ("stack", "max_evaluation_steps")  # rules that environments of Gymnasium follow, too
@@ -49,9 +49,7 @@ CONDITIONS = (
         lambda c: bool(c.env.game),
         "an Atari game (--game)",
     ),
-    Condition(
-        ("env.stack", "algo.network"), lambda c: make_spec(c.env, training=True).is_image, "picture observations"
-    ),
+    Condition(("env.stack", "algo.network"), lambda c: c.spec.is_image, "picture observations"),
     Condition(("gorila.",), lambda c: c.cluster == "gorila", "--cluster gorila"),
     Condition(("gorila.push_updates",), _async, "--update async"),
     Condition(("address",), lambda c: c.cluster != "none", "--cluster gorila or ray"),
@@ -108,13 +106,16 @@ CONDITIONS = (
 )
 
 
-def inactive(config: TrainConfig) -> list[str]:
-    """Return a line for each setting that differs from its default and has no effect beside the others."""
+def inactive(config: TrainConfig, resolved: Resolved) -> list[str]:
+    """Return a line for each setting that differs from its default and has no effect beside the others.
+
+    resolved: `config`, resolved.
+    """
     default = dict(settings_of(default_config(config.algorithm)))
     changed = {name: value for name, value in settings_of(config) if value != default.get(name, value)}
     lines = []
     for name, value in changed.items():
-        unmet = next((c for c in CONDITIONS if c.covers(name) and not c.holds(config)), None)
+        unmet = next((c for c in CONDITIONS if c.covers(name) and not c.holds(resolved)), None)
         if unmet is not None:
             lines.append(f"--{name.replace('_', '-')} {value} has no effect: it needs {unmet.needs}")
     return lines

@@ -1,7 +1,6 @@
 """What a run measures and writes: evaluations, checkpoints, rows of metrics."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal
 
 from accel_rl.system.counts import Count, OptionalCount
@@ -37,11 +36,6 @@ class EvaluationConfig:
     def size(self, env_steps: int) -> int:
         """Return the env steps of each evaluation of a run of this length, the last one included."""
         return min(self.steps, max(1, min(self.interval or env_steps, env_steps) // 8))
-
-    def resolved(self) -> "EvaluationConfig":
-        """Return the settings with an absolute path of the start points, for processes in other folders."""
-        file = self.starts_file and str(Path(self.starts_file).expanduser().absolute())
-        return replace(self, starts_file=file)
 
     def check(self) -> None:
         for name in ("interval", "steps", "episodes"):

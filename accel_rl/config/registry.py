@@ -13,6 +13,7 @@ ALGORITHMS = {
     "a2c": "accel_rl.algos.a2c:A2C",
     "ppo": "accel_rl.algos.ppo:PPO",
     "impala": "accel_rl.algos.impala:IMPALA",
+    "pqn": "accel_rl.algos.pqn:PQN",
     "dqn": "accel_rl.algos.dqn:DQN",
     "c51": "accel_rl.algos.c51:C51",
     "rainbow": "accel_rl.algos.rainbow:Rainbow",

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from accel_rl.samplers.names_engine import NamesEngine
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class SamplerConfig:
+class SamplerConfig(NamesEngine):
     """Sampling: environments, workers, inference."""
 
     envs: Count = 16
@@ -45,34 +46,11 @@ class SamplerConfig:
     timeout_s: float = 60.0
     """Seconds after which a worker that does not answer counts as hung and is replaced."""
 
-    @property
-    def on_device(self) -> bool:
-        """Whether Atari is emulated on the learner's device."""
-        return self.engine == "device"
-
-    @property
-    def has_workers(self) -> bool:
-        """Whether worker processes step the environments."""
-        return self.engine == "workers"
-
     def check(self) -> None:
         for name in ("envs", "horizon", "groups", "workers"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ConfigError(f"--sampler.{name} {value}: must be at least 1")
-        if self.on_device:
-            self._check_device()
         if self.decorrelation_steps < 0:
             raise ConfigError(f"--sampler.decorrelation-steps {self.decorrelation_steps}: must be 0 or more")
         if not self.timeout_s > 0:
             raise ConfigError(f"--sampler.timeout-s {self.timeout_s}: must be above 0")
-
-    def _check_device(self) -> None:
-        if self.workers is not None:
-            raise ConfigError(f"--sampler.workers {self.workers}: --sampler.engine device has no workers")
-        if self.inference_per_worker:
-            raise ConfigError("--sampler.inference-per-worker: --sampler.engine device has no workers")
-        if self.reset not in ("immediate", "cached"):
-            raise ConfigError(
-                f"--sampler.reset {self.reset}: must be immediate or cached with --sampler.engine device, which begins "
-                "episodes at once"
-            )

@@ -1,9 +1,9 @@
 """The settings of a run: one frozen dataclass, the same in Python, on the command line and in config.json."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, Self, get_type_hints
 
 from accel_rl.algos.algorithm import AlgorithmConfig
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
@@ -16,12 +16,8 @@ from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.types import check_types
 from accel_rl.distributed.settings import DistributedConfig
-from accel_rl.emulator.counter import check_noops
-from accel_rl.envs.games import check_game
 from accel_rl.envs.make import EnvConfig
-from accel_rl.envs.start_points import load_starts
 from accel_rl.models.precision import Precision
-from accel_rl.optim.factory import is_adam
 from accel_rl.system.counts import Count, OptionalCount
 from accel_rl.system.errors import ConfigError, nearest
 from accel_rl.system.hardware import say_once
@@ -78,140 +74,20 @@ class TrainConfig:
     """Weights & Biases project of the run."""
 
     def check(self) -> None:
-        """Raise ConfigError, one line, for impossible settings. All checks that need no other process are made here."""
+        """Raise ConfigError, one line, for a value that is impossible by itself. `resolve` checks how they combine."""
         check_types(self)
         check_doors(self.sampler.engine, self.distributed.update, self.schedule)
-        if self.env_steps < 1:
-            raise ConfigError(f"--env-steps {self.env_steps}: must be at least 1")
+        for name in ("env_steps", "max_skipped_updates", "torch_threads"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"--{name.replace('_', '-')} {value}: must be at least 1")
         if self.seed < 0:
             raise ConfigError(f"--seed {self.seed}: must be 0 or more")
-        if self.max_skipped_updates < 1:
-            raise ConfigError(f"--max-skipped-updates {self.max_skipped_updates}: must be at least 1")
-        if self.torch_threads is not None and self.torch_threads < 1:
-            raise ConfigError(f"--torch-threads {self.torch_threads}: must be at least 1")
         for part in (self.sampler, self.evaluation, self.checkpoint, self.log, self.algo, self.gorila):
             part.check()
         self.secondary.check(self.algo)
-        self._check_cluster()
-        self._check_schedule()
-        self._check_group()
-        self.algo.of_rank(self.distributed.size).check_sampling(self.T, self.rank_envs)
-        if self.sampler.on_device:
-            self._check_device_engine()
-        self.env.check()
-        self.check_starts()
-        if self.sampler.reset == "cached" and not self.env.game:
-            raise ConfigError(
-                f"--sampler.reset cached is for Atari games: {self.env.id} is none; use immediate, wait or swap"
-            )
-        if not isinstance(self.algo, needed := find_algorithm(self.algorithm).Config):
-            raise ConfigError(
-                f"algo is of {type(self.algo).__name__}, the settings of {self.algorithm} are {needed.__name__}: begin "
-                f"from accel_rl.config.train.default_config({self.algorithm!r})"
-            )
-
-    def check_starts(self) -> None:
-        """Raise ConfigError if evaluations cannot begin from their saved starts."""
-        if self.evaluation.starts == "noop":
-            return
-        if not self.env.game:
-            raise ConfigError(f"--evaluation.starts saved is for Atari games: {self.env.id} is none")
-        if self.sampler.on_device:
-            raise ConfigError("--sampler.engine device: --evaluation.starts saved needs workers or in-process")
-        try:
-            points = load_starts(Path(self.evaluation.resolved().starts_file))
-            points.check(self.env.game, self.env.rules(), self.evaluation_limit)
-        except ConfigError as e:
-            raise ConfigError(f"--evaluation.starts-file: {e}") from e
-
-    def _check_device_engine(self) -> None:
-        env, engine = self.env, "--sampler.engine device"
-        if not env.game:
-            raise ConfigError(f"--env.id {env.id}: {engine} plays Atari games alone; use workers or in-process")
-        check_game(env.game)
-        if env.randomness == "sequence":
-            raise ConfigError(f"--env.randomness sequence: {engine} needs counter")
-        if env.resolved().backend != "emulator":
-            raise ConfigError(f"--env.backend {env.resolved().backend}: {engine} needs emulator, for {env.game}")
-        check_noops(env.rules().noop_max)
-
-    def _check_schedule(self) -> None:
-        if self.schedule != "concurrent":
-            return
-        if not isinstance(self.algo, ReplayAlgorithmConfig):
-            raise ConfigError(
-                f"--schedule {self.schedule}: only dqn, c51 and rainbow have a replay and a target network"
-            )
-        if self.algo.target_unit != "env-steps":
-            raise ConfigError(f"--algo.target-unit {self.algo.target_unit}: only env-steps with --schedule concurrent")
-        if self.algo.epsilon_unit != "env-steps":
-            raise ConfigError(
-                f"--algo.epsilon-unit {self.algo.epsilon_unit}: only env-steps with --schedule concurrent"
-            )
-        each = self.T * self.sampler.envs
-        if self.period % each:
-            raise ConfigError(
-                f"--algo.target-interval {self.period}: must divide by {self.sampler.envs} environments x {self.T} "
-                f"steps with --schedule concurrent; use {max(1, round(self.period / each)) * each}"
-            )
-
-    def _check_cluster(self) -> None:
-        if self.cluster == "none":
-            if self.address:
-                raise ConfigError(f"--address {self.address}: only with --cluster gorila or ray")
-            return
-        if self.cluster == "ray":
-            if self.distributed.is_async:
-                raise ConfigError("--update async: its ranks share one machine's memory; --cluster gorila has several")
-            return
-        if self.distributed.sync_class:
-            raise ConfigError(f"--update {self.distributed.update}: not with --cluster gorila")
-        if self.distributed.several and not self.distributed.is_async:
-            raise ConfigError(
-                f"--ranks {self.distributed.size}: the ranks of a bundle need --update async with --cluster gorila"
-            )
-        if self.distributed.several and self.gorila.replay == "global":
-            raise ConfigError("--gorila.replay global: each rank of --update async has a replay of its own")
-        if self.schedule != "lockstep":
-            raise ConfigError(f"--schedule {self.schedule}: --cluster gorila allows lockstep alone")
-        if self.secondary.batch:
-            raise ConfigError(f"--secondary.batch {self.secondary.batch}: not with --cluster gorila")
-        algo = self.algo.for_env(bool(self.env.game))
-        if (k := self.gorila.outlier_deviations) and not getattr(algo, "reward_clip", 1.0):
-            raise ConfigError(
-                f"--gorila.outlier-deviations {k:g}: must be 0 with --algo.reward-clip 0, where rewards are unbounded"
-            )
-        if not isinstance(self.algo, ReplayAlgorithmConfig):
-            if self.gorila.replay == "global":
-                raise ConfigError(f"--gorila.replay global: {self.algorithm} has no replay")
-            return
-        if self.gorila.replay == "global" and self.algo.replay.prioritized:
-            raise ConfigError("--replay.prioritized: --gorila.replay global draws uniformly; use local")
-        for name in ("target_unit", "epsilon_unit"):
-            if getattr(self.algo, name) != "updates":
-                raise ConfigError(
-                    f"--algo.{name.replace('_', '-')} {getattr(self.algo, name)}: must be updates with --cluster gorila"
-                )
-
-    def _check_group(self) -> None:
-        g, ranks = self.distributed, self.distributed.size
-        g.check()
-        if not g.several:
-            return
-        if g.local_updates > 1 and not is_adam(optimizer := self.algo.optimizer_name):
-            raise ConfigError(
-                f"--distributed.local-updates {g.local_updates}: needs --algo.optimizer adam, not {optimizer}"
-            )
-        if g.is_async:
-            if self.secondary.batch:
-                raise ConfigError(f"--secondary.batch {self.secondary.batch}: only with --update all-reduce")
-            return
-        shared = {"--envs": self.sampler.envs}
-        if isinstance(self.algo, ReplayAlgorithmConfig):
-            shared |= {"--batch-size": self.algo.batch_size, "--secondary.batch": self.secondary.batch}
-        for flag, n in shared.items():
-            if n % ranks:
-                raise ConfigError(f"{flag} {n}: must divide by {ranks} ranks; use {-(-n // ranks) * ranks}")
+        if self.address and self.cluster == "none":
+            raise ConfigError(f"--address {self.address}: only with --cluster gorila or ray")
+        self.distributed.check()
 
     @property
     def rank_envs(self) -> int:
@@ -246,25 +122,16 @@ class TrainConfig:
         if self.sampler.horizon:
             return self.sampler.horizon
         B = self.sampler.envs
-        if self.schedule == "concurrent":
+        if self.schedule == "concurrent" and isinstance(self.algo, ReplayAlgorithmConfig):
             return next((T for T in range(32, 0, -1) if self.period % (T * B) == 0), 1)
         return self.algo.horizon(B)
-
-    def resolved(self) -> "TrainConfig":
-        """Return the settings with the default horizon and backend filled in, and absolute paths. ConfigError."""
-        env = self.env
-        if self.sampler.on_device and env.randomness == "auto":
-            env = replace(env, randomness="counter")
-        sampler = replace(self.sampler, horizon=self.T)
-        algo = self.algo.for_env(bool(env.game))
-        return replace(self, algo=algo, sampler=sampler, env=env.resolved(), evaluation=self.evaluation.resolved())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain JSON, with the format version of config.json."""
         return {"format": FORMAT, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, d: Mapping[str, Any]) -> "TrainConfig":
+    def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """Build the settings from config.json, of this format or an earlier one.
 
         ConfigError, one line, for a field that does not exist. A field that is missing has its default, with a note.
@@ -272,7 +139,7 @@ class TrainConfig:
         values, version = migrated(d), d.get("format", 1)
         algo, missing = find_algorithm(values.get("algorithm", "a2c")).Config, list[str]()
         values["algo"] = _build(algo, values.get("algo", {}), version, missing, "algo.")
-        config: TrainConfig = _build(cls, values, version, missing)
+        config: Self = _build(cls, values, version, missing)
         if missing:
             say_once(f"config.json has no {', '.join(missing)}: defaults of this version are used")
         check_types(config)

@@ -1,8 +1,8 @@
-"""States of torch's random generators that move between kinds of devices.
+"""Saved states of torch's random generators, and their transfer between a CPU and a GPU.
 
-A CPU's generator is a Mersenne Twister of 5,056 bytes, a CUDA GPU's a seed and a counter of 16 bytes. Neither can
-continue from the other's state. A run that changes its device begins new streams there, whose seeds follow from the
-saved states, so that the continued run is a function of the checkpoint.
+The state of a CPU's generator is a Mersenne Twister of 5,056 bytes; that of a CUDA generator is a seed and a counter of
+16 bytes. Neither generator can continue from the other's state. A run that changes its device begins new random streams
+on the new device. Their seeds are computed from the saved states, so the continued run depends on the checkpoint only.
 """
 
 import hashlib
@@ -25,7 +25,8 @@ def seed_from(state: Tensor) -> int:
 
 
 def restore(generator: torch.Generator, state: Tensor) -> None:
-    """Put a saved state [n] uint8 into a generator, or, with a note, seed it from that of another kind of device."""
+    """Restore a generator from a saved state [n] uint8. If the state is of another kind of device, seed the generator
+    from the state, and log this."""
     if len(state) == len(generator.get_state()):
         generator.set_state(state.cpu())
     else:
@@ -34,9 +35,9 @@ def restore(generator: torch.Generator, state: Tensor) -> None:
 
 
 def restore_default(cpu: Tensor, gpu: Tensor | None, device: torch.device | str) -> None:
-    """Restore torch's default generators of the CPU and of a GPU that the run continues on.
+    """Restore torch's default generators of the CPU and of the GPU on which the run continues.
 
-    gpu: None in a run that had no GPU; the GPU's generator then begins, with a note, from a seed of the CPU's state.
+    gpu: None if the run had no GPU; the GPU's generator is then seeded from the CPU's state, and this is logged.
     """
     torch.set_rng_state(cpu)
     gpus = Device(device)

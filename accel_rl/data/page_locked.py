@@ -1,4 +1,4 @@
-"""Page-locked host memory: a GPU copies from and to it asynchronously."""
+"""Page-locked host memory, which a GPU can read and write asynchronously."""
 
 import ctypes
 import functools
@@ -24,12 +24,12 @@ class PageLocks(Protocol):
         """Lock the pages of `size` bytes from a page's address. Returns CUDA's error code, 0 for success."""
 
     def unregister(self, address: int) -> int:
-        """Unlock what was locked from that address. Returns CUDA's error code."""
+        """Unlock the pages that were locked from that address. Returns CUDA's error code."""
 
 
 class _Driver:
-    """The page locks of CUDA's driver. Its calls keep no error; an error of the runtime's `cudaHostRegister` would be
-    raised by torch's next kernel."""
+    """The page locks of CUDA's driver. The driver does not remember an error, whereas torch's next kernel would raise
+    an error of the runtime's `cudaHostRegister`."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -37,7 +37,9 @@ class _Driver:
     def register(self, address: int, size: int) -> int:
         arguments = ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_uint(PORTABLE)
         error = int(self._library.cuMemHostRegister_v2(*arguments))
-        if error in NO_CONTEXT:  # this thread has made no call of the runtime yet, which sets the context
+        if (
+            error in NO_CONTEXT
+        ):  # the first call of CUDA's runtime in a thread sets its context, and this thread has made none
             torch.cuda.current_stream().synchronize()
             error = int(self._library.cuMemHostRegister_v2(*arguments))
         return error
@@ -52,13 +54,15 @@ def _driver() -> _Driver:
 
 
 def page_locks(module: Any) -> PageLocks:
-    """Return the page locks of a GPU's module (see `system.devices.runtime`): CUDA's driver, or the module's own."""
+    """Return the page locks of a GPU's runtime module (see `system.devices.runtime`): CUDA's driver, or the module
+    itself."""
     locks: PageLocks = module.page_locks() if hasattr(module, "page_locks") else _driver()
     return locks
 
 
 def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
-    """(address, bytes) of the pages that the tensors lie in, adjacent ones merged, no page twice."""
+    """Return (address, bytes) of the pages that contain the tensors. Adjacent pages are merged, and no page appears
+    twice."""
     pieces: list[tuple[int, int]] = []
     for begin, end in sorted((x.data_ptr(), x.data_ptr() + x.nbytes) for x in tensors if x.nbytes):
         begin, end = begin // PAGE * PAGE, -(-end // PAGE) * PAGE
@@ -72,11 +76,11 @@ def whole_pages(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 class PageLocked:
     """Contiguous host tensors whose pages are locked until `close`, so that copies from and to a GPU are asynchronous.
 
-    If the system does not allow it, copies are slower; a message says so once.
+    If the system does not allow page locks, copies are slower; this is logged once.
     """
 
     def __init__(self, tensors: Iterable[Tensor], module: Any):
-        """module: of the GPU (see `system.devices.runtime`)."""
+        """module: the GPU's runtime module (see `system.devices.runtime`)."""
         self._locks = page_locks(module)
         self._locked: list[int] = []
         for address, size in whole_pages(tensors):
@@ -96,10 +100,11 @@ class PageLocked:
 
 
 def page_locked_zeros(shape: tuple[int, ...], dtype: torch.dtype, module: Any) -> Tensor:
-    """Allocate zeros in page-locked host memory; it is unlocked when the tensor is freed. module: of the GPU."""
+    """Allocate zeros in page-locked host memory, which is unlocked when the tensor is freed. module: the GPU's runtime
+    module."""
     size = math.prod(shape) * dtype.itemsize
     memory = torch.zeros(-(-size // PAGE) * PAGE + PAGE, dtype=torch.uint8)
-    begin = -memory.data_ptr() % PAGE  # on pages of its own: no page can be locked twice
+    begin = -memory.data_ptr() % PAGE  # memory on separate pages, because no page can be locked twice
     tensor = memory[begin : begin + size].view(dtype).view(shape)
     locked = PageLocked([tensor], module)
     weakref.finalize(tensor, locked.close).atexit = False  # at exit the process frees the memory

@@ -16,8 +16,8 @@ from accel_rl.kernels.frames import FrameStacks, gather_stacks, window_stacks
 class RnnState:
     """Recurrent states of n environments over T steps.
 
-    state [n, Z]: the state before the first step. first [T, n] bool: an episode begins at this step, so the state is
-    reset before it. `act` advances `state` in place.
+    state [n, Z]: the state before the first step. first [T, n] bool: whether an episode begins at this step, so that
+    the state is reset before the step. `act` advances `state` in place.
     """
 
     state: Tensor
@@ -28,14 +28,17 @@ class RnnState:
 class Rollout:
     """T steps of B environments as tensors over the same memory.
 
-    frames [S - 1 + T + 1, B, *frame_shape]: the observation at t is rows t .. t + S - 1, as far as age [t] reaches.
-    final_frames [T, B, *frame_shape]: where `ended`, the last frame of the old episode at [t]; elsewhere anything.
-    age [T + 1, B] uint8: steps since the episode's first frame, saturating (`EnvSpec.oldest`); older ones are zeros.
-    action [T, B] int64; reward [T, B] float32, raw; terminated, truncated, ended, valid [T, B] bool (see `Step`).
-    recorded: what the agent noted while acting, each [T, B] (value, log_prob ...).
-    state, next_state [B, Z]: a recurrent agent's memory before step 0 and after step T - 1; None without one.
-    host: the same cells in host memory, for a rollout on a GPU; None: this rollout is in host memory itself. Not saved.
-    staging: copies to the rollout's GPU, for which the host does not wait. Not saved.
+    frames [S - 1 + T + 1, B, *frame_shape]: the observation at t consists of rows t .. t + S - 1, as far as age [t]
+    reaches.
+    final_frames [T, B, *frame_shape]: the last frame of the old episode where `ended` is true; undefined elsewhere.
+    age [T + 1, B] uint8: steps since the episode's first frame, saturating at `EnvSpec.oldest`; frames from before the
+    episode are read as zeros.
+    action [T, B] int64; reward [T, B] float32, not clipped; terminated, truncated, ended, valid [T, B] bool (see
+    `Step`).
+    recorded: values that the agent recorded while acting, each [T, B], such as value and log_prob.
+    state, next_state [B, Z]: a recurrent agent's state before step 0 and after step T - 1; None for other agents.
+    host: for a rollout on a GPU, the same cells in host memory; None if this rollout is in host memory. Not saved.
+    staging: asynchronous copies to the rollout's GPU. Not saved.
     """
 
     frames: Tensor
@@ -74,7 +77,7 @@ class Rollout:
 
     @property
     def on_host(self) -> "Rollout":
-        """The cells in host memory: reading them does not wait for a GPU. Without what the agent recorded."""
+        """Return the cells in host memory, without recorded values. Reading them does not wait for a GPU."""
         return self if self.host is None else self.host
 
     @property
@@ -92,7 +95,7 @@ class Rollout:
         return self._on_device(self.on_host.valid.reshape(-1).nonzero().squeeze(-1))
 
     def time_limits(self) -> tuple[Tensor, Tensor] | None:
-        """Return the cells (t [N], b [N]) in which a time limit cut an episode; None if there are none."""
+        """Return the cells (t [N], b [N]) in which a time limit cut an episode; None if no episode was cut."""
         host = self.on_host
         t, b = torch.nonzero(host.truncated & ~host.terminated, as_tuple=True)
         if not len(t):
@@ -116,17 +119,19 @@ class Rollout:
         return gather_stacks(self.frames, t, b, self.age[t, b], self.stack)
 
     def observations(self, t: int, T: int = 1, b: slice = slice(None)) -> Tensor:
-        """Observations [T * n, S, *frame_shape] of T successive steps from t (up to the one at T) of environments b."""
+        """Observations [T * n, S, *frame_shape] of T successive steps of environments b, from step t. The last may be
+        step T."""
         if self.stack == 1:
             return self.frames[t : t + T, b].flatten(0, 1)
         return self.frame_stacks(t, T, b).gather()
 
     def frame_stacks(self, t: int, T: int = 1, b: slice = slice(None)) -> FrameStacks:
-        """Return the same observations without gathering them."""
+        """Return the observations of `observations` without gathering their frames."""
         return window_stacks(self.frames, self.age, t, T, b, self.stack)
 
     def memory(self, t: int = 0, T: int | None = None, b: slice | Tensor = slice(None)) -> RnnState | None:
-        """Return the recurrent state of the environments b: over T steps (None: all) from step 0, or at t = T."""
+        """Return the recurrent state of the environments b: from step 0 over T steps (None means all steps), or at t =
+        T."""
         state = self.state if t == 0 else self.next_state
         if state is None:
             return None

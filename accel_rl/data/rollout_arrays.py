@@ -10,9 +10,9 @@ from accel_rl.data.spec import EnvSpec
 
 @dataclass(slots=True)
 class Step:
-    """One step of n environments: arrays [n, ...] that an environment writes in place, never replaces.
+    """One step of n environments: arrays [n, ...] that an environment overwrites in place and never replaces.
 
-    Usually a slice of a rollout's shared memory: `frame` and `age` at t + 1, the rest at t.
+    Usually they are slices of a rollout's shared memory: `frame` and `age` at t + 1, the other arrays at t.
     """
 
     frame: np.ndarray  # [n, *frame_shape] the observation's newest frame after the step; after an `immediate`
@@ -20,7 +20,7 @@ class Step:
     final_frame: np.ndarray  # [n, *frame_shape] written only where `ended`: the old episode's last frame
     age: np.ndarray  # [n] uint8 steps since the episode's first frame, saturating at `EnvSpec.oldest`
     reward: np.ndarray  # [n] float32 raw
-    terminated: np.ndarray  # [n] bool the return ends here (game over; a lost life where the protocol says so)
+    terminated: np.ndarray  # [n] bool the return ends here (game over, or a lost life if the protocol counts it)
     truncated: np.ndarray  # [n] bool stopped by the time limit: the return bootstraps from the final frame
     ended: np.ndarray  # [n] bool the episode is over (game over or time limit), a reset is due
     valid: np.ndarray  # [n] bool False where the environment waited for its reset and did not step
@@ -44,7 +44,7 @@ class Step:
 
 TENSORS = ("frames", "final_frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 """Names of the arrays that a `Rollout` has as tensors."""
-# What an unwritten cell holds, so that reading one is seen.
+# Value of cells that were never written, so that tests detect a read of one.
 SENTINEL_ACTION = -1
 SENTINEL_REWARD = float("nan")
 

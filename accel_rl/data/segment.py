@@ -8,12 +8,12 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Tensors under a name. Checkpoints that hold the same segment share one file of it.
+    """A named set of tensors. Checkpoints that contain the same segment share one file.
 
-    `load` gives the tensors: out of memory when it is saved, out of the (verified) file after a resume.
+    `load` returns the tensors: from memory before the segment is saved, from the verified file after a resume.
     """
 
     name: str
     load: Callable[[], dict[str, Tensor]]
     checksum: str = ""
-    """sha256 of the file it was read from; empty for one that was never saved."""
+    """sha256 of the segment's file; empty if the segment was never saved."""

@@ -1,7 +1,7 @@
-"""Arrays over whole pages: of one process, or shared by several in one anonymous file.
+"""Page-aligned arrays, private to one process or shared by several processes through an anonymous file.
 
-A memfd has no name in /dev/shm, so nothing is left behind however the processes end, and the size of /dev/shm does
-not matter. Pages are taken when they are first written: an array that is rarely used costs only addresses.
+A memfd has no name in /dev/shm. So no file is left behind however the processes end, and the size of /dev/shm does not
+limit it. The system allocates a page when it is first written, so an unused array occupies only address space.
 """
 
 import math
@@ -31,7 +31,7 @@ def _offsets(layout: Layout) -> tuple[dict[str, int], int]:
 def _anonymous_file(size: int) -> int:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("accel_rl", os.MFD_CLOEXEC)
-    else:  # macOS: a temporary file that is unlinked at once
+    else:  # macOS has no memfd: a temporary file is created and unlinked
         fd, path = tempfile.mkstemp(prefix="accel_rl")
         os.unlink(path)
     os.ftruncate(fd, size)
@@ -92,7 +92,8 @@ def _arrays(layout: Layout, offsets: dict[str, int], memory: mmap.mmap) -> dict[
 
 
 class SharedArrays:
-    """Named numpy arrays over one shared file. `create` in the owner, `attach` in the others with the same layout."""
+    """Named numpy arrays over one shared file. The owner calls `create`; other processes call `attach` with the same
+    layout."""
 
     def __init__(self, layout: Layout, fd: int):
         offsets, size = _offsets(layout)
@@ -113,7 +114,7 @@ class SharedArrays:
 
     @classmethod
     def over(cls, layout: Layout, fd: int) -> "SharedArrays":
-        """Create the arrays in an empty file that was opened before the layout was known."""
+        """Create the arrays in an empty file that was opened before the layout was computed."""
         os.ftruncate(fd, _offsets(layout)[1])
         return cls(layout, fd)
 
@@ -125,6 +126,6 @@ class SharedArrays:
         return self.arrays[name]
 
     def close(self) -> None:
-        """Drop this process's file descriptor; the memory goes with the last view of it."""
+        """Close this process's file descriptor. The memory is freed with the last view of the arrays."""
         self.arrays = {}
         os.close(self.fd)

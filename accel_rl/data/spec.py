@@ -9,8 +9,8 @@ class EnvSpec:
     """Shapes and names of an environment.
 
     `stack` frames make an observation: for pictures [stack, H, W], or [stack, C, H, W] with channels; otherwise
-    [*frame_shape] with stack 1. `info_bytes`: room for the numbers that an environment reports with an episode's end.
-    `protocol` is the resolved set of rules the environment plays by; it goes with every score.
+    [*frame_shape] with stack 1. `info_bytes` is the size of the numbers that an environment reports when an episode
+    ends. `protocol` is the resolved set of rules that the environment plays by; every recorded score includes it.
     """
 
     name: str

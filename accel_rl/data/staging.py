@@ -11,7 +11,8 @@ from accel_rl.system.devices import Device
 
 
 class _Slot:
-    """Page-locked host memory of `size` bytes, whole pages. The event says when the last copy from it is over."""
+    """A buffer of `size` bytes in page-locked host memory. Its event is set when the last copy from the buffer is
+    complete."""
 
     def __init__(self, size: int, module: Any):
         memory = torch.empty(size + PAGE, dtype=torch.uint8)
@@ -26,10 +27,10 @@ class _Slot:
 
 
 class Staging:
-    """Copies host tensors to a GPU asynchronously, through slots of page-locked memory.
+    """Copies host tensors to a GPU asynchronously, through buffers of page-locked memory (slots).
 
-    The caller may change or free the host tensor at once. A slot is reused when the copy from it is over; while all
-    slots are in use, another one is allocated. Not for several threads at once, nor within a CUDA graph.
+    The caller may change or free the host tensor immediately. A slot is reused after the copy from it is complete;
+    while all slots are in use, a new slot is allocated. Not thread-safe, and not usable within a CUDA graph.
     """
 
     def __init__(self, device: torch.device | str, module: Any = None):
@@ -41,7 +42,7 @@ class Staging:
         weakref.finalize(self, _close, self._slots).atexit = False
 
     def put(self, host: Tensor) -> Tensor:
-        """Return a copy of a host tensor [...] on the device; on a CPU the tensor itself."""
+        """Return a copy of a host tensor [...] on the device, or the tensor itself if the device is the CPU."""
         if not Device(self.device).queues_work:
             return host
         there = torch.empty(host.shape, dtype=host.dtype, device=self.device)
@@ -60,7 +61,7 @@ class Staging:
         slot.event.record(self._runtime.current_stream(self.device))
 
     def _slot(self, size: int) -> _Slot:
-        """Return the smallest free slot that is large enough; allocate one if there is none."""
+        """Return the smallest free slot that is large enough, or a new slot if none is free."""
         fitting = (slot for slot in self._slots if len(slot.memory) >= size)
         for slot in sorted(fitting, key=lambda slot: len(slot.memory)):
             if slot.event.query():

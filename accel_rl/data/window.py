@@ -14,20 +14,20 @@ _FLAGS = ("action", "reward", *_ON_HOST)
 
 
 class RolloutWindow:
-    """Keeps what successive rollouts of T steps hold, and shows the last N of them as one rollout.
+    """Stores copies of successive rollouts of T steps, and returns their last N steps as one rollout.
 
-    Each piece is a copy of one rollout: its observations 0 .. T - 1 (the one after the last step is the next rollout's
-    first, or, after a reset in the pause, is not), so nothing is kept twice. A frame that a time limit cut off is kept
-    for the few cells that have one.
+    Each copy has the observations 0 .. T - 1 of its rollout. The observation after the last step is usually the first
+    one of the next rollout, so it is not stored twice. Final frames are stored for the few cells in which a time limit
+    cut an episode.
     """
 
     def __init__(self, N: int, T: int, device: torch.device | str = "cpu"):
-        """device: of the rollouts."""
+        """device: the device of the rollouts."""
         if N % T:
             raise ValueError(f"a window of {N} steps is not made of rollouts of {T}")
         self.N, self.T, self.device = N, T, torch.device(device)
         self._pieces: deque[dict[str, Tensor]] = deque()
-        self._tail: dict[str, Any] = {}  # what follows the last step: frames [1, B, ...], age [1, B], state
+        self._tail: dict[str, Any] = {}  # data after the last step: frames [1, B, ...], age [1, B], recurrent state
         self._stack = 1
         self._staging: Staging | None = None  # of the rollouts
 
@@ -124,7 +124,8 @@ class RolloutWindow:
 
 
 def _without_breaks(valid: Tensor, ended: Tensor) -> Tensor:
-    """A step whose successor was lost with its worker has no return; it and the steps before it do not count."""
+    """Mark steps without a return as invalid. If a worker died, the step before the lost ones has no successor, so that
+    step and all earlier steps of its episode have no return."""
     lost = torch.zeros_like(valid[0])
     valid = valid.clone()
     for t in range(valid.shape[0] - 2, -1, -1):

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LOCK_S, LockedChunks
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import Optimizer, Rate
+from accel_rl.optim.optimizers import Adam
 
 
 class MultiStepAdam(LockedChunks):

@@ -1,6 +1,6 @@
-"""An Atari 2600 emulator of our own, exact against ale-py 0.12.1 where benchmarks/results/emulator_trace.md says so.
+"""An Atari 2600 emulator, exact against ale-py 0.12.1 for the games in benchmarks/results/emulator_trace.md.
 
-Built where a C++ compiler is found.
+It is built if a C++ compiler is found.
 """
 
 from typing import TYPE_CHECKING, Any

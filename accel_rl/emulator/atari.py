@@ -68,9 +68,10 @@ def rom_path(game: str) -> Path:
 
 
 class AtariEmulator:
-    """One game. fast: run the fast core, whose frames equal those of the plain core.
+    """One game. fast: use the fast core, whose frames equal those of the plain core.
 
-    Raises ConfigError where the game is unknown or the core is not built, ValueError for a bad ROM or state."""
+    Raises ConfigError if the game is unknown or the core is not built, ValueError for a bad ROM or state.
+    """
 
     def __init__(
         self,
@@ -150,7 +151,7 @@ class AtariEmulator:
         return self._emulator.save()
 
     def restore(self, state: bytes) -> None:
-        """Restore a state. Raises ValueError, which names the defect, and then leaves the emulator unchanged."""
+        """Restore a state. ValueError names the defect of a bad state and leaves the emulator unchanged."""
         self._emulator.restore(state)
 
     def trace(self, action: int) -> list[tuple[int, ...]]:

@@ -1,10 +1,10 @@
-"""Random numbers of episodes by counter: each follows from its place alone, not from those drawn before.
+"""Random numbers of episodes by counter: each number is a function of its position, not of the numbers drawn before.
 
     start     (seed, episode)             -> the console's timer after the power cycle, no-op frames
     sticky    (seed, episode, step)       -> a number for each frame of the agent step
 
-The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; core/philox.h).
-GPUs and CPUs draw the same numbers.
+The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; core/philox.h). GPUs
+and CPUs draw the same numbers.
 """
 
 from accel_rl.emulator.atari import EmulatorCore, core
@@ -12,7 +12,7 @@ from accel_rl.system.errors import ConfigError
 
 MOST_NOOPS = 100  # on a device: each number of no-ops has 75 start states in a table, of 9 KB each
 CACHED_STARTS = 30  # Dalton & Frosio 2020, section 3: "a cache of random initial states (30 by default)"
-CACHE_SEED = 2020  # the cache is the same in every run
+CACHE_SEED = 2020  # a constant, so that all runs use the same cached starts
 
 
 def check_noops(noop_max: int) -> None:
@@ -29,7 +29,7 @@ class Counter:
         timers, noops = self._counter.TIMERS, noop_max - noop_min + 1
         first = self._counter.FIRST_TIMER
         self.starts = [[(first + row, noop_min + column) for column in range(noops)] for row in range(timers)]
-        """[rows, columns] of (timer, no-op frames): all starts, each as likely as the others."""
+        """Array [rows, columns] of (timer, no-op frames): all possible starts, which are equally likely."""
         if cached:
             places = [self._counter.start_draws(CACHE_SEED, k, timers, noops) for k in range(CACHED_STARTS)]
             self.starts = [[self.starts[row][column]] for row, column in places]
@@ -46,13 +46,13 @@ class Counter:
 
 
 def start_at(console: EmulatorCore, timer: int, noops: int) -> None:
-    """Reset a console to a start state, which follows from the timer and a number of no-op frames alone."""
+    """Reset a console to a start state, which is a function of the timer and the number of no-op frames."""
     console.restart(timer)
     wait_at(console, timer, noops)
 
 
 def wait_at(console: EmulatorCore, timer: int, noops: int) -> None:
-    """Play more no-op frames after `start_at` with the same timer."""
+    """Play further no-op frames after `start_at` with the same timer."""
     for _ in range(noops):
         console.act(0)
         if console.over:

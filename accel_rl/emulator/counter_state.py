@@ -1,6 +1,7 @@
-"""The state of an environment with counter randomness: the same bytes on every engine (`Env` of kernels/envs.h).
+"""The state of an environment with counter randomness, the same bytes on every engine (`Env` of kernels/envs.h).
 
-Pictures and generators are not part of it: a step draws its own pictures, and random numbers follow from their place.
+Pictures and random generators are not part of the state: a step draws its pictures, and random numbers are functions of
+their position.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,8 @@ from accel_rl.emulator.atari import core
 
 
 class CounterState(NamedTuple):
-    """play: console and game, of `EmulatorCore.play`. number: of the episode. age: see `data.step.Step`."""
+    """play: state of console and game (`EmulatorCore.play`). number: the episode's number. age: see
+    `data.step.Step`."""
 
     play: bytes
     steps: int

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from accel_rl.emulator.episode_records import LostLives
 from accel_rl.emulator.games import task_game
-from accel_rl.emulator.lost_lives import LostLives
 from accel_rl.emulator.vector_env import VectorEnv
 from accel_rl.system.errors import ConfigError, nearest
 
@@ -48,8 +48,8 @@ ENV_TYPES = ("gymnasium", "gym")
 class EnvPool:
     """Games with EnvPool's calls. Observations [batch_size, stack_num, 84, 84] uint8, rewards [batch_size] float32.
 
-    info has env_id, lives, reward (not clipped), terminated (the game is over, not only a life) and elapsed_step (agent
-    steps since the game began). Raises ConfigError for an option that the emulator does not have.
+    info contains env_id, lives, reward (not clipped), terminated (true at game over, not at a lost life) and
+    elapsed_step (agent steps since the game began). Raises ConfigError for an option that the emulator does not have.
     """
 
     def __init__(self, task_id: str, env_type: str, **options: Any) -> None:
@@ -96,7 +96,7 @@ class EnvPool:
         return int(self._envs.num_envs)
 
     def reset(self) -> Any:
-        """Begin all games; observations and info, or with Gym before 0.26 observations alone."""
+        """Begin all games; return observations and info, or only observations with the API of Gym before 0.26."""
         self.async_reset()
         obs, _, _, _, info = self._recv()
         return obs if self._old_gym else (obs, info)
@@ -113,7 +113,8 @@ class EnvPool:
         return self.recv()
 
     def send(self, action: np.ndarray, env_id: np.ndarray | None = None) -> None:
-        """Actions [batch_size] for the environments `env_id`; default: those of the last recv(), in their order."""
+        """Send actions [batch_size] for the environments `env_id`; by default, the environments of the last recv(), in
+        its order."""
         action = np.array(action)
         if env_id is not None:
             given = np.asarray(env_id)
@@ -125,7 +126,8 @@ class EnvPool:
         self._envs.send(self._lives.actions(action, self._ids))
 
     def recv(self) -> tuple[Any, ...]:
-        """Observations, rewards, terminated, truncated, info; with Gym before 0.26 one array, done, for two."""
+        """Return observations, rewards, terminated, truncated and info. With the API of Gym before 0.26, `done`
+        replaces terminated and truncated."""
         obs, reward, terminated, truncated, info = self._recv()
         if not self._old_gym:
             return obs, reward, terminated, truncated, info
@@ -169,7 +171,7 @@ def make_gymnasium(task_id: str, **options: Any) -> EnvPool:
 
 
 def _gym(env_type: str) -> tuple[bool, Any]:
-    """Return whether calls are those of Gym before 0.26, and the module of spaces."""
+    """Return whether `env_type` means the API of Gym before 0.26, and the module with its spaces."""
     if env_type == "gymnasium":
         from gymnasium import spaces
 

@@ -59,7 +59,7 @@ def table(form: str, argument: Any, offset: int = 0) -> list[int]:
 
 @functools.cache
 def games() -> dict[str, dict[str, Any]]:
-    """All settings by game, in the order of the 57-game benchmark and then the others."""
+    """Return all settings by game: first the games of the 57-game benchmark, then the others."""
     found: dict[str, dict[str, Any]] = json.loads((files("accel_rl.emulator") / "games.json").read_text())
     return found
 
@@ -72,7 +72,7 @@ def camel_case(game: str) -> str:
 def task_game(task: str) -> str:
     """Return the game of an id of Gymnasium or EnvPool: MsPacman-v5, MsPacmanNoFrameskip-v4 -> ms_pacman.
 
-    A game's own name is one too. Raises ConfigError.
+    A game's own name is accepted, too. Raises ConfigError.
     """
     name = re.sub(r"^(ALE|accel_rl)/|(NoFrameskip|Deterministic)?-v[0-9]+$", "", task)
     tasks = {camel_case(game): game for game in games()} | {game: game for game in games()}
@@ -140,8 +140,8 @@ def default_mode(game: str) -> int:
 
 
 def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
-    """A reset as the core wants it: (action, switches, frames, gap, sticks, clause it is repeated until,
-    byte that it is repeated until a change of).."""
+    """Return a reset as the core expects it: tuples (action, switches, frames, gap, sticks, clause until which the
+    input is repeated, byte until whose change it is repeated)."""
     reset: tuple[Any, ...] = (0, RESET, 4, 0, False, [], 0)
     chosen = [reset]
     rule = games()[game].get("modes")
@@ -164,7 +164,8 @@ def steps(game: str, mode: int) -> list[tuple[Any, ...]]:
 
 
 def _menu(rule: dict[str, Any], mode: int) -> list[tuple[Any, ...]]:
-    """A menu of yes and no, one line for each bit of the mode: down to the line, then left for no or right for yes."""
+    """Return the inputs for a menu with one yes/no line per bit of the mode: down to the line, then left for no, right
+    for yes."""
     down: tuple[Any, ...] = (DOWN, 0, 1, 1, True, [], rule["line"])
     chosen = [down]  # past the title
     for line, bit in enumerate(rule["bits"]):
@@ -186,7 +187,7 @@ def action_codes(game: str, full_action_space: bool) -> list[int]:
     """Return the joystick actions of a game, or all of the 18 that it has a use for."""
     if not full_action_space:
         return list(games()[game]["actions"])
-    # ale-py leaves out FIRE where a game has no use for it (skiing)
+    # ale-py omits FIRE in games that do not use it (skiing)
     return [a for a in range(18) if not (games()[game].get("fire_is_noop") and a in _WITH_FIRE)]
 
 

@@ -2,8 +2,9 @@
 
     envs = make("breakout", 8, seed=1)      # instead of gym.vector.SyncVectorEnv([make_env(...) for i in range(8)])
 
-Episodes are reset in the step that ends them. Where one ends, `infos["final_observation"]` has its last observation,
-and `infos["final_info"]` a dict, with `episode` (`r` the points, not clipped, `l` agent steps) where the game ends too.
+Episodes are reset in the step that ends them. In that step `infos["final_observation"]` has the last observation, and
+`infos["final_info"]` has a dict. At game over this dict contains `episode`, with the score `r`, not clipped, and the
+length `l` in agent steps.
 """
 
 from typing import Any
@@ -11,9 +12,8 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from accel_rl.emulator.episode_sums import EpisodeSums
+from accel_rl.emulator.episode_records import EpisodeSums, LostLives
 from accel_rl.emulator.games import task_game
-from accel_rl.emulator.lost_lives import LostLives
 from accel_rl.emulator.vector_env import VectorEnv
 
 
@@ -33,7 +33,8 @@ class Gymnasium029Env:
         self._sums = EpisodeSums(envs.num_envs)
 
     def reset(self, *, seed: int | None = None, options: None = None) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin all games. seed: of the first, the others' follow by ones; default: that of make(), once."""
+        """Begin all games. seed: the first game's seed; game i has seed + i. By default the seed of make(), at the
+        first call only."""
         obs, info = self._envs.reset(seed=self._seed if seed is None else seed)
         self._seed = None
         self._lives.step(info["lives"], self._ids, ended=np.ones(self.num_envs, bool))
@@ -73,9 +74,10 @@ def make(
     reward_clip: bool = True,
     **options: Any,
 ) -> Gymnasium029Env:
-    """Make games, with a lost life as an end and rewards of -1, 0 and 1 as in CleanRL's make_env.
+    """Create games in which a lost life ends an episode and rewards are -1, 0 or 1, as in CleanRL's make_env.
 
-    task: a game as in pong, Pong-v5 or PongNoFrameskip-v4. options: others of VectorEnv. Raises ConfigError.
+    task: a game's name, in the form of pong, Pong-v5 or PongNoFrameskip-v4. options: further options of VectorEnv.
+    Raises ConfigError.
     """
     envs = VectorEnv(
         task_game(task), num_envs, autoreset_mode=AutoresetMode.SAME_STEP, reward_clipping=False, **options

@@ -1,6 +1,6 @@
-"""Colours: the TIA's 128 colour bytes as RGB and as gray, for NTSC and for PAL, as ale-py shows them.
+"""Colours: the TIA's 128 colour bytes as RGB and as gray, for NTSC and for PAL, as ale-py displays them.
 
-byte   hue in bits 7-4, brightness in bits 3-1; bit 0 is set only on a PAL set that has lost the colour
+byte hue in bits 7-4, brightness in bits 3-1; bit 0 is set only for a PAL screen that has lost its colour
 """
 
 import numpy as np
@@ -60,4 +60,4 @@ GRAY = _gray(RGB)  # [256]
 PAL_RGB = _rgb(_PAL)
 PAL_RGB[1::2] = _gray(PAL_RGB)[::2, None]
 PAL_GRAY = _gray(PAL_RGB)
-PAL_GRAY[1::2] = [*PAL_RGB[2::2, 2], 0]  # ale-py 0.12.1 gives the next colour's blue for a colour lost
+PAL_GRAY[1::2] = [*PAL_RGB[2::2, 2], 0]  # without colour, ale-py 0.12.1 uses the blue of the next colour

@@ -10,14 +10,15 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env.base_vec_env import VecEnv
 
-from accel_rl.emulator.episode_sums import EpisodeSums
+from accel_rl.emulator.episode_records import EpisodeSums
 from accel_rl.emulator.vector_env import VectorEnv
 from accel_rl.system.errors import ConfigError
 
 
 class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
-    """A VectorEnv in SAME_STEP mode, worn as a VecEnv; infos have `terminal_observation`, `TimeLimit.truncated` and
-    `episode` (`r` the sum of rewards as they come, `l` steps), as of SB3's VecMonitor. Raises ConfigError."""
+    """A VectorEnv in SAME_STEP mode with the interface of SB3's VecEnv. Its infos have `terminal_observation`,
+    `TimeLimit.truncated` and `episode` (`r` the sum of rewards, `l` the number of steps), as in SB3's VecMonitor.
+    Raises ConfigError."""
 
     def __init__(self, envs: VectorEnv, seed: int | None = None) -> None:
         if envs.autoreset_mode is not AutoresetMode.SAME_STEP or envs.batch_size != envs.num_envs:
@@ -34,7 +35,7 @@ class SB3VecEnv(VecEnv):  # type: ignore[misc]  # the package may be missing
 
     def reset(self) -> np.ndarray:
         obs, _ = self.envs.reset(seed=self._seed)
-        self._seed = None  # once: later resets go on with the streams of random numbers
+        self._seed = None  # a seed is used once; later resets continue the random streams
         self._sums.reset()
         return obs
 

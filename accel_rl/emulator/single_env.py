@@ -10,10 +10,11 @@ from accel_rl.emulator.vector_env import VectorEnv
 
 
 class SingleEnv(gymnasium.Env[np.ndarray, int]):
-    """A `VectorEnv` of one game: the same arguments, observations [stack_num, 84, 84] uint8, rewards and episodes."""
+    """A `VectorEnv` of one game, with the same arguments, rewards and episodes; observations [stack_num, 84, 84]
+    uint8."""
 
     def __init__(self, game: str, render_mode: None = None, **options: Any):
-        """options: of `VectorEnv`. ConfigError."""
+        """options: options of `VectorEnv`. ConfigError."""
         self._envs = VectorEnv(game, 1, autoreset_mode=AutoresetMode.DISABLED, num_threads=1, **options)
         self.observation_space = self._envs.single_observation_space
         self.action_space = self._envs.single_action_space
@@ -22,7 +23,7 @@ class SingleEnv(gymnasium.Env[np.ndarray, int]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begin an episode. The seed decides everything until the next reset with a seed."""
+        """Begin an episode. The seed determines all random numbers until the next reset with a seed."""
         super().reset(seed=seed)
         obs, info = self._envs.reset(seed=seed)
         return obs[0], _of_one(info)

@@ -1,16 +1,16 @@
-"""VectorEnv: the emulator as a Gymnasium vector environment; arguments and episodes are those of AtariVectorEnv.
+"""VectorEnv: the emulator as a Gymnasium vector environment, with the arguments and episodes of AtariVectorEnv.
 
-envs = VectorEnv("breakout", num_envs=8)                    # instead of AtariVectorEnv("breakout", num_envs=8)
-obs, info = envs.reset(seed=1)                              # [8, 4, 84, 84] uint8
-obs, reward, terminated, truncated, info = envs.step(actions)
-envs.send(actions); ...; envs.recv()                        # the same in two calls: threads play meanwhile
+envs = VectorEnv("breakout", num_envs=8) # instead of AtariVectorEnv("breakout", num_envs=8) obs, info =
+envs.reset(seed=1) # [8, 4, 84, 84] uint8 obs, reward, terminated, truncated, info = envs.step(actions)
+envs.send(actions); ...; envs.recv() # the same in two calls: threads play meanwhile
 
-The same seed and actions give AtariVectorEnv's observations, rewards, ends and info, but for the newest frame of an
-episode's last observation: it shows the end, as every other frame its step. AtariVectorEnv 0.12.1 never takes the
-screen at which an episode ends (by game over, a lost life with episodic_life, or the limit of frames): it shows its
-newest frame again, or the maximum of that and the step's last frame but one. And where life_loss_info tells a lost
-life in SAME_STEP mode, its final_obs was never written. On top of it there are
-`AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP mode, and `copy=False`.
+The same seed and actions give AtariVectorEnv's observations, rewards, ends and info, with one exception: the newest
+frame of an episode's last observation. AtariVectorEnv 0.12.1 never reads the screen at which an episode ends (by game
+over, a lost life with episodic_life, or the limit of frames). Its last observation repeats the previous newest frame,
+or the maximum of that frame and the step's last frame but one. In VectorEnv this frame shows the end of the episode.
+Also, if life_loss_info reports a lost life in SAME_STEP mode, AtariVectorEnv does not write final_obs. VectorEnv
+additionally has `AutoresetMode.DISABLED`, `info["final_info"]` with the masks of Gymnasium 1.x in SAME_STEP mode, and
+`copy=False`.
 """
 
 import contextlib
@@ -41,26 +41,28 @@ MODES = {m.value: i for i, m in enumerate((AutoresetMode.NEXT_STEP, AutoresetMod
 class VectorEnv(GymnasiumVectorEnv):
     """`num_envs` games, played by `num_threads` threads outside the GIL.
 
-    batch_size: environments that recv() returns, the first to be done, if not all (0); info["env_id"] names them, and
-    the next send() is for them. num_threads: 0: one for each core that this process may use, at most one for each
-    environment. thread_affinity_offset: thread i stays on the (offset + i)-th of those cores, on Linux; -1: anywhere.
-    max_num_frames_per_episode: emulated frames. noop_max: below it is the number of no-ops after a reset, drawn from
-    the seed. life_loss_info: a lost life terminates, though the game goes on; episodic_life: and the game is reset.
+    batch_size: number of environments that recv() returns, those that finish first; 0 means all. info["env_id"] names
+    them, and the next send() is for them. num_threads: 0 means one thread per core that this process may use, at most
+    one per environment. thread_affinity_offset: on Linux, thread i is pinned to the (offset + i)-th of those cores; -1
+    means no pinning. max_num_frames_per_episode: limit in emulated frames. noop_max: the number of no-ops after a
+    reset, drawn from the seed, is below this. life_loss_info: a lost life terminates the episode, though the game
+    continues; episodic_life: the game is reset, too.
 
-    copy: False: observations lie in two buffers that are written in turn, and what recv() returns holds until the
-    send() after the next recv(); True: each has memory of its own, that holds for good. Neither is copied to become a
-    tensor: `torch.from_numpy(obs)` shares its memory.
+    copy: if False, observations are written to two buffers in turn, and the result of a recv() is valid until the
+    send() after the next recv(). If True, each result has its own memory. In both cases `torch.from_numpy(obs)` makes
+    no copy.
 
-    device: "cuda" or "cuda:N": games are emulated on that GPU, and all results are torch tensors there
-    (`device.vector_env.DeviceVectorEnv`, which has fewer arguments); "cpu": the same by a slow host build.
+    device: with "cuda" or "cuda:N", games are emulated on that GPU, and all results are torch tensors on the GPU
+    (`device.device_vector_env.DeviceVectorEnv`, which has fewer arguments). "cpu" selects a slow host build of this
+    emulator.
 
-    Raises ConfigError for what the emulator has not; such an environment is ale-py's AtariVectorEnv.
+    Raises ConfigError for arguments that the emulator does not support; use ale-py's AtariVectorEnv for these.
     """
 
     def __new__(cls, game: str, num_envs: int, *, device: str | None = None, **options: Any) -> Any:
         if device is None:
             return super().__new__(cls)
-        from accel_rl.emulator.device.vector_env import DeviceVectorEnv  # loads torch
+        from accel_rl.emulator.device.device_vector_env import DeviceVectorEnv  # loads torch
 
         return DeviceVectorEnv(game, num_envs, device=device, **options)
 
@@ -159,9 +161,12 @@ class VectorEnv(GymnasiumVectorEnv):
     def reset(
         self, *, seed: int | np.ndarray | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """All environments, or those of options["reset_mask"], bool [num_envs]; the others show their last observation.
+        """Reset all environments, or those of options["reset_mask"], bool [num_envs]; others return their last
+        observation.
 
-        seed: the first one's, the others' follow by ones; or an array [environments that are reset], below 0: none."""
+        seed: the first environment's seed, where environment i has seed + i; or an array [environments that are reset],
+        in which a negative number means no seed.
+        """
         which = np.arange(self.num_envs, dtype=np.int32)
         mask = (options or {}).get("reset_mask")
         if mask is not None:
@@ -181,7 +186,7 @@ class VectorEnv(GymnasiumVectorEnv):
         return self.recv()
 
     def send(self, actions: np.ndarray) -> None:
-        """Actions [batch_size] for the environments of the last recv(); returns at once."""
+        """Send actions [batch_size] for the environments of the last recv(). Returns immediately."""
         actions = np.asarray(actions)
         if actions.shape != (self.batch_size,) or actions.dtype.kind not in "iu":
             raise ValueError(
@@ -203,7 +208,8 @@ class VectorEnv(GymnasiumVectorEnv):
         self._pending = True
 
     def recv(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """The batch that was sent, or the first `batch_size` environments that are done; waits for it."""
+        """Wait for the batch that was sent, or for the first `batch_size` environments that finish, and return the
+        results."""
         if not self._pending:
             raise error.NoAsyncCallError("recv() without send()", "recv")
         n, obs = self.batch_size, self._obs
@@ -235,10 +241,11 @@ class VectorEnv(GymnasiumVectorEnv):
     def restore_states(
         self, states: Sequence[bytes], indices: Sequence[int] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Continue each environment, or those in `indices`, from a state; returns observations and info of all.
+        """Continue each environment, or those in `indices`, from a state; return observations and info of all
+        environments.
 
         A state may come from any environment of any VectorEnv with the same game, mode and stack_num. ValueError for a
-        state that does not fit; environments before it in `indices` then have their new states.
+        state that does not fit; environments before it in `indices` have then been restored.
         """
         which = self._checked_indices(indices)
         if len(states) != len(which):
@@ -287,7 +294,7 @@ class VectorEnv(GymnasiumVectorEnv):
 
 
 def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
-    """For each thread its core, -1: any."""
+    """Return the core of each thread; -1 means any core."""
     pins = hasattr(os, "sched_setaffinity")
     if offset >= 0 and not pins:
         raise ConfigError(f"thread_affinity_offset={offset}: this system cannot pin threads; must be -1")
@@ -298,7 +305,8 @@ def _cores(num_envs: int, num_threads: int, offset: int) -> list[int]:
 
 @contextlib.contextmanager
 def _running_on(core: int) -> Iterator[None]:
-    """Keep the calling thread on a core, -1: any. A thread that it starts meanwhile stays there for good."""
+    """Context in which the calling thread runs on a core; -1 means any core. A thread started in this context stays on
+    it."""
     if core < 0:
         yield
         return
@@ -311,7 +319,8 @@ def _running_on(core: int) -> Iterator[None]:
 
 
 def _seeds(seed: int | np.ndarray | None, which: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """[len(which)] int64; below 0: none. An environment's first is of the system's randomness, if not given."""
+    """Return seeds [len(which)] int64; a negative number means no seed. Without a seed, an environment's first one is
+    drawn from the system's random numbers."""
     if seed is None:
         seeds = np.full(len(which), -1, np.int64)
     elif isinstance(seed, int | np.integer) and not isinstance(seed, bool):

@@ -6,8 +6,8 @@ import numpy as np
 from ale_py import ALEInterface, ALEState, LoggerMode, roms
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import episode_rng
-from accel_rl.envs.games import INEXACT_RESTORE, check_game
+from accel_rl.envs.atari_games import INEXACT_RESTORE, check_game
+from accel_rl.envs.environment import episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES, Protocol
@@ -20,17 +20,16 @@ ALE_PY = version("ale-py")
 class AtariEnv:
     """An `Env` around one ALEInterface.
 
-    seed: whole number >= 0; drives the no-ops and the sticky actions. training: play by `protocol` itself,
-    else by its `for_evaluation()`. cached: an episode begins from the state after the instance's first reset,
-    restored, instead of from a reset (`games.unclean_resets`: where that is not the same). Raises ConfigError for
-    an unknown game, and for a mode or difficulty the game has not.
+    seed: whole number >= 0; it determines no-ops and sticky actions. training: play by `protocol`, otherwise by
+    `protocol.for_evaluation()`. cached: begin each episode from the stored state after the first reset, instead of from
+    a reset (`unclean_resets` lists the games in which these differ). Raises ConfigError for an unknown game, and for a
+    mode or difficulty that the game does not have.
 
-    A step ends at game over even within its frame skip; its frame then shows the last screen alone.
-    `terminated` and `truncated` are never both True: a time limit that falls on a game over or a lost life
-    adds nothing to it.
+    A game over ends a step even within its frame skip; the frame then shows the last screen only. `terminated` and
+    `truncated` are never both True: a time limit at the same step as a game over or a lost life is ignored.
 
-    `exact_restore` is False for the games that ale-py 0.12.1 restores inexactly: after set_state, such a game
-    is valid but goes on differently than it would have.
+    `exact_restore` is False for games that ale-py 0.12.1 restores inexactly. After set_state such a game is valid, but
+    does not continue as it would have without the restore.
     """
 
     def __init__(self, game: str, protocol: Protocol, seed: int, training: bool = True, cached: bool = False) -> None:
@@ -38,10 +37,10 @@ class AtariEnv:
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
         self.exact_restore = game not in INEXACT_RESTORE
-        self.seed, self.episode = seed, 0  # the next one's number
+        self.seed, self.episode = seed, 0  # number of the next episode
         self._rng = episode_rng(seed, 0)
         self._cached = cached
-        self.starts: SavedStarts | None = None  # where episodes begin instead of a reset, if not None
+        self.starts: SavedStarts | None = None  # saved states in which episodes begin, instead of resets
         self._repeat = rules.repeat_action_probability
         self.load()
         ale = self._ale
@@ -64,7 +63,9 @@ class AtariEnv:
             protocol={**rules.to_dict(), "training": training, "ale_py": ALE_PY, "backend": "ale"},
         )
         self.presses = {after: rules.presses(self.codes, after) for after in (False, True)}
-        self._pools = any(frames > 1 for _, frames in self.presses[False])  # whether a first frame shows two
+        self._pools = any(
+            frames > 1 for _, frames in self.presses[False]
+        )  # whether the first frame of an episode may be a maximum over two screens
         self._held = 0  # the action of the last emulated frame, where actions are sticky
         self._actions = bytearray()  # of this episode's steps
         self._last = self._preprocess.last
@@ -75,12 +76,13 @@ class AtariEnv:
         ALEInterface.setLoggerMode(LoggerMode.Error)
         self._ale = ale = ALEInterface()
         ale.setFloat("repeat_action_probability", 0.0)  # ours instead: see _sticky_act
-        ale.setInt("random_seed", self.seed & 0x7FFFFFFF)  # draws nothing, but is part of a state: the clock by default
+        # nothing is drawn from this seed, but it is part of a saved state; by default it is the time of day
+        ale.setInt("random_seed", self.seed & 0x7FFFFFFF)
         rom = roms.get_rom_path(self.game)
         assert rom is not None  # GAMES are those that ale-py ships
         ale.loadROM(rom)
         self._set_switches()
-        # bound once: a step looks up no attribute of the emulator
+        # methods are looked up once, not at each step
         self._over, self._screen, self._count = ale.game_over, ale.getScreen, ale.lives
         self._act = self._sticky_act if self._repeat > 0 else ale.act
         self._start: tuple[ALEState, np.ndarray] | None = None
@@ -129,9 +131,9 @@ class AtariEnv:
             self._ale.restoreState(self._start[0])
 
     def _press(self, after_life: bool) -> bool:
-        """Play the frames before the agent acts (`Protocol.presses`); returns whether the episode has ended.
+        """Play the frames before the agent acts (`Protocol.presses`); return whether the episode has ended.
 
-        Keeps the screens of the last two frames. After a reset, a game that ends begins anew.
+        Stores the screens of the last two frames. If the game ends during the frames after a reset, it is reset again.
         """
         for code, frames in self.presses[after_life]:
             for frames_left in range(frames, 0, -1):
@@ -216,9 +218,10 @@ class AtariEnv:
         return pack_origin(header, self.save_console(), self, self.actions)
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state; `screen_rgb` shows it after the next step, when ale-py draws again.
+        """Restore a state. `screen_rgb` shows the restored screen after the next step, when ale-py draws again.
 
-        A state of the emulator is replayed from its episode's start."""
+        A state of this project's emulator is reached by replaying its episode.
+        """
         if is_foreign(state, "ale"):
             return replay(self, state)
         header, blob, codes = unpack_origin(state, self, kind="atari", game=self.game, ale_py=ALE_PY)
@@ -234,7 +237,7 @@ class AtariEnv:
         return self._ale.getScreenRGB()
 
     def lives(self) -> int:
-        """Lives left; 0 in a game without lives."""
+        """Number of lives left; 0 in a game without lives."""
         return self._lives
 
     def close(self) -> None:
@@ -243,7 +246,7 @@ class AtariEnv:
     def _sticky_act(self, code: int) -> int:
         """Run one emulated frame, with sticky actions (Machado et al. 2018, section 5.2).
 
-        ale-py's own sticky actions forget the action before when a state is restored.
+        ale-py's own sticky actions lose the previous action when a state is restored.
         """
         if self._rng.random() >= self._repeat:
             self._held = code

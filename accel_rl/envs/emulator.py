@@ -1,9 +1,10 @@
-"""Atari games on this project's emulator, by the rules of ale.py, a batch in one call.
+"""Atari games on this project's emulator, with the rules of ale.py, a batch per call.
 
     ale.py          n envs, each:  act, act, act, screen, act, screen, maximum, resize     in Python
     EmulatorBatch   n envs:        one call that steps all and writes frame, reward, flags     without the GIL
 
-Frames, rewards, flags and resets are those of `AtariEnv` with the same seed, and each goes on from the other's states.
+Frames, rewards, flags and resets equal those of `AtariEnv` with the same seed. Each class can continue from the other's
+states.
 """
 
 from importlib.metadata import version
@@ -18,9 +19,9 @@ from accel_rl.emulator.counter import Counter, start_at
 from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
 from accel_rl.emulator.games import action_codes, games, modes
-from accel_rl.envs.base import Env, episode_rng
+from accel_rl.envs.colors import luminance
+from accel_rl.envs.environment import Env, episode_rng
 from accel_rl.envs.origin import Origin, is_foreign, pack_origin, replay, unpack_origin
-from accel_rl.envs.palette import luminance
 from accel_rl.envs.protocols import FRAMES, Protocol
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.sequential import SequentialEnv
@@ -30,10 +31,10 @@ from accel_rl.system.errors import ConfigError, nearest
 
 
 class EmulatorEnv:
-    """An `Env` around one game of the emulator; arguments and episodes as `AtariEnv`.
+    """An `Env` around one game of the emulator. Arguments and episodes are those of `AtariEnv`.
 
-    counter: random numbers follow from the seed, the episode and the step alone (see counter.py), as on a GPU.
-    Raises ConfigError where the game is not emulated, or where the emulator is not built.
+    counter: random numbers are functions of seed, episode and step (see counter.py), as on a GPU. Raises ConfigError if
+    the game is not emulated, or if the emulator is not built.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class EmulatorEnv:
         settings = games()[game]
         self.game = game
         self.rules = rules = protocol if training else protocol.for_evaluation()
-        self.seed, self.episode = seed, 0  # the next one's number
+        self.seed, self.episode = seed, 0  # number of the next episode
         self.counter = Counter(rules.noop_max, rules.frame_skip, cached, rules.noop_min) if counter else None
         if counter and rules.fire_reset != "none":
             raise ConfigError(
@@ -86,7 +87,7 @@ class EmulatorEnv:
         self._alone = Step.empty(1, self.spec)
         self._draws = np.zeros((1, rules.frame_skip))
         self._cached = cached
-        self.starts: SavedStarts | None = None  # where episodes begin instead of a reset, if not None
+        self.starts: SavedStarts | None = None  # saved states in which episodes begin, instead of resets
         self.load()
 
     def load(self) -> None:
@@ -132,7 +133,7 @@ class EmulatorEnv:
     def _press_after_reset(self) -> None:
         """Play the frames before the agent acts (`Protocol.presses`) and begin the episode after them.
 
-        A game that ends begins anew.
+        If the game ends during these frames, it is reset again.
         """
         core, p = self.core, self.rules.repeat_action_probability
         for code, _ in self.presses[False]:
@@ -159,10 +160,12 @@ class EmulatorEnv:
         return bool(self._alone.ended[0])
 
     def press_after_life(self, out: Step, i: int) -> None:
-        """Play the frames after a lost life, of row `i` of a step's results, which shows the last of them."""
+        """Play the frames after a lost life. Row `i` of the step's results then holds the last of these frames."""
         played = self.core.actions
         out.ended[i] = any(self._press(code) for code, _ in self.presses[True])
-        self.core.actions = played  # a replay of the episode presses by itself
+        self.core.actions = (
+            played  # the recorded actions do not include the presses, since a replay of the episode repeats them
+        )
         out.frame[i] = self._alone.frame[0]
 
     def _reset_to_saved(self, starts: SavedStarts, episode: int, frame: np.ndarray) -> None:
@@ -260,7 +263,7 @@ class EmulatorEnv:
         return self.core.mapped(palette.PAL_RGB if games()[self.game].get("pal") else palette.RGB, 3)
 
     def lives(self) -> int:
-        """Lives left; 0 in a game without lives."""
+        """Number of lives left; 0 in a game without lives."""
         return self.core.lives_before
 
     def close(self) -> None:
@@ -274,7 +277,8 @@ def _playing(env: Env) -> EmulatorEnv:
 
 
 class EmulatorBatch(SequentialEnv):
-    """A `SequentialEnv` over `EmulatorEnv`s, or `ReservedEnv`s of them, that steps all in one call."""
+    """A `SequentialEnv` over `EmulatorEnv`s, or over `ReservedEnv`s that contain them, which steps all of them in one
+    call."""
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
         if not out.frame.flags.c_contiguous:

@@ -15,9 +15,10 @@ LEFT_OUT = "episode/left_out"
 
 
 def episode_info(info: Any) -> dict[str, float]:
-    """Return the numbers of an `info`, and the score of its `episode`; without arrays, texts and Gymnasium's own.
+    """Return the numbers of an `info` and the score of its `episode`. Arrays, texts and Gymnasium's own keys are left
+    out.
 
-    An `info` that is no dict has none.
+    The result is empty if `info` is not a dict.
     """
     if not isinstance(info, dict):
         return {}
@@ -32,7 +33,7 @@ def episode_info(info: Any) -> dict[str, float]:
 
 
 def _number(x: Any) -> float | None:
-    """Return a number, also one of numpy's or a scalar array; None for anything else."""
+    """Return a Python or numpy number, or the value of a scalar array, as a float; None for other objects."""
     if isinstance(x, np.ndarray) and x.shape == ():
         x = x.item()
     if not isinstance(x, Real | np.bool_):
@@ -44,7 +45,8 @@ def _number(x: Any) -> float | None:
 
 
 def packed(numbers: dict[str, float]) -> np.ndarray:
-    """Return numbers as bytes [INFO_BYTES]; what does not fit is left out from the end, the score last, and counted."""
+    """Return numbers as bytes [INFO_BYTES]. If they do not fit, entries are dropped from the end, the score last; their
+    number is stored."""
     names = sorted(numbers, key=lambda name: name != SCORE)
     kept = {name: numbers[name] for name in names}
     while len(text := json.dumps(kept).encode()) > INFO_BYTES:
@@ -54,6 +56,6 @@ def packed(numbers: dict[str, float]) -> np.ndarray:
 
 
 def unpacked(data: np.ndarray) -> dict[str, float]:
-    """Return the numbers that `packed` wrote; {} where there are none."""
+    """Return the numbers that `packed` wrote, or {} if no numbers were written."""
     text = data.tobytes().rstrip(b"\0")
     return json.loads(text) if text else {}

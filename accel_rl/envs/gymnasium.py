@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import episode_rng
+from accel_rl.envs.environment import episode_rng
 from accel_rl.envs.episode_info import INFO_BYTES, episode_info
 from accel_rl.envs.pictures import check_flat, picture_layout
 from accel_rl.envs.state import pack, unpack
@@ -20,17 +20,17 @@ from accel_rl.system.user_module import import_user_module
 class GymnasiumEnv:
     """An `Env` around a Gymnasium environment.
 
-    id: registered ("CartPole-v1"), or "module:function" where the function makes an environment.
-    seed: whole number >= 0; every episode is reset with a seed of its own, drawn from it.
-    stack: newest frames in an observation, of pictures alone.
-    limit: steps after which an episode is truncated. None: no limit but the environment's.
-    render: make the environment so that `screen_rgb` can show it.
+    id: a registered id ("CartPole-v1"), or "module:function", where the function creates an environment.
+    seed: whole number >= 0. Every episode is reset with a different seed, drawn from this one.
+    stack: number of frames in an observation; only for pictures.
+    limit: number of steps after which an episode is truncated; None means that only the environment's limit applies.
+    render: create the environment with rendering, for `screen_rgb`.
 
-    Observations: uint8 [H, W], [H, W, C] and [C, H, W] are pictures, frames [H, W] or [C, H, W]; other spaces are
-    flattened to a float32 vector (Discrete: one-hot), if there is no picture in them. Raises ConfigError.
+    Observations: spaces of uint8 [H, W], [H, W, C] or [C, H, W] are pictures, with frames [H, W] or [C, H, W]. Other
+    spaces are flattened to a float32 vector (Discrete: one-hot). ConfigError if such a space contains a picture.
 
-    A state is the episode's seed and the actions since, replayed by `set_state`: exact wherever the
-    environment is deterministic, at a cost that grows with the episode.
+    A state consists of the episode's seed and its actions. `set_state` replays them, which is exact if the environment
+    is deterministic, and takes longer in a longer episode.
     """
 
     def __init__(self, id: str, seed: int, stack: int = 4, limit: int | None = None, render: bool = False) -> None:
@@ -47,7 +47,7 @@ class GymnasiumEnv:
             if not space.is_np_flattenable:
                 raise ConfigError(f"id={id!r} observes {_line(space)}: must flatten to a vector, or be a uint8 picture")
         self._flatten = not isinstance(space, gymnasium.spaces.Box)
-        self._seed, self._episode = seed, 0  # the next one's number
+        self._seed, self._episode = seed, 0  # number of the next episode
         self._episode_seed: int | None = None
         self._actions: list[int] = []
         self.is_lost = False  # whether a state could not be restored, so that its episode ends at the next step
@@ -104,8 +104,8 @@ class GymnasiumEnv:
     def set_state(self, state: bytes) -> None:
         """Replay the state's episode. ValueError for foreign or corrupt bytes.
 
-        Where the replay leads elsewhere, the environment is not deterministic: a warning says so, and the episode is
-        truncated at the next step, so that a new one begins.
+        If the replay ends in another state, the environment is not deterministic. A warning is then issued, and the
+        episode is truncated at the next step, so that a new episode begins.
         """
         header, _ = unpack(state, kind="gymnasium", id=self.id)
         if header["episode_seed"] is not None:
@@ -127,11 +127,12 @@ class GymnasiumEnv:
 
     @property
     def render_fps(self) -> float:
-        """Steps per second at which the environment asks to be shown."""
+        """Number of steps per second at which the environment should be displayed."""
         return float(self._env.metadata.get("render_fps") or 30)
 
     def screen_rgb(self) -> np.ndarray:
-        """Return a picture [H, W, 3] uint8: what the environment renders, or else its observation. ConfigError."""
+        """Return a picture [H, W, 3] uint8: the environment's rendering, or its observation if it renders nothing.
+        ConfigError."""
         try:
             screen = self._env.render() if self._env.render_mode == "rgb_array" else None
         except gymnasium.error.DependencyNotInstalled as e:
@@ -164,7 +165,7 @@ class GymnasiumEnv:
 
 
 def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
-    """options: of the environment; a user's function gets those that it has parameters for."""
+    """options: the environment's options; a user's function receives those that it has parameters for."""
     module_name, _, name = id.partition(":")
     if name:
         try:
@@ -176,7 +177,7 @@ def _make(id: str, options: dict[str, Any]) -> gymnasium.Env:
             if not isinstance(env, gymnasium.Env):
                 raise ConfigError(f"id={id!r} returned {type(env).__name__}: must be a gymnasium.Env")
             return env
-    try:  # "module:Name-v0" is Gymnasium's own way to import a module that registers Name-v0
+    try:  # with "module:Name-v0" Gymnasium imports the module, which registers Name-v0
         return gymnasium.make(id, disable_env_checker=True, **options)
     except gymnasium.error.DependencyNotInstalled as e:
         raise ConfigError(f"id={id!r} lacks a package: {_line(e)}") from e

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import Env
-from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE, check_game, unclean_reset
+from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE, check_game, unclean_reset
+from accel_rl.envs.environment import Env
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.protocols import OVERRIDES, Protocol, resolve
 from accel_rl.envs.reserved import ReservedEnv
@@ -22,7 +22,7 @@ RANDOMNESS = ("auto", "sequence", "counter")
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """The environment and its rules. A setting of None takes the protocol's value."""
+    """The environment and its rules. A setting of None means the protocol's value."""
 
     game: str = ""
     """Atari game by its ale-py name, such as pong or space_invaders. Alternative: --env.id."""
@@ -40,9 +40,10 @@ class EnvConfig:
     noop_max: int | None = None
     """Maximum number of emulated no-op frames after a reset, 0 to 1000 (Mnih et al. 2015: 30)."""
     fire_reset: str | None = None
-    """Actions before the agent's. none. frame: FIRE for a frame after a reset (EnvPool). steps: FIRE and the third
-    action, a step each, after a reset and after a lost life that ends the return (OpenAI baselines). Only in games that
-    have FIRE, and not with --sampler.engine device."""
+    """Actions that are played before the agent acts. none: no action. frame: FIRE for one frame after a reset
+    (EnvPool). steps: FIRE and the third action, one step each, after a reset and after a lost life that ends the return
+    (OpenAI baselines). FIRE is pressed only in games that have it, and `steps` does not work with --sampler.engine
+    device."""
     life_loss_ends_return: bool | None = None
     """In training, the loss of a life ends the return, but not the episode (Mnih et al. 2015: yes)."""
     max_episode_steps: int | None = None
@@ -60,12 +61,14 @@ class EnvConfig:
     difficulty: int | None = None
     """Difficulty switch of the game, as in ale-py. Default: the game's default difficulty."""
     backend: str = "auto"
-    """Atari backend. ale: ale-py. emulator: this project's emulator, with the same frames, several times as fast. auto:
-    the emulator if it is built and the game is one of the 57 verified against ale-py, else ale."""
+    """Atari backend. ale: ale-py. emulator: this project's emulator, which computes the same frames several times as
+    fast.
+    auto: the emulator if it is built and the game is one of the 57 verified against ale-py, otherwise ale."""
     randomness: str = "auto"
-    """Random numbers of Atari's resets and sticky actions. sequence: from one generator an episode, and ale-py's stream
-    for the console's timer. counter: each is a function of seed, episode and step (Philox, Salmon et al. 2011), on CPUs
-    and GPUs alike; only with the emulator. auto: counter with --sampler.engine device, else sequence."""
+    """Random numbers of Atari's resets and sticky actions. sequence: one generator per episode draws them, and ale-py's
+    stream sets the console's timer. counter: each number is a function of seed, episode and step (Philox, Salmon et al.
+    2011), the same on CPUs and GPUs; only with the emulator. auto: counter with --sampler.engine device, otherwise
+    sequence."""
 
     def overrides(self) -> dict[str, Any]:
         """Return the fields that override the protocol."""
@@ -75,33 +78,11 @@ class EnvConfig:
         """The resolved protocol (of an Atari game). ConfigError."""
         return resolve(self.protocol, self.overrides())
 
-    def resolved(self) -> "EnvConfig":
-        """Resolve `auto`. Raises ConfigError."""
-        if self.randomness not in RANDOMNESS:
-            raise ConfigError(
-                f"randomness={self.randomness!r} is unknown: must be one of {', '.join(RANDOMNESS)}"
-                + nearest(self.randomness, RANDOMNESS)
-            )
-        if self.randomness == "auto":
-            return replace(self, randomness="sequence").resolved()
-        if self.backend not in BACKENDS:
-            raise ConfigError(
-                f"backend={self.backend!r} is unknown: must be one of {', '.join(BACKENDS)}"
-                + nearest(self.backend, BACKENDS)
-            )
-        if self.backend != "auto" or not self.game:
-            return self
-        return replace(self, backend="emulator" if self.game in ATARI_57 and emulator_is_built() else "ale")
-
-    def check(self) -> None:
-        """Raise ConfigError, one line, if no environment can be made of this."""
-        make_spec(self, training=True)
-
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, d: Mapping[str, Any]) -> "EnvConfig":
+    def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """From plain JSON. ConfigError for an unknown key."""
         names = [f.name for f in fields(cls)]
         for key in d:
@@ -110,8 +91,47 @@ class EnvConfig:
         return cls(**d)
 
 
+@dataclass(frozen=True)
+class ResolvedEnv(EnvConfig):
+    """An environment whose backend and random numbers are chosen: environments are made from nothing else.
+
+    The backend of an Atari game is ale or emulator; a Gymnasium environment has none, which is auto.
+    """
+
+    def __post_init__(self) -> None:
+        assert self.randomness != "auto" and (self.backend != "auto" or not self.game), "not resolved"
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether this project's emulator plays it."""
+        return bool(self.game) and self.backend == "emulator"
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether random numbers are functions of seed, episode and step."""
+        return self.randomness == "counter"
+
+    def check(self) -> None:
+        """Raise ConfigError, one line, if no environment can be created with these settings."""
+        _inspected(self, True, False)  # as `make_spec` calls it, which then finds it in the cache
+
+
+def resolve_env(config: EnvConfig, randomness: str = "sequence") -> ResolvedEnv:
+    """Choose what is `auto`. randomness: instead of `auto`. ConfigError for an unknown name."""
+    for name, allowed in (("randomness", RANDOMNESS), ("backend", BACKENDS)):
+        if (value := getattr(config, name)) not in allowed:
+            raise ConfigError(
+                f"{name}={value!r} is unknown: must be one of {', '.join(allowed)}" + nearest(value, allowed)
+            )
+    backend = config.backend
+    if backend == "auto" and config.game:
+        backend = "emulator" if config.game in ATARI_57 and emulator_is_built() else "ale"
+    chosen = {"backend": backend, "randomness": randomness if config.randomness == "auto" else config.randomness}
+    return ResolvedEnv(**config.to_dict() | chosen)
+
+
 def emulator_is_built() -> bool:
-    """Whether the emulator can be imported; if not, a note says so."""
+    """Whether the emulator can be imported. If not, this is logged once."""
     from accel_rl.emulator.atari import core
 
     try:
@@ -122,27 +142,27 @@ def emulator_is_built() -> bool:
     return True
 
 
-def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False) -> Env:
-    """One environment. seed: whole number >= 0. cached: every episode begins from one stored state. ConfigError."""
+def make_env(config: ResolvedEnv, seed: int, training: bool, cached: bool = False) -> Env:
+    """Create one environment. seed: whole number >= 0. cached: every episode begins from one stored state.
+    ConfigError."""
     if bool(config.game) == bool(config.id):
         got = f"game={config.game!r} and id={config.id!r}"
         raise ConfigError(f"{got}: give an Atari game or a Gymnasium id, one of the two")
     if config.game:
         check_game(config.game)
         rules = config.rules()
-        is_counter = config.resolved().randomness == "counter"
-        if config.resolved().backend == "emulator":
+        if config.is_emulated:
             from accel_rl.envs.emulator import EmulatorEnv
 
-            return EmulatorEnv(config.game, rules, seed, training, cached, is_counter)
-        if is_counter:
+            return EmulatorEnv(config.game, rules, seed, training, cached, config.is_counter)
+        if config.is_counter:
             raise ConfigError("randomness=counter: only with backend=emulator")
-        from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, in Atari's processes alone
+        from accel_rl.envs.ale import AtariEnv  # loads ale-py and OpenCV, which only processes that play Atari need
 
         return AtariEnv(config.game, rules, seed, training, cached)
-    if config.resolved().backend != "auto":
+    if config.backend != "auto":
         raise ConfigError(f"backend={config.backend!r} is for Atari games: id={config.id!r} is none")
-    if config.resolved().randomness == "counter":
+    if config.is_counter:
         raise ConfigError(f"randomness=counter is for Atari games: id={config.id!r} is none")
     if cached:
         raise ConfigError(f"reset='cached' is for Atari games: id={config.id!r} is none; use immediate, wait or swap")
@@ -157,12 +177,13 @@ def make_env(config: EnvConfig, seed: int, training: bool, cached: bool = False)
 
 
 def played_by(config: EnvConfig, backend: str) -> EnvConfig:
-    """Return the environment on another backend ("": its own). ConfigError if that backend cannot play it."""
+    """Return the environment on another backend; "" means the environment's own. ConfigError if that backend cannot
+    play it."""
     if not backend:
         return config
-    config = replace(config, backend=backend).resolved()
-    config.check()
-    return config
+    env = resolve_env(EnvConfig(**config.to_dict() | {"backend": backend}))
+    env.check()
+    return env
 
 
 def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None:
@@ -179,19 +200,19 @@ def check_switch(config: EnvConfig, reset: str, states: Sequence[bytes]) -> None
         )
 
 
-def make_spec(config: EnvConfig, training: bool, reset: str = "immediate") -> EnvSpec:
-    """Return the spec of an environment. Its protocol says whether the resets can change episodes. ConfigError."""
-    config = config.resolved()
-    spec, is_counter = _inspected(config, training, reset == "cached"), config.randomness == "counter"
-    if reset not in ("swap", "cached") and not is_counter:
+def make_spec(config: ResolvedEnv, training: bool, reset: str = "immediate") -> EnvSpec:
+    """Return the spec of an environment. Its protocol records whether the mode of reset can change episodes.
+    ConfigError."""
+    spec = _inspected(config, training, reset == "cached")
+    if reset not in ("swap", "cached") and not config.is_counter:
         return spec
     label = {"reset": reset, "reset_exact": inexact_reset(config, reset) is None}
     return replace(spec, protocol=spec.protocol | label)
 
 
-def inexact_reset(config: EnvConfig, reset: str) -> str | None:
-    """Return why episodes are not exactly those of ale-py with resets at once; None if they are."""
-    if config.randomness != "counter":
+def inexact_reset(config: ResolvedEnv, reset: str) -> str | None:
+    """Return why episodes may differ from those of ale-py with immediate resets; None if they are equal."""
+    if not config.is_counter:
         return unclean_reset(config.game, reset)
     if reset == "cached":
         return "episodes begin in a few stored start states"
@@ -199,23 +220,24 @@ def inexact_reset(config: EnvConfig, reset: str) -> str | None:
 
 
 @lru_cache(maxsize=256)  # settings are checked, planned and built from in one process: it makes one environment for all
-def _inspected(config: EnvConfig, training: bool, cached: bool) -> EnvSpec:
+def _inspected(config: ResolvedEnv, training: bool, cached: bool) -> EnvSpec:
     env = make_env(config, seed=0, training=training, cached=cached)
     env.close()
     return env.spec
 
 
 def make_batch(
-    config: EnvConfig,
+    config: ResolvedEnv,
     seeds: list[int],
     training: bool,
     reset: str = "immediate",
     decorrelation_steps: int = 0,
     starts: StartOrder | None = None,
 ) -> SequentialEnv:
-    """One environment per seed, stepped in turn; `reset` and the rest as in SequentialEnv. ConfigError.
+    """Create one environment per seed, stepped one after another; `reset` and other arguments: see SequentialEnv.
+    ConfigError.
 
-    starts: of an Atari game's episodes, instead of resets.
+    starts: saved states in which an Atari game's episodes begin, instead of resets.
     """
     envs: list[Any] = [make_env(config, seed, training, reset == "cached") for seed in seeds]
     if starts is not None:
@@ -224,7 +246,7 @@ def make_batch(
             env.starts = saved
     if reset == "swap":
         envs = [ReservedEnv(env, make_env(config, seed, training)) for env, seed in zip(envs, seeds, strict=True)]
-    if config.game and config.resolved().backend == "emulator":
+    if config.is_emulated:
         from accel_rl.envs.emulator import EmulatorBatch
 
         return EmulatorBatch(envs, reset, decorrelation_steps, seeds)

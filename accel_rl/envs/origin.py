@@ -1,10 +1,10 @@
-"""The origin of an Atari episode, stored with a backend's own state, so that the other backend can continue.
+"""The origin of an Atari episode, stored with a backend's state, so that the other backend can continue from the state.
 
     state      header | the backend's own bytes | RAM [128] | actions, one byte a step
 
-A reset of the console draws its timer's start from a stream of fixed seed, keeps the RAM, and sets all else anew. So
-an episode follows from the number of the console's resets, the RAM that the next one finds, the environment's seed, the
-episode's number (from both no-ops and sticky draws) and the actions since.
+A reset of the console draws the start of its timer from a stream with a fixed seed, keeps the RAM, and initialises all
+other state. So an episode is determined by the number of the console's resets, the RAM before the episode's reset, the
+environment's seed, the episode's number (for no-ops and sticky actions) and its actions.
 """
 
 import zlib
@@ -19,14 +19,18 @@ from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import RunError
 
 RAM = 128  # bytes
-KINDS = {"emulator": "emulator", "ale": "atari"}  # a backend's states, as they call themselves
-STRIDE = 16  # resets of a console that is walked to its place
+KINDS = {"emulator": "emulator", "ale": "atari"}  # the name that each backend writes into its states
+STRIDE = 16  # number of resets between stored states of a console that is reset repeatedly to reach an origin
 
 
 @dataclass(slots=True)
 class Origin:
-    """resets: of the console, since it was loaded; None: not known (the state of an earlier version was restored).
-    before: those before the episode's; None: no episode yet. ram [128]: as the episode's reset found it."""
+    """The data that determines the start of an episode.
+
+    resets: number of the console's resets since it was loaded; None if unknown, after a state of an earlier version was
+    restored. before: number of resets before the episode's reset; None before the first episode. ram [128]: RAM before
+    the episode's reset.
+    """
 
     resets: int | None = 0
     before: int | None = None
@@ -46,7 +50,7 @@ class Origin:
 
 
 class Replayable(Protocol):
-    """An `Env` of one Atari game. episode: the next one's number."""
+    """An `Env` of one Atari game. episode: number of the next episode."""
 
     game: str
     spec: EnvSpec
@@ -59,7 +63,7 @@ class Replayable(Protocol):
         """Its actions, of the 18."""
 
     def load(self) -> None:
-        """The console as it was when the environment was made; the origin, too."""
+        """Restore the console, and the origin, to their state when the environment was created."""
 
     def reset_console(self) -> None: ...
 
@@ -94,7 +98,8 @@ def pack_origin(header: dict[str, Any], own: bytes, env: Replayable, codes: byte
 
 
 def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[str, Any], bytes, bytes]:
-    """Header, own bytes, codes of a state of the environment's own backend; the environment's origin is the state's."""
+    """Return (header, the backend's bytes, action codes) of a state of this backend, and set the environment's origin
+    from it."""
     header, blob = unpack(state, **expected)
     found = header.get("origin")
     if found is None:
@@ -106,7 +111,7 @@ def unpack_origin(state: bytes, env: Replayable, **expected: Any) -> tuple[dict[
 
 
 def replay(env: Replayable, state: bytes) -> None:
-    """Bring `env` to a state that the other Atari backend saved, by playing its episode's actions again.
+    """Bring `env` to a state that the other Atari backend saved, by replaying its episode's actions.
 
     ValueError if the origin is unknown, RunError if the RAM differs.
     """
@@ -153,7 +158,7 @@ def _walk(env: Replayable, resets: int) -> None:
 
 
 def has_origin(state: bytes) -> bool:
-    """Whether the other backend can continue from a state, of a batch's environment or within it."""
+    """Whether the other backend can continue from this state of an environment, or of a batch of environments."""
     header, blob = unpack(state)
     if header["kind"] == "batch":
         return has_origin(blob)
@@ -163,7 +168,7 @@ def has_origin(state: bytes) -> bool:
 
 
 def is_foreign(state: bytes, backend: str) -> bool:
-    """Whether a state is that of an Atari game on the other backend."""
+    """Whether a state is one of an Atari game on another backend than `backend`."""
     return unpack(state)[0].get("kind") in {kind for name, kind in KINDS.items() if name != backend}
 
 

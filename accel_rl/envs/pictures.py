@@ -8,12 +8,12 @@ import numpy as np
 
 from accel_rl.system.errors import ConfigError
 
-LARGE = 32  # a matrix of at least this height and width is taken for a picture
+LARGE = 32  # a matrix of at least this height and width counts as a picture
 
 
 @dataclass(frozen=True, slots=True)
 class PictureLayout:
-    """A uint8 picture. channel_axis: 0, 2, or None without channels."""
+    """The layout of a uint8 picture. channel_axis: 0, 2, or None without channels."""
 
     shape: tuple[int, ...]
     channel_axis: int | None
@@ -36,7 +36,7 @@ class PictureLayout:
 
 
 def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
-    """Return the layout of pictures: uint8 [H, W], [H, W, C] or [C, H, W]; None for another space.
+    """Return the layout of a picture space, uint8 [H, W], [H, W, C] or [C, H, W]; None for other spaces.
 
     The channels are the last or the first axis, whichever is smaller.
     """
@@ -48,7 +48,7 @@ def picture_layout(space: gymnasium.Space[Any]) -> PictureLayout | None:
 
 
 def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
-    """Raise ConfigError if flattening a space to a vector would flatten a picture in it."""
+    """Raise ConfigError if the space contains a picture, which would be flattened to a vector."""
     if (picture := _picture_in(space)) is None:
         return
     inside = "" if picture is space else f" in a {type(space).__name__}"
@@ -60,7 +60,7 @@ def check_flat(name: str, space: gymnasium.Space[Any]) -> None:
 
 
 def _picture_in(space: gymnasium.Space[Any]) -> gymnasium.spaces.Box | None:
-    """Return the space, or its first subspace, if it has the shape and dtype of a picture; None without one."""
+    """Return the space, or its first subspace, that has the shape and dtype of a picture; None if there is none."""
     if isinstance(space, gymnasium.spaces.Box):
         tall = len(space.shape) == 2 and min(space.shape) >= LARGE
         small_integers = len(space.shape) == 2 and space.dtype == np.uint8

@@ -1,7 +1,7 @@
-"""Preprocessing: builds an observation, in place, from the raw screens of an agent step's last two frames.
+"""Preprocessing: computes an observation, in place, from the screens of an agent step's last two frames.
 
-ale-py hands out the picture as palette indices sixteen times faster than as grayscale, so the luminance is
-looked up here, and, when subsampling, only for the pixels that are kept.
+ale-py returns a screen as palette indices 16 times faster than as grayscale. So the luminance is looked up here; when
+subsampling, only for the pixels that are used.
 """
 
 import sys
@@ -10,24 +10,24 @@ from typing import Protocol
 import cv2
 import numpy as np
 
-from accel_rl.envs.palette import luminance
+from accel_rl.envs.colors import luminance
 from accel_rl.envs.protocols import FRAMES
 
 
 class Preprocessor(Protocol):
-    """`screens` [2, rows, 160] uint8 takes the palette indices of the last frame but one and the last."""
+    """Computes frames. `screens` [2, rows, 160] uint8 holds the palette indices of the last two emulated frames."""
 
     screens: np.ndarray
 
     def last(self, frame: np.ndarray) -> None:
-        """Write the last screen, without a maximum over the one before, into `frame` [H, W] uint8."""
+        """Write the last screen into `frame` [H, W] uint8, without a maximum over the previous screen."""
 
     def both(self, frame: np.ndarray) -> None:
         """Write the observation of the pixelwise maximum of both screens' luminance into `frame`."""
 
 
 def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
-    """Make the preprocessor to frames of `kind` (`protocols.FRAMES`), for screens of the given size.
+    """Create the preprocessor for frames of `kind` (`protocols.FRAMES`) and screens of the given size.
 
     Sets OpenCV to one thread in this process.
     """
@@ -42,15 +42,15 @@ def make_preprocessor(kind: str, rows: int, columns: int = 160) -> Preprocessor:
 class Subsample:
     """104x80: rows 1, 3 .. 207 of 210 and every second column (Stooke & Abbeel 2018, section 5.1).
 
-    Of a screen with other than 210 rows, 104 rows evenly spaced between the first and the last.
+    Of a screen with another number of rows, 104 rows evenly spaced between the first and the last.
     """
 
     def __init__(self, rows: int, columns: int) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
         self._table = luminance(rows)
         self._small = np.zeros((2, 104, 80), np.uint8)
-        # Two neighbouring pixels seen as one little-endian number; its low byte, which is what a cast to
-        # uint8 keeps, is the left one. Twice as fast as a strided copy.
+        # Two neighbouring pixels are read as one little-endian number. A cast to uint8 keeps its low byte, which is the
+        # left pixel. This is twice as fast as a strided copy.
         assert sys.byteorder == "little" and columns == 160
         pairs = self.screens.view(np.uint16)
         self._rows = None if rows == 210 else 1 + np.arange(104) * (rows - 2) // 104
@@ -73,7 +73,7 @@ class Subsample:
 
 
 class Area:
-    """The luminance's maximum at full size, then cv2's INTER_AREA, as ale-py's vector environment does."""
+    """The maximum of the luminance at full size, resized by OpenCV's INTER_AREA, as in ale-py's vector environment."""
 
     def __init__(self, rows: int, columns: int, crop: slice, shape: tuple[int, int]) -> None:
         self.screens = np.zeros((2, rows, columns), np.uint8)
@@ -87,7 +87,7 @@ class Area:
     def _resize(self, frame: np.ndarray) -> None:
         if frame.flags.c_contiguous:
             cv2.resize(self._cropped, self._size, frame, interpolation=cv2.INTER_AREA)
-        else:  # cv2 would write to an array of its own
+        else:  # OpenCV would write to a new array
             np.copyto(frame, cv2.resize(self._cropped, self._size, self._scratch, interpolation=cv2.INTER_AREA))
 
     def last(self, frame: np.ndarray) -> None:

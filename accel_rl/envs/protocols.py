@@ -29,14 +29,14 @@ class Protocol:
     noop_min: int = 0  # uniformly noop_min..noop_max emulated frames of no-op after a reset, 0-1000
     noop_max: int = 30
     fire_reset: str = "none"  # one of FIRE_RESETS; see `presses`
-    life_loss_ends_return: bool = True  # in training only; the episode goes on
+    life_loss_ends_return: bool = True  # applies in training only; the episode continues
     max_episode_steps: int = 27_000  # agent steps in training; truncation
     max_evaluation_steps: int = 27_000  # agent steps in evaluation; truncation
     full_action_set: bool = False  # all 18 joystick actions instead of those the game uses
     frame: str = "104x80"  # one of FRAMES
     stack: int = 4  # newest frames in an observation, 1-32
-    mode: int | None = None  # the game's mode switch; None: its default
-    difficulty: int | None = None  # the game's difficulty switch; None: its default
+    mode: int | None = None  # the game's mode switch; None means the game's default
+    difficulty: int | None = None  # the game's difficulty switch; None means the game's default
 
     def __post_init__(self) -> None:
         _check_int("frame_skip", self.frame_skip, 1, 60)
@@ -62,16 +62,17 @@ class Protocol:
                 _check_int(field, getattr(self, field), 0, 255)
 
     def for_evaluation(self) -> "Protocol":
-        """The rules scores are reported under: whole games, and the evaluation's time limit."""
+        """Return the rules under which scores are reported: a lost life does not end the return, and the evaluation's
+        time limit."""
         return replace(self, life_loss_ends_return=False, max_episode_steps=self.max_evaluation_steps)
 
     def presses(self, codes: Sequence[int], after_life: bool) -> list[tuple[int, int]]:
         """Return the (action of the 18, emulated frames) that are played before the agent acts, for actions `codes`.
 
-        none: nothing. frame: FIRE for a frame, after a reset (EnvPool). steps: FIRE and the third action, an agent step
-        each, after a reset and, where a lost life ends the return, after the loss, then with a no-op step before them
-        (the wrappers FireReset and EpisodicLife of OpenAI baselines). These steps count toward the time limit; their
-        rewards are lost. In a game without FIRE only the no-op step is played.
+        none: nothing. frame: FIRE for one frame after a reset (EnvPool). steps: FIRE and the third action, one agent
+        step each, after a reset. If a lost life ends the return, also after the loss, with a no-op step before them.
+        These are the wrappers FireReset and EpisodicLife of OpenAI baselines. The steps count toward the time limit;
+        their rewards are discarded. In a game without FIRE only the no-op step is played.
         """
         fires = self.fire_reset != "none" and len(codes) > 2 and codes[1] == FIRE
         if self.fire_reset == "frame":
@@ -86,16 +87,15 @@ class Protocol:
 PROTOCOLS = {
     p.name: p
     for p in (
-        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5: two rows cropped (here one at the top, one at the
-        # bottom), downsized by 2 to 104x80, otherwise Mnih 2015; paths of at most 27,000 steps (30 minutes).
+        # Stooke & Abbeel 2018, arXiv:1803.02811, section 5: two rows cropped (in this project the first and the last),
+        # downsized by 2 to 104x80, otherwise Mnih 2015; paths of at most 27,000 steps (30 minutes).
         Protocol(name="stooke2018"),
-        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1: frame skip 4, history 4, no-op max
-        # 30, 84x84, a lost life ends the return in training. Evaluation: 5 minutes = 18,000 frames = 4,500
-        # steps. Training is capped at the 27,000 steps (30 minutes) that later work settled on; the paper
-        # names none.
+        # Mnih et al. 2015, Nature 518, Methods and Extended Data Table 1: frame skip 4, history 4, no-op max 30, 84x84,
+        # a lost life ends the return in training. Evaluation: 5 minutes = 18,000 frames = 4,500 steps. The paper gives
+        # no time limit for training; later papers use 27,000 steps (30 minutes).
         Protocol(name="mnih2015", frame="84x84", max_evaluation_steps=4_500),
-        # Nair et al. 2015, arXiv:1507.04296, section 5: as Mnih et al. 2015. From human starts an episode
-        # ends after 30 minutes instead (--evaluation.starts saved).
+        # Nair et al. 2015, arXiv:1507.04296, section 5: as Mnih et al. 2015, except that episodes from human starts end
+        # after 30 minutes (--evaluation.starts saved).
         Protocol(name="nair2015", frame="84x84", max_evaluation_steps=4_500),
         # Machado et al. 2018, JAIR 61, section 5: sticky 0.25, all 18 actions, frame skip 5, no no-ops, no use
         # of lives, 18,000 frames (5 minutes).
@@ -145,7 +145,7 @@ OVERRIDES = tuple(f.name for f in fields(Protocol) if f.name != "name")
 
 
 def resolve(name: str, overrides: Mapping[str, Any] | None = None) -> Protocol:
-    """The named protocol with some fields changed (None: unchanged). ConfigError."""
+    """Return the named protocol with some fields changed; None leaves a field unchanged. ConfigError."""
     if name not in PROTOCOLS:
         raise ConfigError(
             f"protocol={name!r} is unknown: must be one of {', '.join(PROTOCOLS)}" + nearest(name, PROTOCOLS)

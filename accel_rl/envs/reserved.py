@@ -3,17 +3,18 @@
 import numpy as np
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import Env
+from accel_rl.envs.environment import Env
 from accel_rl.envs.state import pack, unpack
 
 
 class ReservedEnv:
-    """An `Env` of two instances with one seed: while one plays, the other stands at the start of the next episode.
+    """An `Env` of two instances with one seed: one instance plays while the other, the reserve, is at the start of the
+    next episode.
 
-    `reset` lets the reserve take over and leaves the ended instance to `refill`, which resets it when there is time
-    (mode `swap`: in the optimisation pause). An episode that ends before its reserve was refilled is followed by an
-    ordinary reset, counted in `late_resets`. Which instance plays an episode changes nothing in it, since its
-    randomness is its number's; but for games whose reset keeps something of what was played before.
+    `reset` switches to the reserve and leaves the ended instance to `refill`, which resets it later (mode `swap`: in
+    the optimisation pause). If an episode ends before the reserve was refilled, an ordinary reset follows, counted in
+    `late_resets`. An episode's randomness follows from its number, so it does not matter which instance plays it,
+    except in games whose reset does not clear all state of the previous episode.
     """
 
     def __init__(self, playing: Env, reserve: Env) -> None:
@@ -22,7 +23,7 @@ class ReservedEnv:
         self._playing, self._reserve = playing, reserve
         self._first_frame = np.zeros(self.spec.frame_shape, self.spec.frame_dtype)  # the reserve's
         self._ready = False
-        self._episode = 0  # the next one's number
+        self._episode = 0  # number of the next episode
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
         if self._ready and episode in (None, self._episode):
@@ -73,7 +74,7 @@ class ReservedEnv:
         self._reserve.set_state(blob[first : first + second])
         frame = np.frombuffer(blob[first + second :], self.spec.frame_dtype)
         self._first_frame[:] = frame.reshape(self.spec.frame_shape)
-        # a reserve that is not deterministic stands elsewhere; it is reset again, since its episode has not begun
+        # A reserve that is not deterministic is in another state. It is reset again, since its episode has not begun.
         self._ready = header["ready"] and not getattr(self._reserve, "is_lost", False)
         self._episode = header["episode"]
         self.late_resets = header["late_resets"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.base import Env
+from accel_rl.envs.environment import Env
 from accel_rl.envs.episode_info import packed
 from accel_rl.envs.reserved import ReservedEnv
 from accel_rl.envs.state import pack, unpack
@@ -17,7 +17,7 @@ _SKIPPED = (0.0, False, False, False)
 
 
 def decorrelation_rng(seed: int) -> np.random.Generator:
-    """Another stream than the environment's own, which starts from the plain seed."""
+    """Return a random stream that differs from the environment's own, whose seed is `seed` itself."""
     return np.random.default_rng([seed, 1])
 
 
@@ -29,15 +29,16 @@ def decorrelation_actions(rng: np.random.Generator, n_actions: int, most: int) -
 class SequentialEnv:
     """A `BatchEnv` over `envs`, which share one spec.
 
-    reset: "immediate": an environment that ends is reset within the same step, `frame` is the new episode's
-    first; "wait": it is skipped until `reset_waiting` (`valid` False, reward 0, flags False, age 0, frame
-    zeros); "swap": as `immediate` with every environment a `ReservedEnv`, refilled by `reset_waiting`; "cached": as
-    `immediate` with environments that restore a stored start. `make.make_batch` makes each with the environments it
-    needs; given the same actions, an environment's k-th episode is the same in `immediate`, `wait` and `swap` (but for
-    the games of `games.unclean_resets` in `swap`). An action below 0 skips an environment for that step alone.
-    decorrelation_steps: `reset` lets each environment first take 0..decorrelation_steps uniform-random
-    actions, the number and the actions drawn from `seeds` (Stooke & Abbeel 2018, section 5.3).
-    Raises ConfigError.
+    reset: when an environment is reset after its episode has ended. "immediate": within the same step, whose `frame` is
+    the new episode's first. "wait": at the next `reset_waiting`; until then the environment is skipped, with `valid`
+    False, reward 0, flags False, age 0 and frame zero. "swap": as `immediate`, with environments that are
+    `ReservedEnv`s, which `reset_waiting` refills. "cached": as `immediate`, with environments that restore a stored
+    start. `make.make_batch` creates the environments that each mode needs. Given the same actions, an environment's
+    k-th episode is the same in `immediate`, `wait` and `swap`, except in the games of `unclean_resets` with `swap`.
+
+    An action below 0 skips an environment for one step. decorrelation_steps: after `reset` each environment first plays
+    0..decorrelation_steps uniform-random actions; their number and the actions are drawn from `seeds` (Stooke & Abbeel
+    2018, section 5.3). Raises ConfigError.
     """
 
     def __init__(self, envs: Sequence[Env], reset: str, decorrelation_steps: int, seeds: Sequence[int]) -> None:
@@ -79,7 +80,7 @@ class SequentialEnv:
                         env.reset(frame)
         for reserved in self._reserved:
             reserved.refill()
-            reserved.late_resets = 0  # those of the random actions were no surprise
+            reserved.late_resets = 0  # late resets during the random actions are not counted
         self._age[:] = 0
         self._waiting[:] = self._any_waiting = False
         out.age[:] = 0
@@ -119,7 +120,8 @@ class SequentialEnv:
                 self._age[i] = out.age[i] = 0
 
     def _play(self, action: np.ndarray, skipped: np.ndarray | None, out: Step) -> None:
-        """Step the environments that are not `skipped` [n] (None: step all); skipped ones write zeros."""
+        """Step the environments that are not `skipped` [n], or all if it is None. Zeros are written for skipped
+        environments."""
         steps = self._steps
         if skipped is None:
             results = [step(a, frame) for step, a, frame in zip(steps, action.tolist(), out.frame, strict=True)]
@@ -128,7 +130,7 @@ class SequentialEnv:
                 _SKIPPED if skip else step(a, frame)
                 for skip, step, a, frame in zip(skipped.tolist(), steps, action.tolist(), out.frame, strict=True)
             ]
-            out.frame[skipped] = 0  # whatever was there is of another time
+            out.frame[skipped] = 0  # overwrite old frames
         out.reward[:], out.terminated[:], out.truncated[:], out.ended[:] = zip(*results, strict=True)
 
     def reset_waiting(self, out: Step) -> None:

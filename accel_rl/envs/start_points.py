@@ -1,8 +1,8 @@
 """Start points of evaluation episodes: recorded games, and moments in them.
 
-Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play. They are not public. A
-file holds points of ours: the actions of a few recorded games, and the moments at which episodes begin. A point is
-reached by playing its game's actions again from power-on, so it is the same on both Atari backends and under any
+Nair et al. 2015, section 5.2, begin episodes at 100 points of a professional's play, which are not public. A file of
+this project contains its own points: the actions of a few recorded games, and the moments at which episodes begin. A
+point is reached by replaying the game's actions from power-on, so it is the same on both Atari backends and under any
 protocol.
 """
 
@@ -25,7 +25,8 @@ NOTE = "our start points, not the paper's: those are not public"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A moment of a recorded game. steps: recorded steps before it. ram: CRC-32 of the console's RAM there."""
+    """A moment of a recorded game. steps: number of recorded steps before it. ram: CRC-32 of the console's RAM at this
+    moment."""
 
     game: int
     steps: int
@@ -36,8 +37,9 @@ class Point:
 class StartPoints:
     """Start points of one Atari game.
 
-    policy: who played, in words. frame_skip: emulated frames that each recorded action was held for. mode, difficulty:
-    the game's switches (None: the default). games: the actions of each recorded game, one byte a step, of ale-py's 18.
+    policy: description of the player. frame_skip: number of emulated frames per recorded action. mode, difficulty: the
+    game's switches; None means the default. games: the actions of each recorded game, one byte per step, as indices of
+    ale-py's 18 actions.
     """
 
     game: str
@@ -57,7 +59,8 @@ class StartPoints:
         return self.points[i].steps * self.frame_skip
 
     def check(self, game: str, rules: Protocol, max_steps: int) -> None:
-        """Raise ConfigError unless episodes of this game can begin here. max_steps: time limit in agent steps."""
+        """Raise ConfigError unless episodes of this game can begin at these points. max_steps: time limit in agent
+        steps."""
         for name, got, wanted in (
             ("game", self.game, game),
             ("mode", self.mode, rules.mode),
@@ -73,7 +76,7 @@ class StartPoints:
             )
 
     def label(self) -> dict[str, Any]:
-        """Return what the protocol of a score says about its starts."""
+        """Return the entries about start points in the protocol of a score."""
         found = {"starts": "saved", "starts_policy": self.policy, "starts_sha256": self.checksum[:12]}
         return {**found, "starts_note": NOTE}
 
@@ -106,7 +109,7 @@ def _checksum(contents: dict[str, Any]) -> str:
 
 
 def load_starts(path: Path) -> StartPoints:
-    """Read and verify a file of start points. ConfigError, one line, if there is none or it is damaged."""
+    """Read and verify a file of start points. ConfigError, one line, if the file is missing or damaged."""
     try:
         found = json.loads(path.read_text())
         if not isinstance(found, dict) or found.get("format") != FORMAT:
@@ -129,7 +132,8 @@ def load_starts(path: Path) -> StartPoints:
 def draw_moments(lengths: list[int], n: int, seed: int) -> list[tuple[int, int]]:
     """Draw n moments (game, steps before), uniformly and without replacement, from recorded games of these lengths.
 
-    A game's first and last moments are left out: the one is a reset, the other is over. ConfigError if there are fewer.
+    A game's first moment is a reset and its last moment is its end, so both are excluded. ConfigError if there are
+    fewer than n.
     """
     moments = [(game, steps) for game, length in enumerate(lengths) for steps in range(1, length)]
     if n < 1 or n > len(moments):

@@ -1,11 +1,11 @@
-"""Episodes that begin at saved start points, and how a console gets there."""
+"""Episodes that begin at saved start points, and the replay that brings a console to such a point."""
 
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accel_rl.envs.games import INEXACT_RESTORE
+from accel_rl.envs.atari_games import INEXACT_RESTORE
 from accel_rl.envs.origin import Replayable
 from accel_rl.envs.start_points import StartPoints, load_starts
 from accel_rl.system.errors import RunError

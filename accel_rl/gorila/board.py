@@ -133,7 +133,7 @@ class BoardKeeper:
             self._ray.kill(self._actor)
             self._actor = self._start()
             self.replaced += 1
-            logger.info("the board of the run was lost: replaced")
+            logger.warning("the board of the run was lost: replaced")
 
     @property
     def total(self) -> Work:

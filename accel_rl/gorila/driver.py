@@ -8,8 +8,7 @@ from typing import Any
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
+from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.board import BoardKeeper, MemberCount, Work
 from accel_rl.gorila.global_replay import ReplayKeeper
 from accel_rl.gorila.members import Evaluated, Members, Nodes, RemoteEvaluator, share_of
@@ -42,13 +41,13 @@ END_S = 120.0  # time for members to end a cycle and write a checkpoint
 class Driver:
     """Starts the shards, the board, the members and the evaluator, and looks after them until the run ends."""
 
-    def __init__(self, ray: Any, config: TrainConfig, run: RunFolder, state: dict[str, Any] | None = None):
+    def __init__(self, ray: Any, config: Resolved, run: RunFolder, state: dict[str, Any] | None = None):
         """state: of the checkpoint to continue from."""
         self.config, self.run_folder, g = config, run, config.gorila
         self.at, self.reporter = Counters(), Reporter(config, run, SINGLE_RANK)
         self.setup = Setup(config.to_dict(), str(run.path.absolute()), f"run-{secrets.token_hex(4)}")
         reader = Reader("driver", g, saves_shards=True)
-        spec = make_spec(config.env, training=True)
+        spec = config.spec
         run.write_json("protocol.json", spec.protocol)
         self.learner = Learner(config, spec, "cpu", derived_seed(config.seed, Stream.MODEL), reader)
         self.sync = reader.sync
@@ -92,7 +91,7 @@ class Driver:
     def train(self) -> Result:
         """Train to the end, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
         try:
-            with StopRequest() as stop, events.written(self.reporter.event):
+            with StopRequest() as stop, events.written(self.run_folder.event, self.reporter.event):
                 self.reporter.begin(self.at.env_steps)
                 while not (stop or self._done() or self.members.ended):
                     self._turn(ending=False)
@@ -121,7 +120,7 @@ class Driver:
         self.at.env_steps = max(self.at.env_steps, self.board.total.env_steps)
         for i in self.shards.look(g.timeout_s):
             self._shards_replaced += 1
-            logger.info(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
+            logger.warning(f"shard {i} was lost: it continues from its snapshot, in a new epoch")
         if self.replay is not None:
             self.replay.look()
         self.members.look(self.board.members, ending)
@@ -206,7 +205,7 @@ class Driver:
             "nodes": len(self.nodes),
         }
         if line := self.pushes.stale(self.config.gorila.delay_limit):
-            logger.info(line)
+            logger.warning(line)
         self.reporter.write(self.at, values, evaluations, {})
         self.at.logged_at = self.at.env_steps
 
@@ -217,7 +216,7 @@ class Driver:
             self._turn(ending=True)
             if time.monotonic() > deadline:
                 late = ", ".join(seat.name for seat in self.members.seats if not seat.ended)
-                logger.info(f"{late} did not end within {END_S:g} s")
+                logger.warning(f"{late} did not end within {END_S:g} s")
                 return
 
     def save(self) -> None:
@@ -312,7 +311,7 @@ class PushReport:
         )
 
 
-def check(config: TrainConfig) -> None:
+def check(config: Resolved) -> None:
     """Raise ConfigError, one line, for what is impossible on this machine, before any process starts.
 
     On the machines of a running cluster each member checks its own memory.
@@ -322,7 +321,7 @@ def check(config: TrainConfig) -> None:
     check_ray()
 
 
-def _check_fit(config: TrainConfig) -> None:
+def _check_fit(config: Resolved) -> None:
     g = config.gorila
     if config.address:
         check_address(config.address)
@@ -330,7 +329,7 @@ def _check_fit(config: TrainConfig) -> None:
     share_of([len(hardware.usable_cores(config.sampler.cores))], g.members, g.bundle_cpus, "bundle-cpus", "cores")
     if isinstance(config.algo, ReplayAlgorithmConfig):
         replay, replays = config.algo.replay, g.bundles if g.replay == "local" else 1
-        need = replays * replay.size * replay.bytes_each(make_spec(config.env, training=True))
+        need = replays * replay.size * replay.bytes_each(config.spec)
         free = 0.95 * hardware.free_memory("cpu")
         if need > free and replay.where("cpu") == "cpu":
             raise ConfigError(
@@ -339,13 +338,13 @@ def _check_fit(config: TrainConfig) -> None:
             )
 
 
-def _check_network(config: TrainConfig) -> None:
+def _check_network(config: Resolved) -> None:
     """Raise ConfigError for a network with buffers, of which each member would have others than are evaluated.
 
     Members build frozen parameters from the run's seed, but bundles of several ranks each have a seed of their own.
     """
     with own_generator("cpu", seed=0):
-        model = build_algorithm(config, make_spec(config.env, training=True), "cpu").agent.model
+        model = build_algorithm(config, config.spec, "cpu").agent.model
     parameters = dict(model.named_parameters())
     if buffers := [name for name in network_state(model) if name not in parameters]:
         raise ConfigError(
@@ -359,7 +358,7 @@ def _check_network(config: TrainConfig) -> None:
         )
 
 
-def launch(config: TrainConfig, run: RunFolder, state: dict[str, Any] | None) -> Result:
+def launch(config: Resolved, run: RunFolder, state: dict[str, Any] | None) -> Result:
     """Train from a checkpoint's state, or from the beginning (None). ConfigError, RunError."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return Driver(ray, config, run, state).train()

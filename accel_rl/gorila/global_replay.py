@@ -17,7 +17,6 @@ from accel_rl.config.registry import find_algorithm
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.data.rollout import Rollout
 from accel_rl.distributed.communicator import Communicator
-from accel_rl.envs.make import make_spec
 from accel_rl.gorila.ray_session import NAMESPACE, start_named
 from accel_rl.gorila.setup import Deaths, Setup
 from accel_rl.replays.replay import Replay
@@ -43,7 +42,7 @@ class GlobalReplay:
         self._seed = derived_seed(self.config.seed, Stream.RANK, 1_000_000 + life)
         self._generator = torch.Generator().manual_seed(self._seed)
         cls = find_algorithm(self.config.algorithm)
-        spec = make_spec(self.config.env, training=True)
+        spec = self.config.spec
         algo = cls(self.config.algo, spec, T=self.config.T, B=self.config.sampler.envs)
         assert isinstance(algo, ReplayAlgorithm)
         self._spec, self._returns = spec, algo.build_returns()
@@ -250,7 +249,7 @@ class ReplayKeeper:
                 raise RunError(
                     f"the global replay died {self._deaths.in_a_row} times before it held anything: {line}"
                 ) from e
-            logger.info("the global replay was lost: another process takes its place, and fills again")
+            logger.warning("the global replay was lost: another process takes its place, and fills again")
             self._starts_at = time.monotonic() + pause
 
     def close(self) -> None:

@@ -14,12 +14,11 @@ from accel_rl.algos.algorithm import Algorithm
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.config.gorila_settings import GorilaConfig
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.communicator import SingleProcess
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.distributed.locked_chunk import LockedChunks
-from accel_rl.envs.make import make_spec
 from accel_rl.gorila.board import BoardLine, Work
 from accel_rl.gorila.global_replay import RemoteReplay
 from accel_rl.gorila.ray_session import load_ray
@@ -247,7 +246,7 @@ class BundleRanks:
     """Starts the ranks of a bundle, and stands between them and the cluster: it pushes their updates to the shards
     (`Uplink`), reports their work to the board, and tells them of the other machines'."""
 
-    def __init__(self, config: TrainConfig, run: RunFolder, transport: Transport, line: BoardLine, index: int):
+    def __init__(self, config: Resolved, run: RunFolder, transport: Transport, line: BoardLine, index: int):
         """config, run: of this bundle. transport: to the shards. index: of this bundle; its seeds follow from it."""
         torch.set_num_threads(1)
         config = replace(config, seed=derived_seed(config.seed, Stream.RANK, index))
@@ -256,7 +255,7 @@ class BundleRanks:
             bring_back(Checkpoints(folder_of(run, rank).path / "checkpoints"), self._start)
         self._launcher = AsyncLauncher(config, RunPlan.resolve(config), run, None)
         context = _Central(config.distributed.chunks)
-        Learner(config, make_spec(config.env, training=True), "cpu", config.seed, context)
+        Learner(config, config.spec, "cpu", config.seed, context)
         sync = context.sync
         central = Central(sync.parts, sync.states(), self._launcher.central, create=True)
         self._uplink = Uplink(central, sync.optimizers[0], config.gorila, f"member-{index}")

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
+from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.board import MemberCount
 from accel_rl.gorila.member import Member
 from accel_rl.gorila.ray_session import load_ray, start_named
@@ -149,7 +148,7 @@ class Members:
         why = "its node is gone" if self._node_is_gone(seat) else "its process died"
         if ending:
             seat.ended = True
-            logger.info(f"{seat.name}: {why} while the run ended")
+            logger.warning(f"{seat.name}: {why} while the run ended")
             return
         done = sum(_done(count) for count in counts)
         self._failed_starts += 1
@@ -166,7 +165,7 @@ class Members:
         seat.life, seat.done_at_start, seat.running, seat.place = seat.life + 1, its, None, None
         seat.starts_at = time.monotonic() + pause_after(seat.failed_starts)
         self.replaced += 1
-        logger.info(f"{seat.name}: {why}; the others go on, another process takes its place")
+        logger.warning(f"{seat.name}: {why}; the others go on, another process takes its place")
 
     def _node_is_gone(self, seat: Seat) -> bool:
         alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
@@ -195,12 +194,12 @@ class Nodes:
         """See which nodes are there now."""
         now = self._now()
         for node in self._alive.keys() - now:
-            logger.info(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
+            logger.warning(f"node {node[:8]} is gone: {len(now)} of the cluster's nodes are left")
         for node in now.keys() - self._alive:
-            logger.info(f"node {node[:8]} has joined the cluster")
+            logger.warning(f"node {node[:8]} has joined the cluster")
         self._alive = now
 
-    def share(self, config: TrainConfig) -> dict[str, float]:
+    def share(self, config: Resolved) -> dict[str, float]:
         """Return what Ray sets aside for each member. ConfigError if the members do not fit."""
         g, n = config.gorila, config.gorila.members
         cpus, gpus = ([node.get(name, 0.0) for node in self._alive.values()] for name in ("CPU", "GPU"))
@@ -252,7 +251,7 @@ class EvaluatorActor:
         multiply_in("float32", plan.device)
         reader = Reader("evaluator", self.config.gorila)
         seed = derived_seed(self.config.seed, Stream.MODEL)  # frozen parameters are those of all processes
-        self._learner = Learner(self.config, make_spec(self.config.env, training=True), plan.device, seed, reader)
+        self._learner = Learner(self.config, self.config.spec, plan.device, seed, reader)
         self._sync = reader.sync
         self._sync.connect(transport_to(ray, setup.shards), publish=False)
         self._evaluator = Evaluator(self.config, plan)
@@ -335,7 +334,7 @@ class RemoteEvaluator:
             line = str(error).splitlines()[0]
             raise RunError(f"the evaluator died {self._deaths.in_a_row} times in one evaluation: {line}") from error
         self._starts_at = time.monotonic() + pause
-        logger.info("the evaluator died: the evaluation is played again")
+        logger.warning("the evaluator died: the evaluation is played again")
 
     def close(self) -> None:
         if self._actor is not None:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.gorila.ray_session import check_ray, connected
 from accel_rl.runners.ranks.rank_process import Rank, RankHandle, finish, raise_for
 from accel_rl.runners.ranks.rank_process import launch as launch_rank
@@ -25,7 +25,7 @@ PLACE_S = 60.0  # time in which the cluster must have room
 START_S = 120.0  # time in which the actors must have started
 
 
-def train(config: TrainConfig, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
+def train(config: Resolved, ray: Any, run: RunFolder, strategy: Strategy = "PACK") -> Result:
     """Train from the run's newest checkpoint, or from the beginning. ConfigError, RunError naming the rank at fault.
 
     ray: Ray's module, connected to a cluster. run: exists, and is the same folder on all nodes. strategy: fill one node
@@ -36,13 +36,13 @@ def train(config: TrainConfig, ray: Any, run: RunFolder, strategy: Strategy = "P
     return train_with_restarts(config, run, None, lambda _: RayLauncher(config, ray, run, strategy))
 
 
-def launch(config: TrainConfig, run: RunFolder, state: dict[str, Any] | None) -> Result:
+def launch(config: Resolved, run: RunFolder, state: dict[str, Any] | None) -> Result:
     """Train on the cluster of --address, or on Ray of this machine. The ranks read the checkpoint themselves."""
     with connected(config.address, hardware.usable_cores(config.sampler.cores)) as ray:
         return train(config, ray, run)
 
 
-def check(config: TrainConfig) -> None:
+def check(config: Resolved) -> None:
     """Raise ConfigError for settings that ranks on Ray cannot have, or without Ray."""
     if config.distributed.update != "all-reduce":
         raise ConfigError(f"--update {config.distributed.update}: must be all-reduce for ranks on a Ray cluster")
@@ -54,7 +54,7 @@ def check(config: TrainConfig) -> None:
 class RayLauncher:
     """The ranks of a run. If one is lost, all end."""
 
-    def __init__(self, config: TrainConfig, ray: Any, run: RunFolder, strategy: Strategy):
+    def __init__(self, config: Resolved, ray: Any, run: RunFolder, strategy: Strategy):
         self._config, self._ray, self._strategy = config, ray, strategy
         self._setup = {"run": str(run.path.absolute()), "config": config.to_dict()}
         self._size = config.distributed.size

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.config.gorila_settings import GorilaConfig
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.distributed.gradient_sync import GradientSync
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.optim.flat import FlatParameters
@@ -31,7 +31,7 @@ class Setup:
     """A run, and the names under which its processes find each other."""
 
     config: dict[str, Any]
-    """The settings of the run, `TrainConfig.to_dict`."""
+    """The settings of the run, `Resolved.to_dict`."""
     folder: str
     """The run folder. Each member has a folder of its own in it, on its own machine if that does not share the run
     folder."""
@@ -51,13 +51,13 @@ class Setup:
     def replay(self) -> str:
         return f"{self.name}/replay"
 
-    def enter(self) -> TrainConfig:
+    def enter(self) -> Resolved:
         """Prepare this process, and return the settings of the run."""
         before_torch()
         for path in self.sys_path:
             if path not in sys.path:
                 sys.path.append(path)
-        return TrainConfig.from_dict(self.config)
+        return Resolved.from_dict(self.config)
 
     def member_folder(self, index: int) -> Path:
         return Path(self.folder) / "members" / str(index)
@@ -78,7 +78,7 @@ class Place:
         return cls(ray.get_runtime_context().get_node_id(), machine, os.getpid())
 
 
-def member_config(config: TrainConfig, slot: int, slots: int) -> TrainConfig:
+def member_config(config: Resolved, slot: int, slots: int) -> Resolved:
     """Return the settings of a member, which uses share number `slot` of `slots` of its machine's cores.
 
     The driver evaluates, and writes to Weights & Biases and TensorBoard.

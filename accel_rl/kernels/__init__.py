@@ -1,1 +1,1 @@
-"""Compiled CPU kernels behind one dispatch. Where they are not built, torch computes the same."""
+"""Compiled CPU kernels behind one dispatch. If they are not built, torch computes the same results."""

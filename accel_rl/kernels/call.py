@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 Observe = Callable[[str, list[Any], tuple[Any, ...]], None]
-"""(kernel, numbers that it was called with, arguments that they are of) -> None."""
+"""A function of (kernel name, the numbers passed to the kernel, the Python arguments these numbers were made from)."""
 
 
 class _Thread(threading.local):
@@ -20,7 +20,8 @@ _thread = _Thread()
 
 
 def call(module: ModuleType, kernel: str, *arguments: Any) -> None:
-    """Call a compiled kernel with numbers, tuples of numbers, and tensors, which it gets as addresses (None: 0)."""
+    """Call a compiled kernel with numbers, tuples of numbers, and tensors. A tensor is passed as its address, and None
+    as 0."""
     numbers = [_number(a) for a in arguments]
     getattr(module, kernel)(*numbers)
     if _thread.observe is not None:

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
-from accel_rl.kernels.pictures import in_planes
+from accel_rl.kernels.conv_u8 import in_planes
 
 
 def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
@@ -35,10 +35,10 @@ def supports(x: Tensor, weight: Tensor, stride: int, padding: int) -> bool:
 
 
 def conv_bf16_amx(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """relu(conv2d(x, weight, bias, stride, padding)); for uint8, x / 255.
+    """relu(conv2d(x, weight, bias, stride, padding)); uint8 inputs are divided by 255.
 
     x [N, C, H, W] uint8, or bfloat16 channels-last; weight [D, C, k, k], bias [D] float32 -> [N, D, rows, columns]
-    bfloat16, channels-last in memory. Products are of bfloat16 numbers; sums and the weight's gradient are float32.
+    bfloat16, channels-last in memory. Factors are rounded to bfloat16; sums and the weight's gradient are float32.
     """
     x = in_planes(x) if x.dtype == torch.uint8 else x.contiguous(memory_format=torch.channels_last)
     result: Tensor = _ConvBF16.apply(x, weight, bias, stride, padding)
@@ -84,8 +84,9 @@ _last: dict[int, tuple[Tensor, tuple[Tensor, Tensor]]] = {}  # by a weight's add
 
 
 def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
-    """The weight's numbers in bfloat16, as they are and as registers take them: the last ones again if it is still the
-    same, as it is from step to step of a rollout. Comparing takes a tenth of packing."""
+    """Return the weight in bfloat16 in two orders: the weight's own, and that of tile registers. The result is cached,
+    since the weight stays the same over the steps of a rollout; comparing weights takes a tenth of the time of packing
+    them."""
     D, C, k, _ = weight.shape
     kept = _last.get(weight.data_ptr())
     if kept is not None and torch.equal(kept[0], weight):
@@ -93,7 +94,7 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
     # 1/255 is the weights', which are few
     numbers = (weight / 255 if of_bytes else weight).to(torch.bfloat16).flatten()
     packed = numbers, numbers[_Order.of(C, D, k, s, of_bytes).forward]
-    if len(_last) >= 32:  # of networks that are no more
+    if len(_last) >= 32:  # entries of networks that no longer exist
         _last.clear()
     _last[weight.data_ptr()] = weight.detach().clone(), packed
     return packed
@@ -101,13 +102,14 @@ def _packed(weight: Tensor, s: int, of_bytes: bool) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class _Order:
-    """Where the numbers of a weight [D, C, k, k] lie in tile registers. A cell's are [C, s, s] of planes of bytes, else
-    [s, s, C]: `inner` of them."""
+    """Positions of the numbers of a weight [D, C, k, k] in tile registers. A cell of s x s pixels has `inner` numbers:
+    [C, s, s] for planes of bytes, otherwise [s, s, C]."""
 
     forward: Tensor
-    """Of the weight's numbers, [taps, inner / 32, D / 16, 16 pairs, 16, 2]: a product's right side."""
+    """Index into the weight, in the order [taps, inner / 32, D / 16, 16 pairs, 16, 2]: the right operand of a
+    product."""
     back: Tensor
-    """The same of each tap's transpose; empty for bytes, which have no gradient."""
+    """The same index for the transpose of each tap; empty for byte inputs, which have no gradient."""
     gradient: Tensor
     """Where, in [taps, D / 32, inner / 32, 2, 2, 16 of D, 16 of inner], a number of the weight has its gradient."""
     sums: int

@@ -9,14 +9,25 @@ from torch.autograd.function import once_differentiable
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.kernels.pictures import in_planes
+
+
+def in_planes(pictures: Tensor) -> Tensor:
+    """Return pictures [N, S, H, W], each contiguous. The pictures need not be adjacent in memory, as windows of a
+    replay are not."""
+    return pictures if _has_planes(pictures) else pictures.contiguous()
+
+
+def _has_planes(pictures: Tensor) -> bool:
+    _, _, height, width = pictures.shape
+    return pictures.stride()[1:] == (height * width, width, 1)
+
 
 KERNEL, STRIDE = 8, 4
 
 
 def supports(obs: Tensor | FrameStacks, weight: Tensor, stride: int, padding: int) -> bool:
-    """Whether `conv_u8` supports these arguments: uint8 on a CPU with AVX-512, 8 x 8 with stride 4, channels in
-    multiples of 16. For stacks that are not gathered, no gradient may be wanted."""
+    """Whether `conv_u8` supports these arguments: uint8 frames on a CPU with AVX-512, an 8 x 8 kernel with stride 4,
+    and output channels in multiples of 16. Stacks that are not gathered are supported only without gradients."""
     frames = obs.frames if isinstance(obs, FrameStacks) else obs
     if isinstance(obs, FrameStacks) and (torch.is_grad_enabled() or not obs.has_whole_frames):
         return False

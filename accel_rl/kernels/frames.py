@@ -14,10 +14,10 @@ WORD = 8  # bytes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameStacks:
-    """Observations that are not gathered yet: where their frames lie.
+    """Observations whose frames are not gathered yet, described by the positions of their frames.
 
-    frames [R, B, *frame_shape]; t, b [N] int64; age [N] uint8, as `gather_stacks` takes them. A layer that reads frames
-    where they lie takes this in place of a tensor [N, stack, *frame_shape]; every other one calls `gather`.
+    frames [R, B, *frame_shape]; t, b [N] int64; age [N] uint8: see `gather_stacks`. Some layers read the frames in
+    place and accept this object instead of a tensor [N, stack, *frame_shape]; all other layers call `gather`.
     """
 
     frames: Tensor
@@ -49,11 +49,11 @@ class FrameStacks:
 
 
 def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int) -> Tensor:
-    """The observation at each cell: the `stack` newest frames, oldest first.
+    """Return the observation at each cell: the `stack` newest frames, oldest first.
 
-    frames [R, B, *frame_shape]; cell (t [N], b [N]) has its newest frame in row t + stack - 1; age [N] uint8 is the
-    number of steps since the episode's first frame (saturating). -> [N, stack, *frame_shape], with zeros for frames
-    from before the episode. With stack 1: [N, *frame_shape].
+    frames [R, B, *frame_shape]. The newest frame of cell (t [N], b [N]) is in row t + stack - 1. age [N] uint8 is the
+    number of steps since the episode's first frame (saturating). Returns [N, stack, *frame_shape], in which frames from
+    before the episode are zeros; with stack 1, [N, *frame_shape].
     """
     if stack == 1:
         return frames[t, b]
@@ -68,9 +68,9 @@ def gather_stacks(frames: Tensor, t: Tensor, b: Tensor, age: Tensor, stack: int)
 
 
 def _gather(stacks: FrameStacks) -> Tensor:
-    """`gather_stacks` by operations of torch. Does not synchronise.
+    """Compute `gather_stacks` by torch operations. Does not synchronise.
 
-    A GPU copies one element of an index at a time, so frames of whole words are copied by words.
+    A GPU copies index by index, one element each, so frames whose size is a multiple of a word are copied by words.
     """
     frames, S, N = stacks.frames, stacks.stack, len(stacks.t)
     lags = torch.arange(S, device=frames.device)  # lag S - 1 is the newest frame
@@ -85,7 +85,8 @@ def _gather(stacks: FrameStacks) -> Tensor:
 
 
 def _words(frames: Tensor) -> Tensor | None:
-    """Return frames [R, B, *frame_shape] as words [R * B, words of a frame], in the same memory. None if impossible."""
+    """View frames [R, B, *frame_shape] as words [R * B, words of a frame]; None if their memory does not allow a
+    view."""
     size = frames[0, 0].nbytes
     if not frames.is_contiguous() or size % WORD or frames.storage_offset() * frames.element_size() % WORD:
         return None
@@ -101,7 +102,7 @@ def window_stacks(frames: Tensor, age: Tensor, t: int, T: int, b: slice, stack: 
     return FrameStacks(frames[t:], *cells, age[t : t + T, b].flatten(), stack)
 
 
-@functools.lru_cache(1024)  # every rollout asks for the same cells; building them takes as long as copying some stacks
+@functools.lru_cache(1024)  # every rollout needs the same cells, and building them takes as long as copying some stacks
 def _cells(T: int, start: int, stop: int, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """(t, b) [T * n] each, of the first T steps."""
     rows, columns = torch.arange(T, device=device), torch.arange(start, stop, step, device=device)

@@ -1,4 +1,4 @@
-"""All Triton kernels of this package, each with arguments that occur in runs, to compile them without a GPU."""
+"""A list of all Triton kernels of this package, with arguments as in real runs, to compile them without a GPU."""
 
 import importlib
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class GpuSource:
     constants: dict[str, Any] = field(default_factory=dict)
 
     def load(self) -> tuple[Any, dict[str, Any]]:
-        """Import the kernel; returns it and the options that it is launched with. Needs Triton."""
+        """Import the kernel; return the kernel and its launch options. Requires Triton."""
         module = importlib.import_module(self.module)
         return getattr(module, self.kernel), module.OPTIONS
 

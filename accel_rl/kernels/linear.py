@@ -8,7 +8,35 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from accel_rl.kernels import native
-from accel_rl.kernels.linear_small_batch import linear_small_batch
+from accel_rl.kernels.call import call
+
+MAX_ROWS = 64  # src/nn/linear_small_batch.h
+MIN_COLUMNS = 256  # for narrower layers a library is as fast
+
+
+def linear_small_batch(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor | None:
+    """x [N, F] weight [G, F]' + bias [G] -> [N, G].
+
+    Each output row is bitwise identical for any batch size and number of threads. Returns None without computing
+    anything unless N is at most 64, F a large multiple of 16, all tensors are contiguous float32 on a CPU with AVX-512,
+    and no gradient is required.
+    """
+    if len(x) > MAX_ROWS or x.shape[1] < MIN_COLUMNS or x.shape[1] % 16:
+        return None
+    given = x, weight, bias
+    if not all(map(_is_plain, given)) or (torch.is_grad_enabled() and any(g.requires_grad for g in given)):
+        return None
+    module = native.compiled()
+    if module is None or not module.has_avx512():
+        return None
+    out = torch.empty(len(x), len(weight))
+    call(module, "linear_small_batch", *x.shape, len(weight), x, weight, bias, out, torch.get_num_threads())
+    return out
+
+
+def _is_plain(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
+
 
 FEW = range(16, 48)
 """Batch sizes for which a CPU library computes W x' up to 1.5 times as fast as x W'. Smaller batches use x W', whose
@@ -18,8 +46,9 @@ rows are bitwise identical for any batch size and number of threads."""
 def hidden_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [N, F], weight [G, F], bias [G] -> [N, G]: a wide layer, which holds most parameters of a small network.
 
-    If the weight has a `flat_grad` (`FlatParameters` gives it one), backward writes the gradient there, and autograd
-    takes it for `weight.grad` without a copy. A weight that a loss uses twice gets its gradient from autograd.
+    If the weight has the attribute `flat_grad` (set by `FlatParameters`), backward writes the gradient there, and
+    autograd uses this memory as `weight.grad` without a copy. If a loss uses a weight twice, autograd allocates its
+    gradient.
     """
     is_autocast = torch.is_autocast_enabled(x.device.type) or x.dtype != weight.dtype
     if is_autocast or x.dim() != 2 or native.is_left_out():
@@ -50,7 +79,10 @@ def _linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _GradInPlace(torch.autograd.Function):
-    """parameter: the weight again, in a tuple, so that autograd leaves it as it is."""
+    """A linear layer whose backward writes the weight's gradient in place.
+
+    parameter: the weight a second time, inside a tuple, so that autograd does not track this reference.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, parameter: tuple[Tensor]) -> Tensor:
@@ -64,7 +96,7 @@ class _GradInPlace(torch.autograd.Function):
         (x, weight), (parameter,) = ctx.saved_tensors, ctx.parameter
         is_only_use = parameter.pending_uses == 1 and parameter.grad is None
         parameter.pending_uses = max(parameter.pending_uses - 1, 0)
-        # autograd keeps a view without other references instead of copying it
+        # autograd uses a view without other references directly, instead of copying it
         d_weight = parameter.flat_grad.view_as(weight) if is_only_use else torch.empty_like(weight)
         torch.mm(grad.t(), x, out=d_weight)
         return grad.mm(weight) if ctx.needs_input_grad[0] else None, d_weight, grad.sum(0), None

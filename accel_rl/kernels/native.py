@@ -19,7 +19,8 @@ _left_out: ContextVar[bool] = ContextVar("left_out", default=False)
 
 @contextlib.contextmanager
 def left_out() -> Iterator[None]:
-    """Let torch compute everything, for any batch size alike, to record a network of torch's operations alone."""
+    """Context without compiled kernels: torch computes every layer in the same way for all batch sizes. Used to export
+    a network that consists of torch operations only."""
     token = _left_out.set(True)
     try:
         yield
@@ -32,7 +33,7 @@ def is_left_out() -> bool:
 
 
 def compiled() -> ModuleType | None:
-    """Return the extension; None in `left_out`, or, with a single message, if it was not built."""
+    """Return the extension module; None inside `left_out`, or if it was not built, which is logged once."""
     if _left_out.get():
         return None
     try:
@@ -48,7 +49,7 @@ def compiled() -> ModuleType | None:
 
 
 def required() -> ModuleType:
-    """The extension, for a kernel whose `supports` has found it."""
+    """Return the extension module; for kernels whose `supports` has confirmed that it exists."""
     module = compiled()
     assert module is not None
     return module
@@ -56,7 +57,7 @@ def required() -> ModuleType:
 
 @functools.cache
 def _team() -> int:
-    """The address of GOMP_parallel in torch's OpenMP runtime (src/threads.h); 0 without one."""
+    """Return the address of GOMP_parallel in torch's OpenMP runtime (src/threads.h), or 0 without such a runtime."""
     torch_folder = Path(torch.__file__).parent
     for library in (*torch_folder.glob("lib/libgomp*"), *torch_folder.parent.glob("torch.libs/libgomp*")):
         return ctypes.cast(ctypes.CDLL(str(library)).GOMP_parallel, ctypes.c_void_p).value or 0

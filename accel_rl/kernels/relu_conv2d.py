@@ -4,8 +4,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8
+from accel_rl.kernels import conv_bf16_amx, conv_f32_winograd, conv_u8, native
+from accel_rl.kernels.call import call
 from accel_rl.kernels.frames import FrameStacks
+
+
+def relu_(x: Tensor) -> Tensor:
+    """Compute max(x, 0) in place. x [...]"""
+    plain = x.device.type == "cpu" and x.dtype == torch.float32 and x.is_contiguous()
+    module = native.compiled() if plain and not (torch.is_grad_enabled() and x.requires_grad) else None
+    if module is None:
+        return torch.relu_(x)
+    call(module, "relu", x.numel(), x)
+    return x
+
 
 BLOCK = 4
 
@@ -13,10 +25,11 @@ BLOCK = 4
 def relu_conv2d(
     x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool
 ) -> Tensor:
-    """relu(conv2d(x, weight, bias, stride, padding)); with `of_bytes`, x / 255 in place of x.
+    """relu(conv2d(x, weight, bias, stride, padding)); with `of_bytes`, x is divided by 255.
 
-    x [N, C, H, W], or stacks of uint8 frames that are not gathered; weight [D, C, k, k]; bias [D]
-    -> [N, D, rows, columns], channels-last in memory. 1/255 is folded into the weights, which are few.
+    x [N, C, H, W], or stacks of uint8 frames that are not gathered; weight [D, C, k, k]; bias [D] -> [N, D, rows,
+    columns], channels-last in memory. The factor 1/255 is multiplied into the weights, since they are fewer than the
+    pixels.
     """
     if conv_u8.supports(x, weight, stride, padding):
         return conv_u8.conv_u8(x, weight, bias)
@@ -29,7 +42,7 @@ def relu_conv2d(
 
 
 def conv2d(x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, padding: int, of_bytes: bool) -> Tensor:
-    """The same without the ReLU, by torch: every compiled kernel ends with a ReLU."""
+    """Compute `relu_conv2d` without the ReLU, by torch, because every compiled kernel ends with a ReLU."""
     x = x.gather() if isinstance(x, FrameStacks) else x
     weight = weight / 255 if of_bytes else weight
     if not weight.is_cpu:
@@ -40,10 +53,10 @@ def conv2d(x: Tensor | FrameStacks, weight: Tensor, bias: Tensor, stride: int, p
 
 
 def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding: int) -> Tensor:
-    """conv2d in the memory layout in which cuDNN on an H100 is fastest (benchmarks/results/gpu_h100.md).
+    """Compute conv2d in the memory layout in which cuDNN is fastest on an H100 (benchmarks/results/gpu_h100.md).
 
-    uint8 frames: [N, C, H, W] where float32 numbers are multiplied as they are; else blocks of 4x4 pixels as channels,
-    which makes an 8x8 convolution with stride 4 one of 2x2 with stride 1 on 16 C channels.
+    uint8 frames stay [N, C, H, W] if they are multiplied in float32. Otherwise blocks of 4x4 pixels become channels, so
+    that an 8x8 convolution with stride 4 becomes a 2x2 convolution with stride 1 on 16 C channels.
     """
     if x.dtype != torch.uint8:
         return F.conv2d(x, weight, bias, stride, padding)
@@ -57,7 +70,7 @@ def conv2d_on_gpu(x: Tensor, weight: Tensor, bias: Tensor, stride: int, padding:
 
 def pixel_blocks(x: Tensor) -> Tensor:
     """x [N, C, H, W] uint8 -> [N, 16 C, H / 4, W / 4], channels-last in memory. Channel 16 c + 4 i + j is pixel (i, j)
-    of the blocks of channel c. Four pixels of a row move as one word."""
+    of the blocks of channel c. Four pixels of a row are copied as one word."""
     N, C, H, W = x.shape
     words = x.contiguous().view(torch.int32).view(N, C, H // BLOCK, BLOCK, W // BLOCK)
     blocks = words.permute(0, 2, 4, 1, 3).contiguous().view(torch.uint8)
@@ -72,6 +85,6 @@ def weight_blocks(weight: Tensor) -> Tensor:
 
 
 def _input_dtype(weight: Tensor) -> torch.dtype:
-    """Return the dtype that uint8 frames are converted to; 0 to 255 are exact in bfloat16, too."""
+    """Return the dtype that uint8 frames are converted to. The numbers 0 to 255 are exact in bfloat16, too."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype

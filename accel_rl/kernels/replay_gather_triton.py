@@ -14,8 +14,8 @@ from accel_rl.kernels.ring_arrays import Gathered, RingArrays, empty
 
 TERMINATED = tl.constexpr(ring_arrays.TERMINATED)
 STOPS = tl.constexpr(ring_arrays.TERMINATED | ring_arrays.ENDED)
-BLOCK = 1024  # words that a program copies at once
-# A multiplication and an addition must not become one rounding: results equal those of torch's operations.
+BLOCK = 1024  # words copied at a time by one program
+# Fusing a multiplication and an addition would round once instead of twice; results must equal those of torch.
 OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
 
 
@@ -25,14 +25,14 @@ def gather_kernel(  # type: ignore[no-untyped-def]
     size, B, gamma, clip,
     STACK: tl.constexpr, STEPS: tl.constexpr, CLIPS: tl.constexpr, WORDS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """frames, finals: in words, WORDS to a frame. size: number of cells. B: cells in a row."""
+    """frames, finals: arrays of words, with WORDS words per frame. size: number of cells. B: cells per row."""
     i = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1)
     first = tl.load(cell + i)
     last = first  # the step after which the transition ends
     flag = tl.load(flags + first % size).to(tl.int32)
     total = tl.load(reward + first % size)
-    if CLIPS:  # NaN stays NaN
+    if CLIPS:  # written so that NaN stays NaN
         total = tl.where(total > clip, clip, tl.where(total < -clip, -clip, total))
     discount = tl.where((flag & TERMINATED) != 0, 0.0, gamma)
     goes_on = (flag & STOPS) == 0
@@ -87,7 +87,7 @@ def launch(ring: RingArrays, cell: Tensor) -> Gathered:
 
 
 def word_dtype(frame_bytes: int) -> torch.dtype:
-    """Return the widest integer whose size divides a frame's: wide words make for few and wide loads."""
+    """Return the widest integer dtype whose size divides a frame's size: wide words need fewer loads."""
     for dtype in (torch.int64, torch.int32, torch.int16):
         if frame_bytes % dtype.itemsize == 0:
             return dtype

@@ -1,4 +1,4 @@
-"""The arrays of a frame ring, and the transitions in them by plain torch operations."""
+"""The arrays of a frame ring, and a gather of transitions from them by torch operations."""
 
 from typing import NamedTuple
 
@@ -11,9 +11,9 @@ Gathered = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 class RingArrays(NamedTuple):
-    """The arrays of `size` cells, B to a row, and the settings of n-step returns (`replays.returns`).
+    """The arrays of `size` cells, B cells per row, and the settings of n-step returns (`replays.returns`).
 
-    Cell c is stored at c modulo size. The next step of the same environment is cell c + B.
+    Cell c is stored at index c modulo size. The next step of the same environment is cell c + B.
     """
 
     frames: Tensor
@@ -29,7 +29,7 @@ class RingArrays(NamedTuple):
     flags: Tensor
     """[size] uint8: TERMINATED, ENDED, VALID, SAMPLEABLE."""
     final: Tensor
-    """[size] int32: slot in `finals` of the episode that ended here; negative if none did."""
+    """[size] int32: slot in `finals` of the episode that ended at this cell; negative if no episode ended."""
     B: int
     stack: int
     n: int
@@ -100,7 +100,7 @@ def _take(ring: RingArrays, cell: Tensor) -> Tensor:
 
 
 def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
-    """Zero, in place, the frames from before the episode. obs [N, S, ...], lags [S], age [N]."""
+    """Set, in place, the frames from before the episode to zero. obs [N, S, ...], lags [S], age [N]."""
     before = lags > age[:, None]
     if not obs.is_cpu:  # without nonzero, which would wait
         obs.masked_fill_(before.view(*before.shape, *[1] * (obs.dim() - 2)), 0)
@@ -111,7 +111,7 @@ def _forget(obs: Tensor, lags: Tensor, age: Tensor) -> None:
 
 
 def _show_finals(ring: RingArrays, newest: Tensor, final: Tensor) -> None:
-    """Replace the next episode's first frame by the last frame of an ended episode, in place.
+    """Replace, in place, the next episode's first frame by the last frame of the ended episode.
 
     newest [N, *frame_shape]: newest frames; final [N]: slots of the last frames.
     """

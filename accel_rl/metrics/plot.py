@@ -3,25 +3,48 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from accel_rl.metrics.seeds import counted_once, repeated
+from accel_rl.system.counts import counted
 from accel_rl.system.errors import ConfigError, nearest
+
+
+def counted_once(keys: Sequence[Hashable], lengths: Sequence[float]) -> dict[int, list[int]]:
+    """Return {index of a run that counts: indexes of runs with the same key that do not count}, in order.
+
+    keys: settings, game and seed of each run. lengths: env steps of each run. The longest run counts, or the first of
+    several longest.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for i, key in enumerate(keys):
+        groups.setdefault(key, []).append(i)
+    found = {}
+    for same in groups.values():
+        kept = max(same, key=lambda i: lengths[i])  # the first of several
+        found[kept] = [i for i in same if i != kept]
+    return dict(sorted(found.items()))
+
+
+def repeated(kept: str, others: Sequence[str], seed: object) -> str:
+    """Return a line that names runs of the same settings and seed."""
+    return f"seed {seed} counts once, from {kept}; {counted(len(others), 'more run')} of it: {', '.join(others)}"
+
 
 Column = tuple[np.ndarray, np.ndarray]  # x and y
 MINUTES = "minutes"  # a column of none of the files: wall_s / 60
-COLUMNS = 3  # panels side by side
+COLUMNS = 3  # panels per row
 X_LABELS = {"env_steps": "env steps (agent steps)", "wall_s": "seconds", MINUTES: "minutes"}
 Y_LABELS = {"score": "score, last 100 episodes", "eval_score": "evaluation score"}
 
 
 def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return x, mean, minimum and maximum of several columns over their common range of x; None if there is none."""
+    """Return x, mean, minimum and maximum of several columns over their common range of x; None if they have no common
+    range."""
     low, high = max(x[0] for x, _ in columns), min(x[-1] for x, _ in columns)
     if low > high:
         return None
@@ -32,9 +55,9 @@ def spread(columns: Sequence[Column], points: int) -> tuple[np.ndarray, np.ndarr
 
 @dataclass(slots=True)
 class Curve:
-    """The runs that differ by their seed alone: x and values, one array pair a run. `name`: the label without the game;
-    `kind`: the same for runs that differ by seed and game alone. `repeated`: lines about runs that do not count, since
-    another one has their seed."""
+    """Runs that differ only by their seed: x and values, one pair of arrays per run. `name`: the label without the
+    game. `kind`: the name shared by runs that differ only by seed and game. `repeated`: lines about runs that do not
+    count, because another run has the same seed."""
 
     label: str
     x: list[np.ndarray] = field(default_factory=list)
@@ -58,7 +81,8 @@ class Curve:
 
 
 def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
-    """Read columns of a run's metrics.csv against another column, at rows with both; empty if there are none yet."""
+    """Read columns of a run's metrics.csv against another column, at rows that have both; empty if there are no such
+    rows yet."""
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     try:
         with open(run / "metrics.csv", newline="") as f:
@@ -75,8 +99,8 @@ def read_columns(run: Path, x: str, names: Sequence[str]) -> dict[str, Column]:
 
 
 def read_column(run: Path, x: str, y: str) -> Column:
-    """Two columns of a run's metrics.csv, where both are given; `x` may be MINUTES. ConfigError where they are not
-    there."""
+    """Read two columns of a run's metrics.csv, at rows that have both; `x` may be MINUTES. ConfigError if a column is
+    missing."""
     file = run / "metrics.csv"
     if not file.exists():
         raise ConfigError(f"{run} holds no run with metrics (no metrics.csv)")
@@ -106,9 +130,9 @@ def _curve(settings: Mapping[str, Any]) -> tuple[str, str, Curve]:
 
 
 def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve]:
-    """Group runs by their settings without the seed. Of several runs with the same seed the longest counts.
+    """Group runs whose settings differ only by the seed. Of several runs with the same seed the longest counts.
 
-    runs: settings of each, by its folder.
+    runs: settings of each run, by its folder.
     """
     curves: dict[str, Curve] = {}
     folders: dict[str, list[str]] = {}  # of each curve, and of each kind
@@ -128,7 +152,9 @@ def gather(runs: Mapping[Path, Mapping[str, Any]], x: str, y: str) -> list[Curve
     labels = [c.label for c in found]
     names = {c.kind: c.name for c in found}
     for key, curve in curves.items():
-        if labels.count(curve.label) > 1:  # same algorithm and game, other settings: the folder tells them apart
+        if (
+            labels.count(curve.label) > 1
+        ):  # the same algorithm and game with other settings: the folder is added to the label
             curve.label += f" ({_common(folders[key])})"
         if len(curve.x) > 1:
             curve.label += f", {len(curve.x)} seeds"

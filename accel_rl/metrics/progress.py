@@ -39,7 +39,7 @@ class ProgressDisplay:
     """Steps done, steps/s over the last seconds, online score, time left. All on stderr."""
 
     def __init__(self, total: int, done: int, label: str, unit: str = "steps"):
-        """unit: of total and done."""
+        """unit: the unit of total and done."""
         self.total, self.label, self._unit = total, label, unit
         self._bar: Progress | None = None
         self._started = self._shown = self._rate_at = time.monotonic()
@@ -86,7 +86,7 @@ class ProgressDisplay:
             )
 
     def pause(self, what: str) -> None:
-        """Show an activity other than training. Its time does not count in steps/s."""
+        """Display an activity other than training. Its time does not count in steps/s."""
         if self._bar:
             self._bar.update(self._task, rate=what)
         else:

@@ -10,7 +10,8 @@ from accel_rl.metrics.update_metrics import UpdateMetrics
 
 
 class Recorder:
-    """Means over the updates since the last row. Values stay tensors until a row is written: no update waits for it."""
+    """Means over the updates since the last row. Values stay tensors until a row is written, so that no update waits
+    for a GPU."""
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, ...], Tensor] = {}  # by the names of its numbers
@@ -22,7 +23,7 @@ class Recorder:
         self._counts[names] = self._counts.get(names, 0) + metrics.updates
 
     def means(self) -> dict[str, float]:
-        """Return the means, and start again. Waits for a GPU once."""
+        """Return the means and reset them. Waits for a GPU once."""
         groups = list(self._sums)
         totals = torch.cat([self._sums[g] for g in groups]).tolist() if groups else []
         names = [(name, self._counts[g]) for g in groups for name in g]
@@ -37,7 +38,7 @@ class Recorder:
         return {"groups": [{"names": list(g), "sums": x, "updates": self._counts[g]} for g, x in self._sums.items()]}
 
     def load_state_dict(self, state: dict[str, Any], device: torch.device | str = "cpu") -> None:
-        """device: of the metrics that are added afterwards."""
+        """device: device of the metrics that are added afterwards."""
         self._sums = {tuple(g["names"]): g["sums"].to(device) for g in state["groups"]}
         self._counts = {tuple(g["names"]): g["updates"] for g in state["groups"]}
 

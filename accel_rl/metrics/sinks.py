@@ -1,4 +1,4 @@
-"""Destinations of rows. A sink gets every row in order. On resume it gets the number of the last valid row."""
+"""Destinations of rows. A sink receives every row in order, and on resume the number of the last valid row."""
 
 import csv
 import math
@@ -25,7 +25,8 @@ def format_cell(value: float | int | str | None) -> str:
 
 
 class CsvSink:
-    """metrics.csv: a header, then the rows, each flushed at once. A new column rewrites the file atomically."""
+    """metrics.csv: a header, then the rows. Each row is flushed immediately. A new column rewrites the file
+    atomically."""
 
     def __init__(self, path: Path, rows: int | None = None):
         """`rows`: number of rows of an existing file to keep; later rows will be written again."""
@@ -61,7 +62,7 @@ class CsvSink:
             self._file.close()
             with open(self.path, newline="") as f:
                 rows = list(csv.DictReader(f))
-            # wall-clock columns stay last
+            # columns of wall time stay last
             names = [*self._columns, *new]
             self._columns = [n for n in names if n not in WALL_CLOCK] + [n for n in names if n in WALL_CLOCK]
             self._rewrite(rows)

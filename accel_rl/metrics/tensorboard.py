@@ -22,7 +22,7 @@ class TensorBoardSink:
     def __init__(self, folder: Path, env_steps: int):
         from torch.utils.tensorboard import SummaryWriter
 
-        # what an interrupted run wrote beyond its checkpoint is about to happen again: it is hidden
+        # hides what an interrupted run wrote after its checkpoint, since these steps are repeated
         self._writer = SummaryWriter(str(folder), purge_step=env_steps + 1)
 
     def write(self, row: Row) -> None:

@@ -32,7 +32,8 @@ class UpdateMetrics:
 
     @classmethod
     def of(cls, values: Mapping[str, Tensor | float]) -> "UpdateMetrics":
-        """The metrics of one update: numbers, or scalars [] on one device, by name. ConfigError for anything else."""
+        """Return the metrics of one update: numbers, or scalars [] on one device, by name. ConfigError for other
+        values."""
         device = next((x.device for x in values.values() if isinstance(x, Tensor)), None)
         scalars = [_scalar(name, x, device) for name, x in values.items()]
         return cls(tuple(values), torch.stack(scalars), 1)

@@ -1,14 +1,16 @@
 """Weights & Biases (extra: wandb): off by default, bounded waits, never fatal; the run folder does not hold its key."""
 
 import importlib.util
+import logging
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from accel_rl.metrics.sinks import Row, Sink
 from accel_rl.system.errors import ConfigError
+
+logger = logging.getLogger(__name__)
 
 INSTALL = "pip install 'accel_rl[wandb]'"
 START_TIMEOUT_S = 20.0
@@ -21,8 +23,8 @@ def check_wandb(mode: str) -> None:
 
 
 class WandbSink:
-    def __init__(self, run: Any, log: Callable[[str], None]):
-        self._run, self._log = run, log
+    def __init__(self, run: Any):
+        self._run = run
 
     def write(self, row: Row) -> None:
         if self._run is None:
@@ -31,7 +33,7 @@ class WandbSink:
         try:
             self._run.log(values, step=int(row["env_steps"]))
         except Exception as e:
-            self._log(f"wandb: logging failed ({e}); going on without it")
+            logger.warning(f"wandb: logging failed ({e}); going on without it")
             self._run = None
 
     def close(self) -> None:
@@ -39,15 +41,15 @@ class WandbSink:
             try:
                 self._run.finish()
             except Exception as e:
-                self._log(f"wandb: could not finish ({e})")
+                logger.warning(f"wandb: could not finish ({e})")
 
 
-def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Sink]:
+def wandb_sink(config: Any, folder: Path) -> list[Sink]:
     """The sink in a list; [] if disabled, or if wandb does not start in time (printed once)."""
     if config.wandb == "disabled":
         return []
     os.environ.setdefault("WANDB_SILENT", "true")
-    for kind in ("CACHE", "CONFIG", "DATA"):  # nothing outside the run folder
+    for kind in ("CACHE", "CONFIG", "DATA"):  # write these files to the run folder
         os.environ.setdefault(f"WANDB_{kind}_DIR", str(folder.absolute() / "wandb" / kind.lower()))
     try:
         import wandb
@@ -63,14 +65,14 @@ def wandb_sink(config: Any, folder: Path, log: Callable[[str], None]) -> list[Si
             config=config.to_dict(),
             settings=settings,
         )
-    except Exception as e:  # whatever the service does, the run goes on
-        log(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
+    except Exception as e:  # an error of the service must not end the run
+        logger.warning(f"wandb: not started ({' '.join(str(e).split())}); going on without it")
         return []
-    return [WandbSink(run, log)]
+    return [WandbSink(run)]
 
 
 def _run_id(folder: Path) -> str:
-    """The id of the run, the same after a resume, so that the curve continues."""
+    """Return the run's id, which stays the same after a resume, so that the curve continues."""
     file = folder / "wandb_id"
     if not file.exists():
         file.write_text(os.urandom(4).hex() + "\n")

@@ -6,20 +6,18 @@ from typing import cast
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.convolution import find_network
-from accel_rl.models.initialize import orthogonal_
-from accel_rl.models.linear import Head
-from accel_rl.models.mlp import MLP
+from accel_rl.models.layers import MLP, Head, LayerNorm, orthogonal_
+from accel_rl.models.networks import find_network
 from accel_rl.models.precision import float32_head
 
 
-def body(spec: EnvSpec, network: str = "a3c") -> tuple[nn.Module, int]:
-    """The module that turns observations into features, and their number: an MLP for vectors."""
+def body(spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none") -> tuple[nn.Module, int]:
+    """Return the module that computes features from observations, an MLP for vectors, and the number of features."""
     if spec.is_image:
         height, width = spec.frame_shape[-2:]
-        net: nn.Module = find_network(network)(spec.channels, height, width)
+        net: nn.Module = find_network(network)(spec.channels, height, width, layer_norm=layer_norm)
     else:
-        net = MLP(math.prod(spec.frame_shape) * spec.stack)
+        net = MLP(math.prod(spec.frame_shape) * spec.stack, layer_norm=layer_norm)
     return net, cast(int, net.out_features)
 
 
@@ -42,10 +40,10 @@ class ActorCritic(nn.Module):
     gradient of values of order 100 would otherwise dominate the policy's in a shared one.
     """
 
-    def __init__(self, spec: EnvSpec, network: str = "a3c"):
+    def __init__(self, spec: EnvSpec, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__()
-        self.body, features = body(spec, network)
-        self.value_body = None if spec.is_image else body(spec)[0]
+        self.body, features = body(spec, network, layer_norm)
+        self.value_body = None if spec.is_image else body(spec, layer_norm=layer_norm)[0]
         self.heads = Heads(features, spec.n_actions)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:

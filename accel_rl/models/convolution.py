@@ -1,19 +1,15 @@
 """Convolutional bodies over stacks of uint8 frames."""
 
 import math
-from typing import ClassVar, cast
+from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.kernels.relu import relu_
 from accel_rl.kernels.relu_conv2d import conv2d, relu_conv2d
-from accel_rl.models.initialize import orthogonal_
-from accel_rl.models.linear import Linear
+from accel_rl.models.layers import LayerNorm, Linear, NormedReLU, orthogonal_
 from accel_rl.models.precision import float32_if_small
-from accel_rl.system.errors import ConfigError, nearest
-from accel_rl.system.user_module import import_user_module
+from accel_rl.system.errors import ConfigError
 
 
 class ReLUConv2d(nn.Conv2d):
@@ -29,22 +25,27 @@ class ReLUConv2d(nn.Conv2d):
 
 
 class NormConv2d(ReLUConv2d):
-    """The same with a layer norm, over all features of the output, between the convolution and the ReLU.
+    """A `ReLUConv2d` with a layer norm over all features of the output.
 
-    Ba et al. 2016, arXiv:1607.06450. torch computes it: the compiled convolutions end with the ReLU.
+    After the ReLU, the compiled convolutions can be used. Before the ReLU, torch computes the convolution, because they
+    end with the ReLU.
     """
 
     def __init__(
-        self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool
-    ):
+        self, inputs: int, outputs: int, kernel: int, stride: int, padding: int, size: tuple[int, int], of_bytes: bool,
+        layer_norm: LayerNorm,
+    ):  # fmt: skip
         """size: height and width of the output."""
         super().__init__(inputs, outputs, kernel, stride, padding, of_bytes)
-        self.norm = nn.LayerNorm((*size, outputs))
+        self.relu = NormedReLU((*size, outputs), layer_norm)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.relu.after is not None:
+            y = super().forward(x)
+            return self.relu.after(y.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
         assert self.bias is not None and not isinstance(self.padding, str)
         y = conv2d(x, self.weight, self.bias, self.stride[0], self.padding[0], self.of_bytes)
-        return torch.relu_(self.norm(y.permute(0, 2, 3, 1))).permute(0, 3, 1, 2)
+        return self.relu(y.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
 def conv_out(size: int, kernel: int, stride: int, padding: int) -> int:
@@ -63,9 +64,10 @@ class ConvNet(nn.Module):
     layers: ClassVar[tuple[tuple[int, int, int, int], ...]]
     hidden: ClassVar[int] = 512
 
-    def __init__(self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: bool = False):
-        """channels: of an observation, S x C. layer_norm: a layer norm before each ReLU. ConfigError for pictures that
-        are too small."""
+    def __init__(
+        self, channels: int, height: int, width: int, hidden: int | None = None, layer_norm: LayerNorm = "none"
+    ):
+        """channels: number of channels of an observation, S x C. ConfigError for pictures that are too small."""
         super().__init__()
         hidden = self.hidden if hidden is None else hidden
         size, least = (height, width), self.least_size()
@@ -73,23 +75,33 @@ class ConvNet(nn.Module):
             raise ConfigError(
                 f"pictures of {height}x{width} are too small for {type(self).__name__}: at least {least}x{least}"
             )
-        for i, (out, kernel, stride, padding) in enumerate(self.layers):
-            size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
-            if layer_norm:
-                layer: ReLUConv2d = NormConv2d(channels, out, kernel, stride, padding, size, of_bytes=i == 0)
-            else:
-                layer = ReLUConv2d(channels, out, kernel, stride, padding, of_bytes=i == 0)
-            self.add_module(f"conv_{i}", layer)
-            channels = out
-        self.convolutions = cast(list[ReLUConv2d], list(self.children()))
-        self.out_features = hidden or channels * math.prod(size)
-        self.fc_0 = Linear(channels * math.prod(size), hidden) if hidden else None
-        self.norm_0 = nn.LayerNorm(hidden) if hidden and layer_norm else None
+        self.convolutions, features = self.build_convolutions(channels, size, layer_norm)
+        for i, convolution in enumerate(self.convolutions):
+            self.add_module(f"conv_{i}", convolution)
+        self.out_features = hidden or features
+        self.fc_0 = Linear(features, hidden) if hidden else None
+        self.relu_0 = NormedReLU((hidden,), layer_norm)
         gain = math.sqrt(2)  # with torch's default, the signal halves in each layer
-        for convolution in self.convolutions:
-            orthogonal_(convolution, gain)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                orthogonal_(module, gain)
         if self.fc_0 is not None:
             orthogonal_(self.fc_0, gain)
+
+    def build_convolutions(
+        self, channels: int, size: tuple[int, int], layer_norm: LayerNorm
+    ) -> tuple[list[nn.Module], int]:
+        """Return the convolutional layers, which are applied one after another, and their number of features."""
+        convolutions: list[nn.Module] = []
+        for i, (out, kernel, stride, padding) in enumerate(self.layers):
+            size = (conv_out(size[0], kernel, stride, padding), conv_out(size[1], kernel, stride, padding))
+            if layer_norm == "none":
+                layer = ReLUConv2d(channels, out, kernel, stride, padding, of_bytes=i == 0)
+            else:
+                layer = NormConv2d(channels, out, kernel, stride, padding, size, i == 0, layer_norm)
+            convolutions.append(layer)
+            channels = out
+        return convolutions, channels * math.prod(size)
 
     @classmethod
     def least_size(cls) -> int:
@@ -111,8 +123,7 @@ class ConvNet(nn.Module):
         x = x.permute(0, 2, 3, 1).flatten(1)
         if self.fc_0 is None:
             return x
-        x = float32_if_small(self.fc_0, x)
-        return relu_(x if self.norm_0 is None else self.norm_0(x))
+        return self.relu_0(float32_if_small(self.fc_0, x))
 
 
 class A3CNet(ConvNet):
@@ -137,31 +148,9 @@ class DQNNet(ConvNet):
 
 
 class NatureNet(ConvNet):
-    """The network of Mnih et al. 2015 as it is, without padding; 1.68 M parameters at 84x84x4.
+    """The network of Mnih et al. 2015, without padding; 1.68 M parameters at 84x84x4.
 
     obs [N, S, H, W] uint8 -> [N, 512].
     """
 
     layers = ((32, 8, 4, 0), (64, 4, 2, 0), (64, 3, 1, 0))
-
-
-NETWORKS: dict[str, type[ConvNet]] = {"a3c": A3CNet, "dqn": DQNNet, "nature": NatureNet}
-
-
-def find_network(name: str) -> type[ConvNet]:
-    """Return the class of `nature`, or of a user's `my_module:MyNet`. ConfigError, one line, for another name."""
-    if name in NETWORKS:
-        return NETWORKS[name]
-    module_name, colon, attribute = name.partition(":")
-    allowed = f"{', '.join(NETWORKS)} or module:Class"
-    if not colon:
-        raise ConfigError(f"--algo.network {name}: must be {allowed}{nearest(name, NETWORKS)}")
-    try:
-        module = import_user_module(module_name)
-    except ImportError as e:
-        raise ConfigError(f"--algo.network {name}: it cannot be imported ({' '.join(str(e).split())})") from e
-    cls = getattr(module, attribute, None)
-    if not (isinstance(cls, type) and issubclass(cls, ConvNet)):
-        why = f"{module_name} has no {attribute}{nearest(attribute, dir(module))}" if cls is None else "another object"
-        raise ConfigError(f"--algo.network {name}: must be a subclass of {ConvNet.__module__}.ConvNet; {why}")
-    return cls

@@ -1,7 +1,7 @@
 """The state of a network by name: its parameters, trained or frozen, and its persistent buffers.
 
-Checkpoints, exported models, target networks and acting copies hold all of it. A buffer that a module registers with
-`persistent=False` is not part of it: the module draws or computes it anew.
+Checkpoints, exported models, target networks and acting copies contain this whole state. Buffers that a module
+registers with `persistent=False` are excluded: the module computes them when it is built.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from accel_rl.system.errors import ConfigError, nearest
 
-# Classes of torch whose passes are the same in both modes, as are those of all modules of this project.
+# Classes of torch that compute the same in train mode and in eval mode. All modules of this project do, too.
 _WITHOUT_MODE = {
     nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.Linear, nn.Conv2d, nn.LSTMCell, nn.LayerNorm, nn.Identity,
     nn.Flatten, nn.Tanh, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU,
@@ -23,7 +23,7 @@ _WITHOUT_MODE = {
 def network_state(model: nn.Module) -> dict[str, Tensor]:
     """Return the tensors of a network by name. They are views of the network's memory.
 
-    ConfigError if a module has state that is no tensor (`get_extra_state`).
+    ConfigError if a module has state other than tensors (`get_extra_state`).
     """
     state = dict(model.state_dict())
     for name, x in state.items():
@@ -52,9 +52,9 @@ def check_parameters(model: nn.Module) -> None:
 
 
 def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
-    """Copy a state into a network, name by name, in place. source: what the state is of, for the message.
+    """Copy a state into a network, name by name, in place. source: description of the state for the error message.
 
-    ConfigError, one line, if the names, shapes or dtypes differ; nothing is copied then.
+    ConfigError, one line, if names, shapes or dtypes differ; in this case nothing is copied.
     """
     here = network_state(model)
     check_names({name: _kind(x) for name, x in state.items()}, {n: _kind(x) for n, x in here.items()}, source)
@@ -62,8 +62,8 @@ def load_network(model: nn.Module, state: Mapping[str, Tensor], source: str) -> 
 
 
 def check_names(got: Mapping[str, str], want: Mapping[str, str], source: str) -> None:
-    """Raise ConfigError, one line, that names the first difference. got: kind of each tensor of `source`, by name.
-    want: of the network."""
+    """Raise ConfigError, one line, that names the first difference. got, want: kind of each tensor of `source` and of
+    the network, by name."""
     for name, kind in want.items():
         if name not in got:
             others = nearest(name, [n for n in got if n not in want])
@@ -94,7 +94,7 @@ def statistics(model: nn.Module) -> list[Tensor]:
 
 
 def has_modes(model: nn.Module) -> bool:
-    """Whether a module may read its mode: it is of a class that is not known to have none."""
+    """Whether any module may behave differently in train mode. Only classes known not to do so are excluded."""
     return any(type(m) not in _WITHOUT_MODE and not type(m).__module__.startswith("accel_rl.") for m in model.modules())
 
 

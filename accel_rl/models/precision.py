@@ -15,11 +15,13 @@ from accel_rl.system.hardware import say_once
 Precision = Literal["float32", "tfloat32", "bfloat16"]
 """tfloat32: a GPU multiplies float32 numbers with 10 bits of mantissa and adds in float32."""
 CPUINFO = Path("/proc/cpuinfo")
-WORTH_CONVERTING = 128  # rows; for fewer, converting a layer's weights takes longer than multiplying by them
+WORTH_CONVERTING = (
+    128  # Number of rows. For smaller batches, converting a layer's weights takes longer than multiplying by them.
+)
 
 
 def autocast_for(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """A context in which convolutions and hidden layers multiply in that precision and add in float32.
+    """Context in which convolutions and hidden layers multiply in the given precision and add in float32.
 
     Parameters, gradients and the outputs of heads stay float32.
     """
@@ -33,8 +35,8 @@ def autocast_for(precision: Precision, device: torch.device) -> AbstractContextM
 
 
 def multiply_in(precision: Precision, device: torch.device | str) -> None:
-    """Set how a GPU multiplies float32 numbers, for the whole process. torch's own default for convolutions is less
-    than float32."""
+    """Set how a GPU multiplies float32 numbers, for the whole process. torch's default precision for convolutions is
+    lower than float32."""
     if precision == "tfloat32" and not Device(device).queues_work:
         say_once("--precision tfloat32: only GPUs multiply in it; float32 is used here")
     # torch.export and torch.compile fail where the newer `fp32_precision` differs from these

@@ -7,11 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
-from accel_rl.kernels.relu import relu_
-from accel_rl.models.convolution import find_network
-from accel_rl.models.initialize import orthogonal_
-from accel_rl.models.linear import Head, Linear
-from accel_rl.models.mlp import MLP
+from accel_rl.models.layers import MLP, Head, LayerNorm, Linear, NormedReLU, orthogonal_
+from accel_rl.models.networks import find_network
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.precision import float32_head, float32_if_small
 from accel_rl.ops.categorical import expectation
@@ -20,25 +17,24 @@ from accel_rl.ops.q_learning import dueling
 VECTOR_HIDDEN = 128
 
 
-def features(spec: EnvSpec, network: str, layer_norm: bool = False) -> tuple[nn.Module, int, int]:
-    """The module that turns observations into features, their number, and the width of the next hidden layer."""
+def features(spec: EnvSpec, network: str, layer_norm: LayerNorm = "none") -> tuple[nn.Module, int, int]:
+    """Return the module that computes features from observations, their number, and the width of the next layer."""
     if spec.is_image:
         cls = find_network(network)
         height, width = spec.frame_shape[-2:]
         body = cls(spec.channels, height, width, hidden=0, layer_norm=layer_norm)
         return body, body.out_features, cls.hidden
-    mlp = MLP(math.prod(spec.frame_shape) * spec.stack, (VECTOR_HIDDEN,))
+    mlp = MLP(math.prod(spec.frame_shape) * spec.stack, (VECTOR_HIDDEN,), layer_norm)
     return mlp, mlp.out_features, VECTOR_HIDDEN
 
 
 class Stream(nn.Module):
     """features [N, F] -> hidden (ReLU) -> [N, outputs]; initially every output is nearly zero."""
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool, layer_norm: bool = False):
-        """layer_norm: a layer norm before the ReLU."""
+    def __init__(self, inputs: int, hidden: int, outputs: int, noisy: bool, layer_norm: LayerNorm = "none"):
         super().__init__()
         self.noisy = noisy
-        self.norm = nn.LayerNorm(hidden) if layer_norm else None
+        self.relu = NormedReLU((hidden,), layer_norm)
         if noisy:
             self.hidden: nn.Linear = NoisyLinear(inputs, hidden)
             self.out: nn.Linear = NoisyLinear(hidden, outputs)
@@ -48,17 +44,15 @@ class Stream(nn.Module):
 
     def forward(self, x: Tensor, noise: bool) -> Tensor:
         x = float32_if_small(lambda y: self.hidden(y, noise) if self.noisy else self.hidden(y), x)
-        x = x if self.norm is None else self.norm(x)
-        if self.noisy:
-            return float32_head(lambda y: self.out(y, noise), torch.relu(x))
-        return float32_head(self.out, relu_(x))
+        x = self.relu(x)
+        return float32_head(lambda y: self.out(y, noise), x) if self.noisy else float32_head(self.out, x)
 
 
 class QNetwork(nn.Module):
-    """obs [N, ...] -> q [N, A].
+    """obs [N, ...] -> q [N, A], the network of Mnih et al. 2015.
 
-    Mnih et al. 2015; `is_dueling`: two streams after the convolutions (Wang et al. 2016), whose gradients in the
-    shared part are scaled by 2^-1/2; `noisy`: fully connected layers with noise (Fortunato et al. 2018).
+    is_dueling: two streams after the convolutions (Wang et al. 2016). Their gradients in the shared layers are scaled
+    by 2^-1/2. noisy: fully connected layers with noise (Fortunato et al. 2018).
     """
 
     def __init__(
@@ -69,10 +63,10 @@ class QNetwork(nn.Module):
         noisy: bool = False,
         atoms: int = 1,
         hidden: int = 0,
-        layer_norm: bool = False,
+        layer_norm: LayerNorm = "none",
     ):
-        """network: `nature`, or a class of a user's (`find_network`). hidden: units of the fully connected layer, or of
-        each stream; 0: the number of `features`. layer_norm: a layer norm before each ReLU, for pictures."""
+        """network: `nature`, `a3c`, or the name of a user's class (`find_network`). hidden: units of the fully
+        connected layer, or of each stream; 0 means the width that `features` returns."""
         super().__init__()
         self.n_actions, self.atoms, self.noisy = spec.n_actions, atoms, noisy
         self.body, inputs, width = features(spec, network, layer_norm)
@@ -81,7 +75,8 @@ class QNetwork(nn.Module):
         self.value = Stream(inputs, hidden, atoms, noisy, layer_norm) if is_dueling else None
 
     def outputs(self, obs: Tensor, noise: bool = True) -> Tensor:
-        """obs [N, ...] -> [N, A, atoms]. noise: with the noise of the last `resample`; without, the mean network."""
+        """obs [N, ...] -> [N, A, atoms]. noise: whether to use the noise of the last `resample`; without noise, the
+        mean network."""
         x = self.body(obs)
         if self.value is not None and x.requires_grad:
             x.register_hook(lambda grad: grad * 2**-0.5)
@@ -97,7 +92,7 @@ class QNetwork(nn.Module):
     forward = q
 
     def resample(self, seed: Tensor | None = None) -> None:
-        """Draw new noise for every noisy layer: from torch's default generator, or from a seed [] int64."""
+        """Draw new noise for every noisy layer from torch's default generator, or as a function of a seed [] int64."""
         layers = [module for module in self.modules() if isinstance(module, NoisyLinear)]
         for i, layer in enumerate(layers):
             layer.resample(None if seed is None else seed * len(layers) + i)

@@ -5,36 +5,35 @@ from torch import Tensor, nn
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.models.actor_critic import Heads, body
-from accel_rl.models.initialize import lstm_
+from accel_rl.models.layers import Head, LayerNorm, lstm_, orthogonal_
+from accel_rl.models.precision import float32_head
 
 
-class RecurrentActorCritic(nn.Module):
-    """A body, an LSTM over time, a policy head and a value head (Mnih et al. 2016, section 5.1: A3C-LSTM).
+class RecurrentBody(nn.Module):
+    """A body and an LSTM over time (Mnih et al. 2016, section 5.1: A3C-LSTM).
 
-    The state of an environment is h and c side by side, [2 * units].
+    The state of an environment is the concatenation of h and c, [2 * units].
     """
 
-    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c"):
+    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
         super().__init__()
-        self.body, features = body(spec, network)
+        self.body, features = body(spec, network, layer_norm)
         self.lstm = nn.LSTMCell(features, units)
         lstm_(self.lstm)
-        self.heads = Heads(units, spec.n_actions)
         self.state_size = 2 * units
 
-    def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def unroll(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """T steps of n environments, time-major.
 
-        obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> (logits [T * n, A], value [T * n], the state after
-        each step [T, n, 2 units]).
+        obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> (features [T * n, units], the state after each step
+        [T, n, 2 units]).
         """
         x = self.body(obs).float().view(*first.shape, -1)
-        with torch.autocast(x.device.type, enabled=False):  # the recurrent state stays float32
-            after = self._unroll(x, first, state)
-        logits, value = self.heads(after[..., : after.shape[-1] // 2].flatten(0, 1))
-        return logits, value, after
+        with torch.autocast(x.device.type, enabled=False):  # the recurrent state is computed in float32
+            after = self._steps(x, first, state)
+        return after[..., : after.shape[-1] // 2].flatten(0, 1), after
 
-    def _unroll(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
+    def _steps(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
         """x [T, n, features] -> the state after each step [T, n, 2 units]."""
         goes_on = (~first).to(x.dtype).unsqueeze(-1)
         h, c = state.chunk(2, -1)
@@ -43,3 +42,35 @@ class RecurrentActorCritic(nn.Module):
             h, c = self.lstm(x[t], (h * goes_on[t], c * goes_on[t]))
             states.append(torch.cat([h, c], -1))
         return torch.stack(states)
+
+
+class RecurrentActorCritic(RecurrentBody):
+    """A policy head and a value head after an LSTM."""
+
+    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
+        super().__init__(spec, units, network, layer_norm)
+        self.heads = Heads(units, spec.n_actions)
+
+    def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> (logits [T * n, A], value [T * n], the state after
+        each step [T, n, 2 units])."""
+        x, after = self.unroll(obs, first, state)
+        logits, value = self.heads(x)
+        return logits, value, after
+
+
+class RecurrentQNetwork(RecurrentBody):
+    """A head of action values after an LSTM (Hausknecht & Stone 2015)."""
+
+    noisy = False
+
+    def __init__(self, spec: EnvSpec, units: int, network: str = "a3c", layer_norm: LayerNorm = "none"):
+        super().__init__(spec, units, network, layer_norm)
+        self.n_actions = spec.n_actions
+        self.value = orthogonal_(Head(units, spec.n_actions), 0.01)
+
+    def forward(self, obs: Tensor, first: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """obs [T * n, ...], first [T, n] bool, state [n, 2 units] -> (q [T * n, A], the state after each step
+        [T, n, 2 units])."""
+        x, after = self.unroll(obs, first, state)
+        return float32_head(self.value, x), after

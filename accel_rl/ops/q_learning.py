@@ -24,7 +24,8 @@ def batched_index(q: Tensor, action: Tensor) -> Tensor:
 
 
 def huber(error: Tensor, delta: float) -> Tensor:
-    """1/2 error^2 within +- delta, delta (|error| - delta / 2) beyond; delta 0: 1/2 error^2. [...] -> [...].
+    """1/2 error^2 within +- delta, delta (|error| - delta / 2) beyond. With delta 0: 1/2 error^2 everywhere. [...] ->
+    [...].
 
     With delta 1 the gradient is the error clipped to +- 1 (Mnih et al. 2015, Methods).
     """
@@ -45,10 +46,15 @@ def uniform_action(uniform: Tensor, n_actions: int) -> Tensor:
     return (uniform * n_actions).long().clamp_(max=n_actions - 1)
 
 
+def spread_powers(spread: float, B: int, device: torch.device) -> Tensor:
+    """1 + spread i / (B - 1): environment i explores with epsilon to this power (Horgan et al. 2018). -> [B]."""
+    return 1 + spread * torch.arange(B, device=device) / max(B - 1, 1)
+
+
 def epsilon_greedy(q: Tensor, uniform: Tensor, epsilon: Tensor) -> Tensor:
-    """Draw a uniform-random action with probability epsilon, else the first action of the highest value.
+    """Draw a uniform-random action with probability epsilon, otherwise return the first action with the highest value.
 
     q [N, A]; uniform [N] in [0, 1); epsilon [N] or [] -> action [N] int64. One uniform number decides whether to
-    explore (uniform < epsilon); uniform / epsilon, again in [0, 1), then selects the random action.
+    explore (uniform < epsilon); uniform / epsilon, which is again uniform in [0, 1), selects the random action.
     """
     return torch.where(uniform < epsilon, uniform_action(uniform / epsilon, q.shape[-1]), q.argmax(-1))

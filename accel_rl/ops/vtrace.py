@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class VTrace(NamedTuple):
-    """target [T, B]: value targets v_t. advantage [T, B]: of the policy gradient, already multiplied by rho."""
+    """target [T, B]: value targets v_t. advantage [T, B]: the advantages of the policy gradient, multiplied by rho."""
 
     target: Tensor
     advantage: Tensor

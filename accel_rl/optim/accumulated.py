@@ -34,7 +34,7 @@ class Accumulated:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Parameters and the state of their optimizer at one moment."""
+    """Parameters and their optimizer's state at one moment."""
 
     parameters: Tensor  # [n]
     optimizer: dict[str, Any]  # `Optimizer.state_dict`; its numbers count updates
@@ -51,7 +51,7 @@ class Point:
 
 
 def between(before: Point, after: Point, updates: int, decay: Mapping[str, float]) -> Accumulated:
-    """Return the `updates` updates that lead from one point to the other. decay: `Optimizer.decay`."""
+    """Return the `updates` updates between two points. decay: `Optimizer.decay`."""
     added = {}
     for name, factor in decay.items():
         x = after.optimizer[name] - factor**updates * before.optimizer[name]
@@ -60,7 +60,7 @@ def between(before: Point, after: Point, updates: int, decay: Mapping[str, float
 
 
 def add_(point: Point, accumulated: Accumulated, decay: Mapping[str, float]) -> dict[str, float]:
-    """Make the accumulated updates, in place. Returns the numbers of the optimizer's state after them."""
+    """Apply the accumulated updates in place. Returns the new values of the numbers in the optimizer's state."""
     point.parameters.sub_(accumulated.step)
     for name, factor in decay.items():
         point.optimizer[name].mul_(factor**accumulated.updates).add_(accumulated.added[name])

@@ -11,7 +11,8 @@ ROW = 1024  # values that one float32 sum adds up
 
 
 class FlatParameters:
-    """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of them.
+    """Moves a model's parameters and gradients into two flat vectors [P]. The model's tensors become views of the
+    vectors.
 
     The whole network then needs one norm, one optimizer step and one all-reduce, and a chunk of it is a slice.
     """
@@ -52,10 +53,11 @@ class FlatParameters:
         self.grad.zero_()
 
     def backward(self, loss: Tensor) -> None:
-        """Write the gradient of a loss [] to `grad`, overwriting it.
+        """Write the gradient of a loss [] to `grad`, overwriting the old gradient.
 
-        Autograd writes to tensors of its own, which are then copied: adding to zeros would move twice as much memory.
-        A gradient that its layer has written into the flat vector (models/linear.py) is not copied.
+        Autograd writes to its own tensors, which are then copied to `grad`. Adding them to a vector of zeros would move
+        twice as much memory. A gradient that a layer has written directly into the vector (models/layers.py) is not
+        copied.
         """
         for _, p in self.named:
             p.grad = None
@@ -83,7 +85,8 @@ class FlatParameters:
         return [[name, list(p.shape)] for name, p in self.named]
 
     def by_name(self, vector: Tensor) -> dict[str, Tensor]:
-        """Return a vector [P] as views of the parameters' shapes, by each name of them."""
+        """Return a vector [P] as views in the parameters' shapes, by name. A shared parameter appears under each of its
+        names."""
         views = {name: vector[self.slices[name]].view(p.shape) for name, p in self.named}
         return {name: views[first] for name, first in self._names.items()}
 
@@ -92,9 +95,10 @@ class FlatParameters:
         return torch.cat([state[name].reshape(-1) for name, _ in self.named])
 
     def order(self, layout: Sequence[Sequence[Any]]) -> Tensor | None:
-        """Return the index [P] that brings a vector of another layout into this vector's order; None if it is the same.
+        """Return the index [P] that reorders a vector of another layout into this layout; None if the layouts are
+        equal.
 
-        ValueError, one line, if the two layouts are not of the same names and shapes.
+        ValueError, one line, if the two layouts differ in names or shapes.
         """
         theirs, mine = ({name: list(shape) for name, shape in x} for x in (layout, self.layout()))
         for name in [*mine, *theirs]:
@@ -130,9 +134,10 @@ def l2_norm(x: Tensor) -> Tensor:
 
 
 def clip_by_norm_(grad: Tensor, max_norm: float | None, count: Tensor | None = None) -> Tensor:
-    """Clip grad [P] in place to an L2 norm of max_norm; returns the norm before. Does not synchronise a GPU.
+    """Clip grad [P] in place to an L2 norm of max_norm; return the norm before clipping. Does not synchronise a GPU.
 
-    count []: number of samples that grad is the sum of. grad becomes the mean, and the norm is that of the mean.
+    count []: number of samples that grad is the sum of. If given, grad is divided by count, and the norm is that of the
+    mean.
     """
     norm = l2_norm(grad)
     if count is not None:

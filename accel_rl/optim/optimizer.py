@@ -7,25 +7,28 @@ from torch import Tensor
 
 ALIGNMENT = 64
 """Number of floats. Updating a slice that begins at a multiple of ALIGNMENT gives the same bits as updating the whole
-vector. At other boundaries scalar instructions handle the slice's end, and round differently from vector instructions.
-"""
-_PIECE = 1024 * ALIGNMENT  # 256 KiB of each vector: four of them fit in a core's second-level cache
+vector. At other boundaries scalar instructions process the end of the slice, and they round differently from vector
+instructions."""
+_PIECE = 1024 * ALIGNMENT  # 256 KiB of each vector, so that four such pieces fit in a core's second-level cache
 
 Rate = float | Tensor
 """A learning rate: a number, or a scalar [] on the GPU, where a captured update reads its current value."""
 
 
 class Optimizer(Protocol):
-    """Updates parameters [P] in place from their gradient [P]. The optimizer's state is flat, too.
+    """Updates parameters [P] in place from their gradient [P]. The optimizer's state consists of flat vectors, too.
 
-    Machines of a cluster share the optimizer's state (--cluster gorila --update async) if it also has the attribute
-    `decay`, a dict with an entry for each tensor of its state: a step makes the tensor `decay` times itself, plus a
-    function of the gradient alone. All numbers of its state must count steps. See optim/accumulated.py.
+    With --cluster gorila --update async, machines share the optimizer's state if it has the attribute `decay`. This is
+    a dict with one factor per tensor x of the state: a step computes x <- decay x + f(gradient). All numbers of the
+    state must count steps. See optim/accumulated.py.
     """
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
-        """Make one step. finite [] bool, on a GPU: whether loss and gradient were finite. If not, the gradient is all
-        zeros, and neither parameters nor state may change: the host does not know it. None: they were finite."""
+        """Make one step.
+
+        finite [] bool, on a GPU: whether loss and gradient are finite. If false, the gradient is all zeros, and
+        parameters and state must not change; the host does not know this. None means that they are finite.
+        """
 
     def state_dict(self) -> dict[str, Any]: ...
 
@@ -33,8 +36,7 @@ class Optimizer(Protocol):
 
 
 class ElementWise:
-    """Base class of element-wise optimizers. On a CPU it updates piece by piece, so that a piece stays in the cache
-    between operations."""
+    """Base class of element-wise optimizers. On a CPU the vectors are updated in pieces that fit in the cache."""
 
     def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
         size = len(data)

@@ -11,17 +11,17 @@ from accel_rl.system.devices import Device
 
 
 class TorchOptimizer:
-    """`TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`: the algorithm's schedule sets its learning rate.
+    """`TorchOptimizer(torch.optim.RAdam, size, eps=1e-8)`; the learning rate is set by the algorithm's schedule.
 
-    The state consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a GPU a skipped update
-    changes nothing, without a wait; it costs a copy of parameters and state. An optimizer whose steps wait for a GPU
-    themselves (those without the option `capturable`) is not captured there. State that a class creates only in its
-    first step, as the momentum of SGD, is not shared by asynchronous ranks.
+    The state consists of vectors [P] and numbers, as for every optimizer of flat parameters. On a GPU, skipping an
+    update does not make the host wait, but costs a copy of parameters and state. Optimizers without the option
+    `capturable` wait for the GPU in each step, so their updates are not captured there. State that a class creates only
+    in its first step, such as the momentum of SGD, is not shared by asynchronous ranks.
     """
 
     def __init__(self, cls: type[torch.optim.Optimizer], size: int, device: str = "cpu", **options: Any):
-        """cls: a class of torch.optim, or one written like them. options: its own, without lr. ValueError for a class
-        that has no state for a single vector, such as LBFGS."""
+        """cls: an optimizer class of torch.optim, or one with the same interface. options: its options, without lr.
+        ValueError if the class has no state for a single vector (LBFGS)."""
         self._parameter = nn.Parameter(torch.zeros(size, device=device))
         if Device(device).queues_work and "capturable" in inspect.signature(cls).parameters:
             options = {"capturable": True, **options}

@@ -1,11 +1,11 @@
-"""What the papers print: numbers and settings of each paper, and scores in 49 games."""
+"""Published numbers and settings of each paper, and scores in 49 games."""
 
 import json
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from accel_rl.envs.games import ATARI_49, scores
+from accel_rl.envs.atari_games import ATARI_49, scores
 from accel_rl.results.run_settings import Settings, differences, plays_atari
 from accel_rl.results.table import Table, number
 

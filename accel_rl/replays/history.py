@@ -1,4 +1,4 @@
-"""Checkpoints of a ring: it is cut into segments, and each checkpoint writes only new segments."""
+"""Checkpoints of a ring. The ring is divided into segments, and each checkpoint writes only new segments."""
 
 from typing import Any
 
@@ -9,9 +9,11 @@ from accel_rl.data.segment import Segment
 from accel_rl.kernels.ring_arrays import SAMPLEABLE
 from accel_rl.replays.ring import NONE, FrameRing
 
-SEGMENT_BYTES = 32 * 2**20  # each checkpoint writes the incomplete segment again: on average half of this
+SEGMENT_BYTES = (
+    32 * 2**20
+)  # Each checkpoint writes the incomplete segment again, which costs half of this size on average.
 _CELLS = ("frames", "age", "action", "reward", "flags")
-_KNOWN_TO_HOST = ("age", "flags")  # the ring sends them to a GPU
+_KNOWN_TO_HOST = ("age", "flags")  # arrays that the ring itself copies to a GPU
 
 
 class History:

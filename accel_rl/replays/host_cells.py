@@ -1,4 +1,4 @@
-"""What the host knows of each cell of a ring, so that no decision of the host waits for a GPU."""
+"""The host's copy of each cell's state, so that no decision of the host waits for a GPU."""
 
 import torch
 from torch import Tensor
@@ -7,10 +7,11 @@ from accel_rl.kernels.ring_arrays import ENDED, SAMPLEABLE, TERMINATED, VALID
 
 
 class HostCells:
-    """Flags, ages and slots of final frames, L rows of B cells. A ring in host memory shares its own arrays.
+    """Flags, ages and slots of final frames of L rows of B cells. If the ring is in host memory, these are the ring's
+    arrays.
 
-    flags, age [L * B] uint8; final [L * B] int32; refused [L] int64: cells of each row that cannot be drawn, because
-    one of their n steps is missing.
+    flags, age [L * B] uint8; final [L * B] int32; refused [L] int64: number of cells of each row that cannot be drawn,
+    because one of their n steps is missing.
     """
 
     def __init__(self, L: int, B: int, n: int, flags: Tensor, age: Tensor, final: Tensor):
@@ -20,7 +21,7 @@ class HostCells:
         self.refused = torch.zeros(L, dtype=torch.int64)
 
     def mark(self, low: int, high: int) -> None:
-        """Mark the cells of rows [low, high) that can be drawn. The n steps of these rows are known."""
+        """Mark the cells of rows [low, high) that can be drawn. All n steps of these rows must have been appended."""
         row = torch.arange(low, high)
         cells = row[:, None] * self.B + torch.arange(self.B)
         good = torch.ones_like(cells, dtype=torch.bool)

@@ -16,12 +16,12 @@ class Prioritized:
     """Proportional prioritization, section 3.3: P(i) = p_i^alpha / sum_k p_k^alpha with p_i = |error| + epsilon.
 
     One index is drawn from each of N equal intervals of the sum (appendix B.2.1). New transitions get the largest
-    priority so far; overwritten transitions get priority zero. Importance weights, section 3.4: (N P(i))^-beta, divided
-    by the largest weight of the batch.
+    priority so far; overwritten transitions get priority zero. Importance weights, section 3.4, are (N P(i))^-beta,
+    divided by the largest weight of the batch.
 
-    With R ranks each holds a part of the replay, and all draw the same number of samples: P(i) = p_i^alpha /
-    (R sum_k p_k^alpha), k over the rank's part. The largest priority and the largest weight are those of all ranks.
-    N and R cancel out of the importance weights.
+    With R ranks, each rank holds a part of the replay and draws the same number of samples: P(i) = p_i^alpha / (R sum_k
+    p_k^alpha), where k runs over the rank's part. The largest priority and the largest weight are maxima over all
+    ranks. N and R cancel out of the importance weights.
     """
 
     has_priorities = True
@@ -29,7 +29,8 @@ class Prioritized:
     def __init__(
         self, ring: FrameRing, seed: int, alpha: float, beta: float, beta_final: float = 1.0, epsilon: float = 1e-6
     ):
-        """beta, beta_final: at the beginning and at the end of the run; annealed linearly."""
+        """beta, beta_final: the values at the beginning and at the end of the run, with linear annealing between
+        them."""
         self.ring, self.alpha, self.epsilon = ring, alpha, epsilon
         self._betas = beta, beta_final
         self.communicator: Communicator = SINGLE_PROCESS
@@ -52,11 +53,12 @@ class Prioritized:
 
     @property
     def key(self) -> Hashable:
-        """What a captured draw depends on besides tensors that stay: nothing."""
+        """Return None: a captured draw depends only on tensors at fixed addresses."""
         return None
 
     def appended(self, before: tuple[int, int]) -> None:
-        """Set the priorities of newly appended rows. before: the rows [low, high) that were eligible until then."""
+        """Set the priorities of newly appended rows. before: the rows [low, high) that were eligible before the
+        append."""
         self.communicator.all_reduce_max(self.highest)
         low, high = self.ring.eligible
         self._set_rows(before[0], min(low, before[1]), None)
@@ -86,8 +88,8 @@ class Prioritized:
     def update(self, cell: Tensor, error: Tensor) -> None:
         """Set priorities |error| [N] of cells [N]; overwritten cells are skipped.
 
-        A transition whose error is not finite, among others whose errors are, is never drawn again: no update can learn
-        from it.
+        If the error of a transition is not finite while others of the batch are, the transition is never drawn again,
+        because no update can learn from it.
         """
         weight = (error.detach().abs().to(torch.float32) + self.epsilon) ** self.alpha
         at, finite = self.ring.at(cell), weight.isfinite()

@@ -33,19 +33,19 @@ class Selection(Protocol):
 
 
 class Replay:
-    """`append` rollouts, `sample` batches, `update` priorities with the batches' errors.
+    """Methods: `append` rollouts, `sample` batches, `update` priorities with the batches' errors.
 
-    Several replays may share a ring: its owner writes to it, the others only read it.
+    Several replays may share a ring. The owner writes to the ring; the other replays only read from it.
 
-    With the ring and the batches on the same GPU no operation waits for it, and `sample` and `update` can be captured
-    as a CUDA graph, for a fixed number of transitions: register `generator` with the graph, and capture again when
-    `key` has changed. `append` and `anneal` are not captured.
+    If the ring and the batches are on the same GPU, no operation waits for the GPU. `sample` and `update` can then be
+    captured as a CUDA graph for a fixed number of transitions: register `generator` with the graph, and capture again
+    whenever `key` changes. `append` and `anneal` are not captured.
     """
 
     def __init__(
         self, ring: FrameRing, selection: Selection, device: str | torch.device | None = None, owner: bool = True
     ):
-        """device: device of the batches; None: the ring's."""
+        """device: device of the batches; by default the ring's device."""
         self.ring, self.selection = ring, selection
         here = ring.frames.device
         self.device = here if device is None else torch.empty(0, device=device).device  # with its index
@@ -61,7 +61,7 @@ class Replay:
 
     @property
     def key(self) -> Hashable:
-        """What captured samples depend on. It changes rarely, at an `append`."""
+        """Return the state that captured samples depend on. It changes rarely, at an `append`."""
         return self.ring.key, self.selection.key
 
     @property
@@ -74,7 +74,8 @@ class Replay:
         self.selection.communicator = communicator
 
     def append(self, rollout: Rollout) -> None:
-        """Append a rollout. A replay that does not own its ring only notes the rows that the owner has appended."""
+        """Append a rollout. If the replay does not own its ring, it only registers the rows that the owner has
+        appended."""
         if self._history is not None:
             self.ring.append(rollout)
         self.selection.appended(self._seen)
@@ -88,7 +89,8 @@ class Replay:
         return self._moved(batch) if self._is_moving else batch
 
     def update(self, batch: ReplayBatch, error: Tensor) -> None:
-        """Set the priorities of a batch's cells from its errors [N]. Waits for a GPU if they are on the host."""
+        """Set the priorities of a batch's cells from its errors [N]. Waits for a GPU if cells or errors are on the
+        host."""
         if self.selection.has_priorities:
             self.selection.update(batch.cell, error.to(self.ring.device))
 

@@ -30,10 +30,10 @@ NONE = -1
 
 
 class FinalFrames:
-    """A pool of frames with numbered slots. It grows if there are more episodes than slots. The host allocates them."""
+    """A pool of frames in numbered slots. It grows if all slots are in use. The host assigns the slots."""
 
     def __init__(self, spec: EnvSpec, slots: int, staging: Staging):
-        """staging: for the device that holds the frames."""
+        """staging: copies to the device that holds the frames."""
         dtype = getattr(torch, spec.frame_dtype)
         self.frames = torch.zeros(max(slots, 1), *spec.frame_shape, dtype=dtype, device=staging.device)
         self._staging = staging
@@ -66,9 +66,9 @@ class FinalFrames:
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Allocate a tensor of zeros, with all of its memory mapped now and not during the run.
+    """Allocate a tensor of zeros whose memory is mapped now instead of during the run.
 
-    On the host it uses huge pages if the system grants them, so that random reads miss the TLB less often. OSError or
+    On the host it uses huge pages if the system provides them, so that random reads miss the TLB less often. OSError or
     MemoryError if there is not enough memory.
     """
     if device.type != "cpu":
@@ -84,8 +84,8 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
 
 @dataclass(frozen=True, slots=True)
 class NStep:
-    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). gamma: discount per step. Rewards are clipped to
-    +- reward_clip; 0: no clipping."""
+    """Settings of n-step returns (Sutton 1988; Hessel et al. 2018). gamma: discount per step. reward_clip: rewards are
+    clipped to +- this value; 0 means no clipping."""
 
     n: int = 1
     gamma: float = 0.99
@@ -98,12 +98,13 @@ STEPS_PER_FINAL = 200  # final frames are reserved for episodes of this mean len
 class FrameRing:
     """Experience organised by simulator (Stooke & Abbeel 2018, section 5.3).
 
-    A cell holds the newest frame of the observation before the step, its age, the action, the raw reward and the flags
-    of the step: one frame and 11 bytes, 12 with more than 256 actions. All memory is allocated at the start.
+    A cell holds the newest frame of the observation before the step, its age, the action, the unclipped reward and the
+    flags of the step: one frame and 11 bytes, or 12 bytes with more than 256 actions. All memory is allocated at the
+    start.
 
-    On a GPU nothing makes the host wait. What the host decides, it decides from `host`. What changes with each append
-    and is needed for draws is in tensors that stay (`first`, `eligible_cells`, `drawable`, `newest`, `flags` ...), so
-    that draws and batches can be captured as a CUDA graph; `key` is all else that they depend on.
+    On a GPU no operation makes the host wait: the host decides from its own copy, `host`. Draws and batches can be
+    captured as a CUDA graph, because the values they need are in tensors at fixed addresses (`first`, `eligible_cells`,
+    `drawable`, `newest`, `flags` ...). `key` is the remaining state that they depend on.
     """
 
     def __init__(self, spec: EnvSpec, B: int, size: int, returns: NStep, device: str | torch.device = "cpu"):
@@ -150,7 +151,7 @@ class FrameRing:
 
     @property
     def key(self) -> Hashable:
-        """What a captured batch depends on besides tensors that stay."""
+        """Return the state, other than tensors at fixed addresses, that a captured batch depends on."""
         return len(self.finals.frames)
 
     def at(self, cell: Tensor) -> Tensor:
@@ -206,7 +207,7 @@ class FrameRing:
         self.show(self.cursor - self.returns.n - T)
 
     def show(self, low: int) -> None:
-        """Mark the cells from row `low` on that can be drawn, and send what the host knows of these rows to a GPU."""
+        """Mark the cells from row `low` on that can be drawn, and copy the host's state of these rows to a GPU."""
         low = max(low, self.oldest)
         self.host.mark(low, max(low, self.cursor - self.returns.n))
         if Device(self.device).queues_work:
@@ -250,7 +251,7 @@ class FrameRing:
     def batch(self, cell: Tensor, weight: Tensor | None = None) -> ReplayBatch:
         """Build the batch of transitions that begin at cells [N], which must be sampleable.
 
-        weight [N]: importance weights; None: 1.
+        weight [N]: importance weights, by default 1.
         """
         weight = torch.ones(len(cell), device=self.device) if weight is None else weight
         obs_tm1, obs_t, r_t, discount_t, a_tm1 = gather_batch(self._arrays(), cell)

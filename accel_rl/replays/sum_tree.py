@@ -21,7 +21,7 @@ class SumTree:
     """n weights >= 0, initially 0. Weights are float32, sums float64."""
 
     def __init__(self, n: int, device: torch.device | str = "cpu", fanout: int = 0):
-        """fanout: entries that an entry is the sum of; 0: the best for the device."""
+        """fanout: number of entries that an entry is the sum of; 0 selects the fastest number for the device."""
         self.n = n
         self.fanout = fanout or (GPU_FANOUT if Device(device).queues_work else HOST_FANOUT)
         self.levels: list[Tensor] = []
@@ -66,7 +66,7 @@ class SumTree:
         for level in reversed(self.levels):
             weight = level.view(-1, self.fanout).index_select(0, node).to(torch.float64)
             sums = weight.cumsum(-1)
-            # the first child whose sum exceeds the mass; if rounding leads past the end, the last one with a weight
+            # the first child whose sum exceeds the mass; if rounding leads past the end, the last child with a weight
             order = torch.where(sums > mass[:, None], self.fanout + self._from_last, -self._from_last)
             child = torch.where(weight > 0, order, -self.fanout - 1).argmax(-1)
             before = sums.gather(1, (child - 1).clamp(min=0)[:, None]).squeeze(1)
@@ -75,7 +75,7 @@ class SumTree:
         return node
 
     def load(self, levels: list[Tensor]) -> None:
-        """Take over the levels of a tree of the same size, which may have another fan-out."""
+        """Load the levels of a tree of the same size, whose fan-out may differ."""
         if [len(level) for level in levels] == [len(level) for level in self.levels]:
             for level, saved in zip(self.levels, levels, strict=True):
                 level.copy_(saved)

@@ -13,7 +13,7 @@ from accel_rl.system.devices import Device
 
 
 class Uniform:
-    """Draws cells uniformly, with or without replacement within a batch (Mnih et al. 2015: with)."""
+    """Draws cells uniformly. Within a batch, cells are drawn with replacement (Mnih et al. 2015) or without."""
 
     has_priorities = False
 
@@ -25,8 +25,10 @@ class Uniform:
 
     @property
     def key(self) -> Hashable:
-        """What a captured draw depends on besides tensors that stay."""
-        few = not self.replacement and len(self.ring) < self._largest  # then draws have the length of the replay
+        """Return the state, other than tensors at fixed addresses, that a captured draw depends on."""
+        few = (
+            not self.replacement and len(self.ring) < self._largest
+        )  # true while the length of a draw depends on the number of transitions in the replay
         return self.ring.refused > 0, len(self.ring) if few else None
 
     def appended(self, before: tuple[int, int]) -> None:
@@ -45,7 +47,7 @@ class Uniform:
         """Ignored: uniform draws have no priorities."""
 
     def anneal(self, progress: float) -> None:
-        """Ignored: there is no schedule."""
+        """Does nothing, because uniform draws have no schedule."""
 
     def _with(self, N: int) -> Tensor:
         ring = self.ring

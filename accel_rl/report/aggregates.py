@@ -64,7 +64,7 @@ def iqm(scores: np.ndarray) -> np.ndarray:
 def statistics(scores: np.ndarray) -> np.ndarray:
     """Return median, interquartile mean and the shares above TAUS of scores [..., seeds, games] -> [..., 2 + TAUS].
 
-    Median: over games, of the mean over seeds. The others are over all runs.
+    The median is over games, after a mean over seeds. The other statistics are over all runs.
     """
     runs = scores.reshape(*scores.shape[:-2], -1)
     median = np.median(scores.mean(-2), -1)

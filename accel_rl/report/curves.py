@@ -20,7 +20,7 @@ Over = Literal["env steps", "minutes"]
 class Band:
     """A learning curve: env steps, minutes (NaN without a clock), and mean, minimum and maximum over `seeds` runs.
 
-    Arrays of up to POINTS points. what: kind of score, training or evaluation.
+    Arrays have at most POINTS points. what: kind of score, training or evaluation.
     """
 
     steps: np.ndarray
@@ -53,10 +53,11 @@ def band(columns: Sequence[tuple[Run, Column]], what: str = "", over: Over = "en
 
 
 def shows_evaluations(runs: Sequence[Run], curve: str) -> bool:
-    """Whether a panel of these runs shows evaluations (else training scores).
+    """Whether a panel of these runs shows evaluations instead of training scores.
 
-    curve: online, evaluation or auto. auto shows training scores of policy gradients. Of other algorithms it shows
-    evaluations if every run has three of them. Without any training score it shows evaluations.
+    curve: online, evaluation or auto. auto means training scores for policy gradients. For other algorithms it means
+    evaluations if every run has at least three, otherwise training scores. Without training scores, evaluations are
+    shown.
     """
     if curve != "auto":
         return curve == "evaluation"

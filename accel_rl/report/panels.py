@@ -1,4 +1,4 @@
-"""Panels of curves: one for each game, or rows of panels, as in the papers' figures; learning curves in them."""
+"""Panels of curves: one per game, or rows of panels as in the papers' figures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -141,10 +141,11 @@ FIGURES_IN_ROWS = {"3", "4"}
 
 
 def grouped(settings: BySetting) -> dict[str, BySetting]:
-    """Group settings by family: {family: settings}, a row of the figure each, or {"": settings} for a single group.
+    """Group settings by family: {family: settings}, where each family is a row of the figure; {"": settings} if there
+    is only one group.
 
-    There are rows for runs of Figures 3 and 4. Runs that are of no figure get rows if there are several families with
-    several settings each.
+    Runs of Figures 3 and 4 have rows. Runs of no figure have rows if there are several families with several settings
+    each.
     """
     rows: dict[str, dict[str, Any]] = {}
     runs = [r for games in settings.values() for same in games.values() for r in same]

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.metrics.plot import colours
 from accel_rl.papers.daley import daley_tables
 from accel_rl.papers.dalton import dalton_tables
@@ -16,7 +16,7 @@ from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, OURS, PAPER
 from accel_rl.papers.published import published, rule_differences, table_of_49
 from accel_rl.papers.stooke import stooke_tables
 from accel_rl.papers.stooke.stooke_tables import claims, shown_figures, title
-from accel_rl.report import aggregates, norms, panels, searched_trials
+from accel_rl.report import aggregates, layer_norms, panels, searched_trials
 from accel_rl.report.aggregates import (
     Matrices,
     aggregates_table,
@@ -49,7 +49,7 @@ class ReportOptions:
     """
     curve: Literal["auto", "online", "evaluation"] = "auto"
     """Scores of learning curves. auto: training scores for policy gradients (Stooke & Abbeel); for other runs
-    evaluations if every run has three, else training scores."""
+    evaluations if every run has at least three, otherwise training scores."""
     reps: Count = 2_000
     """Number of bootstrap samples of an interval."""
 
@@ -123,13 +123,13 @@ def _short_evaluations(run: Run) -> str:
 
 
 def _some(lines: list[str]) -> list[str]:
-    """Shorten a list: the first items, and the number of the others."""
+    """Shorten a list to its first items and the number of omitted items."""
     return lines if len(lines) <= MOST_NOTES else [*lines[:MOST_NOTES], f"and {len(lines) - MOST_NOTES} more like this"]
 
 
 MEAN = "mean over seeds, band from minimum to maximum"
 CAPTION = f"{MEAN.capitalize()}; training scores are of the last 100 episodes."
-SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # the others are learning curves
+SECONDARY_FIGURES, NORM_FIGURES = ("6", "7", "8"), ("9",)  # all other figures show learning curves
 OVERS: tuple[tuple[Over, str], ...] = (("env steps", "curves"), ("minutes", "curves_by_time"))
 
 Shown = tuple[list[Section], list[Table]]
@@ -158,17 +158,17 @@ def learning_curves(settings: BySetting, curve: str) -> Shown:
 def secondary_learners(runs: Sequence[Run]) -> Shown:
     """Build the section of Figures 6 to 8."""
     sections, hidden = [], []
-    here = [r for r in runs if norms.has_secondary(r)]
+    here = [r for r in runs if layer_norms.has_secondary(r)]
     named = [n for n in shown_figures(here) if n in SECONDARY_FIGURES] or list(SECONDARY_FIGURES)
-    found = norms.secondary_panels(here)
-    colour = colours(list(norms.SHORT.values()))
+    found = layer_norms.secondary_panels(here)
+    colour = colours(list(layer_norms.SHORT.values()))
     pictures = [
         Picture(png, f"{quantity}: {MEAN} (norms.csv)")
         for quantity, panels in found.items()
         for png in wrapped(panels, colour)
     ]
     if here:
-        missing = [f"no run has values of this yet: {q}" for q in norms.QUANTITIES if q not in found]
+        missing = [f"no run has values of this yet: {q}" for q in layer_norms.QUANTITIES if q not in found]
         sections.append(Section(title(named), pictures, notes=claims(named) + missing))
         panels = [p for there in found.values() for p in there]
         hidden.append(panels_table("secondary", "Secondary learners", panels))
@@ -178,10 +178,10 @@ def secondary_learners(runs: Sequence[Run]) -> Shown:
 def norms_of_layers(runs: Sequence[Run]) -> Shown:
     """Build the section of Figure 9, with a picture for each game."""
     sections, hidden = [], []
-    here = [r for r in runs if norms.has_norms(r) and not norms.has_secondary(r)]
+    here = [r for r in runs if layer_norms.has_norms(r) and not layer_norms.has_secondary(r)]
     by_game = {game: [r for r in here if r.game == game] for game in sorted({r.game for r in here})}
-    found = {game: panels for game, same in by_game.items() if (panels := norms.panels(same))}
-    pictures = [Picture(norms.drawn(p), f"{game}: {MEAN} (norms.csv)") for game, p in found.items()]
+    found = {game: panels for game, same in by_game.items() if (panels := layer_norms.panels(same))}
+    pictures = [Picture(layer_norms.drawn(p), f"{game}: {MEAN} (norms.csv)") for game, p in found.items()]
     if here:
         said = claims(NORM_FIGURES) if set(shown_figures(here)) & set(NORM_FIGURES) else []
         said += [f"no norms of {game} yet" for game in by_game if game not in found]

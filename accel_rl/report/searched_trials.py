@@ -14,7 +14,8 @@ COLUMNS = 3
 
 @dataclass(frozen=True)
 class Search:
-    """The trials of a search that have ended, from its trials.csv: the best first, then those without a score."""
+    """The ended trials of a search, from its trials.csv, in the order of their scores; trials without a score come
+    last."""
 
     name: str
     settings: Sequence[str]

@@ -1,1 +1,1 @@
-"""What runs have left, as reports read it: runs, their settings, and tables."""
+"""Results of runs as reports read them: runs, their settings, and tables."""

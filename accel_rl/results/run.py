@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.metrics.plot import Column, read_columns
-from accel_rl.metrics.seeds import counted_once, repeated
+from accel_rl.metrics.plot import Column, counted_once, read_columns, repeated
 from accel_rl.results import run_settings
 
 FULL_LENGTH = 50_000_000  # env steps: the length of the papers' times
@@ -22,10 +21,12 @@ def no_column() -> Column:
 
 @dataclass
 class Run:
-    """One run. setting: label that it shares with the runs of other games and seeds. experiment: that of its sweep.
+    """One run. setting: the label of all runs with these settings in any game and with any seed. experiment: experiment
+    of its sweep.
 
-    Columns against env steps: online (training score), evaluations (mean score), deviations (over the episodes of an
-    evaluation), episodes (of an evaluation), clock (minutes), speeds (env steps/s of each row).
+    Columns against env steps: online (training score), evaluations (mean score), deviations (standard deviation over an
+    evaluation's episodes), episodes (number of an evaluation's episodes), clock (minutes), speeds (env steps/s of each
+    row).
     """
 
     name: str
@@ -51,10 +52,10 @@ class Run:
     """A note on missing data, or ""."""
 
     def score(self, which: str) -> float:
-        """Return a score of the run; NaN if it has none.
+        """Return a score of the run; NaN if the run has no such score.
 
-        final: the last evaluation that is not `short`. best: the best of these. online: the last training score.
-        Without evaluations, training scores are used.
+        final: the last evaluation that is not `short`. best: the best evaluation that is not short. online: the last
+        training score. Without evaluations, training scores are used.
         """
         if which == "online" or not self.evaluated:
             values = self.online[1]
@@ -68,10 +69,12 @@ class Run:
 
     @property
     def short(self) -> np.ndarray:
-        """Whether an evaluation [n] has less than half of the episodes that one of these settings has at least.
+        """Whether each evaluation [n] is short: it has less than half of the episodes that an evaluation of these
+        settings has at least.
 
-        The evaluation at the end of a run may be such a one: it may follow the last one by few env steps. At least as
-        many episodes as environments in parallel end, or all that the settings name. If all are short, none is.
+        The evaluation at the end of a run may be short if it follows the previous one by few env steps. The least
+        number of episodes is the number of parallel environments, or the number in the settings. If all evaluations are
+        short, none counts as short.
         """
         episodes = self.episodes[1]
         if not len(episodes) or len(episodes) != len(self.evaluations[1]):
@@ -102,7 +105,7 @@ class Run:
     def hours_past(self, start: float) -> float:
         """Return the hours for FULL_LENGTH env steps at the speed after the first `start` env steps.
 
-        start: for example the random play that fills a replay. NaN if there is no row after it.
+        start: for example, the number of random steps that fill a replay. NaN if there is no later row.
         """
         if not self.clock[0].size or self.env_steps <= start:
             return math.nan
@@ -123,7 +126,7 @@ BySetting = Mapping[str, Mapping[str, Sequence[Run]]]
 
 
 def distinct(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs of which one counts for its setting, game and seed; each names the others in `repeated`."""
+    """Return one run per setting, game and seed, the one that counts. Its `repeated` names the other runs."""
     once = counted_once([(r.setting, r.game, r.seed) for r in runs], [r.env_steps for r in runs])
     for i, others in once.items():
         names = [str(runs[j].path or runs[j].name) for j in (i, *others)]

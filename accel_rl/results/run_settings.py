@@ -1,6 +1,6 @@
-"""The settings of a run, complete, and in which of them it differs from those of a published number.
+"""The complete settings of a run, and the settings in which it differs from those of a published number.
 
-A published number may stand beside a run that differs, but never without the differences.
+A report may compare a published number with a run of different settings, but it always lists the differences.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,9 +43,9 @@ def samples_only(settings: Settings) -> bool:
 
 
 def total_envs(settings: Settings) -> int | None:
-    """Return the number of environments of all ranks; None if the settings do not have it.
+    """Return the number of environments of all ranks; None if the settings do not contain it.
 
-    `sampler.envs` is the total of synchronous ranks, and the number of each asynchronous rank.
+    `sampler.envs` is the total over synchronous ranks, and the number per asynchronous rank.
     """
     if (envs := settings.get("sampler.envs")) is None:
         return None
@@ -89,10 +89,10 @@ def differences(settings: Settings, published: Mapping[str, Any]) -> list[str]:
 
 
 def complete(settings: Settings) -> dict[str, Any]:
-    """Return a run's settings with defaults, the rules of its Atari protocol, and three derived ones.
+    """Return a run's settings with all defaults, the rules of its Atari protocol, and three derived numbers.
 
     learners: number of gradients that are computed in parallel. actors: number of processes or ranks that sample.
-    rollout: samples of one optimisation of a group of synchronous ranks.
+    rollout: number of samples in one optimisation of a group of synchronous ranks.
     """
     found = {**_defaults(str(settings.get("algorithm"))), **{k: v for k, v in settings.items() if v is not None}}
     found |= _rules(found)

@@ -30,7 +30,7 @@ class Table:
 
 
 def number(value: float | None, digits: int | None = None) -> str:
-    """Format a number: the given number of decimals, else at most two; empty for NaN."""
+    """Format a number with the given number of decimals, or at most two; NaN becomes an empty text."""
     if value is None or math.isnan(value):
         return ""
     if digits is not None:
@@ -45,21 +45,22 @@ Pair = tuple[str, str]
 def paper_table(
     name: str, title: str, head: str, columns: Sequence[str], rows: Mapping[str, Sequence[Pair]], note: str
 ) -> Table:
-    """Build a table in a paper's layout: right of each own cell is the paper's. rows: {label: a pair per column}."""
+    """Build a table in a paper's layout, with the paper's number to the right of each measured one. rows: {label: a
+    pair per column}."""
     doubled = [c for column in columns for c in (column, f"{column} (paper)")]
     return Table(name, title, [head, *doubled], [[r, *(c for p in rows[r] for c in p)] for r in rows], note)
 
 
 MARK = "*"
-"""Follows an own number of runs that differ from the paper's settings."""
+"""Mark of a number that was measured with settings other than the paper's."""
 
 Differences = Callable[[Settings], list[str]]
-"""The settings in which a run of these settings differs from those of its published number."""
+"""A function that returns the settings in which a run differs from those of its published number."""
 
 
 @dataclass(frozen=True)
 class Alike:
-    """Runs beside one published number: all with its settings, or none. mark: "" or MARK."""
+    """The runs for one published number. All of them have its settings, or none has. mark: "" or MARK."""
 
     runs: Sequence[Run]
     mark: str

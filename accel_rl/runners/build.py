@@ -1,19 +1,17 @@
 """Builds a sampler from a configuration and a plan."""
 
-import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from accel_rl.config.doors import find_engine
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import EnvConfig, inexact_reset
+from accel_rl.envs.make import ResolvedEnv, inexact_reset
 from accel_rl.runners.plan import SamplerPlan
-from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.engine import Engine, EngineSetup
 from accel_rl.samplers.inference.threads import InferenceThreads
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
 from accel_rl.speed.captured_acting import CapturedActing
@@ -24,33 +22,26 @@ from accel_rl.system import hardware
 NICE_BESIDE_SERVER = 10
 
 
-def stderr_log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def build_sampler(
     plan: SamplerPlan,
-    env: EnvConfig,
+    env: ResolvedEnv,
     spec: EnvSpec,
-    config: TrainConfig,
+    config: Resolved,
     *,
     seed: int,
     training: bool,
     first_index: int = 0,
-    log: Callable[[str], None] = stderr_log,
-    note: Callable[[str], None] = lambda line: None,
 ) -> RolloutSampler:
     """Build a sampler as planned, for training or evaluation.
 
-    first_index: of its environments among those of all ranks. log: for workers that died. note: for whether inference
-    is captured.
+    first_index: of its environments among those of all ranks.
     """
     s, grouping = config.sampler, plan.grouping
     reset = s.reset if training else "immediate"
     if (why := inexact_reset(env, reset)) is not None:
         hardware.say_once(f"--sampler.reset {reset}: {why}, so its episodes are not exactly those of ale-py")
     decorrelation = s.decorrelation_steps if training else 0
-    starts_file = "" if training else config.evaluation.resolved().starts_file
+    starts_file = "" if training else config.evaluation.starts_file
     action_seed = seed
     if first_index:
         action_seed = int(np.random.SeedSequence(seed, spawn_key=(first_index,)).generate_state(1)[0])
@@ -58,12 +49,12 @@ def build_sampler(
         "act_threads": plan.act_threads,
         "precision": config.precision if training else "float32",
         "window": config.log.window,
-        "acceleration": CapturedActing(s.capture, note),
+        "acceleration": CapturedActing(s.capture),
     }
     setup = EngineSetup(
         env, spec, grouping, plan.T, seed, training, reset, decorrelation, first_index, plan.buffers, starts_file
     )
-    engine, memory = build_engine(plan, setup, config, log), None
+    engine, memory = build_engine(plan, setup, config), None
     if plan.on_device:
         from accel_rl.samplers.device_engine import DeviceEngine
 
@@ -75,11 +66,11 @@ def build_sampler(
         threads = InferenceThreads(engine, plan.inference_cores, plan.act_threads)
     return Sampler(
         engine, spec, action_seed, reset=reset, device=plan.device, act_cores=plan.act_cores,
-        partial_starts=decorrelation > 0, threads=threads, memory=memory, log=log, **inference,
+        partial_starts=decorrelation > 0, threads=threads, memory=memory, **inference,
     )  # fmt: skip
 
 
-def build_engine(plan: SamplerPlan, setup: EngineSetup, config: TrainConfig, log: Callable[[str], None]) -> Engine:
+def build_engine(plan: SamplerPlan, setup: EngineSetup, config: Resolved) -> Engine:
     """Build what steps the environments: worker processes, this process, the device, or an engine of the user's."""
     if plan.has_workers:
         pool = PoolConfig(
@@ -89,7 +80,7 @@ def build_engine(plan: SamplerPlan, setup: EngineSetup, config: TrainConfig, log
             nice=NICE_BESIDE_SERVER if plan.shares_cores else 0,
             spins=0 if plan.shares_cores else 200,
         )
-        return WorkerPool(setup, pool, log)
+        return WorkerPool(setup, pool)
     if plan.on_device:
         from accel_rl.samplers.device_engine import DeviceEngine, make_device_game
 

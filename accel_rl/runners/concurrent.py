@@ -17,17 +17,36 @@ from typing import Any
 import torch
 
 from accel_rl.algos.algorithm import advance, set_schedules
-from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.rollout import Rollout
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.models.network_state import copy_network, load_network, network_state
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.schedule import with_names
-from accel_rl.samplers.base import RolloutSampler
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system.devices import Device
+from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import pin
 
 LOOK_S = 0.2  # seconds between two checks of whether the run is to end, while waiting for the trainer
+
+
+def check(config: Resolved) -> None:
+    """Raise ConfigError for settings that --schedule concurrent cannot have."""
+    algo, schedule = config.algo, "--schedule concurrent"
+    if not isinstance(algo, ReplayAlgorithmConfig):
+        raise ConfigError(f"{schedule}: only dqn, c51 and rainbow have a replay and a target network")
+    if algo.target_unit != "env-steps":
+        raise ConfigError(f"--algo.target-unit {algo.target_unit}: only env-steps with {schedule}")
+    if algo.epsilon_unit != "env-steps":
+        raise ConfigError(f"--algo.epsilon-unit {algo.epsilon_unit}: only env-steps with {schedule}")
+    each = config.T * config.sampler.envs
+    if config.period % each:
+        raise ConfigError(
+            f"--algo.target-interval {config.period}: must divide by {config.sampler.envs} environments x {config.T} "
+            f"steps with {schedule}; use {max(1, round(config.period / each)) * each}"
+        )
 
 
 class Concurrent:

@@ -4,25 +4,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from accel_rl.agents.base import Agent
-from accel_rl.config.train import TrainConfig
+from accel_rl.agents.agent import Agent
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import ResolvedEnv, make_spec
 from accel_rl.envs.start_points import load_starts
 from accel_rl.models.network_state import buffers_kept
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.evaluation import Evaluation, Quota
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.seeds import own_generator
-from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.episodes import Episode
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system import hardware
 
 CHUNK = 16  # steps between two checks of which environments are done
 MIN_STEPS_PER_ENV = 500  # a small budget is not spread over more environments than this gives
 
 
-def evaluation_env(config: TrainConfig) -> EnvConfig:
+def evaluation_env(config: Resolved) -> ResolvedEnv:
     """Return the environment as it is evaluated, with the time limit of an evaluation episode."""
     return replace(config.env, max_evaluation_steps=config.evaluation_limit)
 
@@ -30,9 +30,9 @@ def evaluation_env(config: TrainConfig) -> EnvConfig:
 class Evaluator:
     """Evaluates agents of one run. The worker processes live from the first evaluation to `close`."""
 
-    def __init__(self, config: TrainConfig, plan: RankPlan):
+    def __init__(self, config: Resolved, plan: RankPlan):
         self.config, self.plan, self.env = config, plan, evaluation_env(config)
-        file = config.evaluation.resolved().starts_file
+        file = config.evaluation.starts_file
         self._starts = load_starts(Path(file)) if file else None
         self._sampler: RolloutSampler | None = None
 
@@ -82,7 +82,7 @@ class Evaluator:
     def _say_limit(self, spec: EnvSpec) -> None:
         """Say once if episodes end by a limit that is none of a Gymnasium environment's own."""
         limit = self.config.evaluation_limit
-        own = make_spec(self.config.env, training=True).protocol["max_episode_steps"] if not spec.is_atari else 0
+        own = self.config.spec.protocol["max_episode_steps"] if not spec.is_atari else 0
         if own is None or own > limit:
             has = "no time limit" if own is None else f"a time limit of {own:,} steps"
             hardware.say_once(

@@ -1,5 +1,6 @@
 """The learner of a run: algorithm, flat parameters, optimizer and gradient synchronization."""
 
+import logging
 from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Algorithm, set_schedules
 from accel_rl.config.doors import find_gradient_sync
 from accel_rl.config.registry import find_algorithm
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.communicator import average_buffers
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -32,20 +33,20 @@ from accel_rl.speed.captured_updates import CapturedUpdates, ScheduledTensors
 from accel_rl.system.devices import Device
 from accel_rl.system.errors import ConfigError
 
+logger = logging.getLogger(__name__)
+
 
 class Learner:
     """A network, with its algorithm and optimizer."""
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: Resolved,
         spec: EnvSpec,
         device: str,
         seed: int,
         context: RankContext = SINGLE_RANK,
-        note: Callable[[str], None] = lambda line: None,
     ):
-        """note: gets a line where updates on a GPU are not captured."""
         device = Device(device)
         torch.manual_seed(seed)
         self.algo = build_algorithm(config, spec, device)
@@ -58,15 +59,12 @@ class Learner:
         set_schedules(self.algo)
         self.gradient_sync = self._build_gradient_sync(config, context)
         self.updates, self.norms, self.precision = 0, config.log.norms, config.precision
+        self._queues_work = device.queues_work
         self._captured: CapturedUpdates | None = None
         if device.queues_work and context.captures_updates:
-            self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates, note)
-        elif device.queues_work:
-            note(
-                "updates are not captured as CUDA graphs, Python runs for each of them: ranks exchange them on the host"
-            )
+            self._captured = CapturedUpdates(self.algo, self.update, config.capture_updates)
 
-    def _build_gradient_sync(self, config: TrainConfig, context: RankContext) -> GradientSync:
+    def _build_gradient_sync(self, config: Resolved, context: RankContext) -> GradientSync:
         if name := config.distributed.sync_class:
             found: GradientSync = find_gradient_sync(name)(self.flat, self.algo, context.communicator)
             return found
@@ -98,6 +96,11 @@ class Learner:
         if self._captured is not None:
             yield from self._captured.phase()
         else:
+            if self._queues_work and not self.updates:
+                logger.info(
+                    "updates are not captured as CUDA graphs, Python runs for each of them: "
+                    "ranks exchange them on the host"
+                )
             for batch in self.algo.batches():
                 yield UpdateMetrics.of(self.update(batch))
 
@@ -197,13 +200,13 @@ def _reordered(sync: dict[str, Any], order: Tensor) -> dict[str, Any]:
     return {**sync, **({"optimizer": moved} if moved else {})}
 
 
-def build_algorithm(config: TrainConfig, spec: EnvSpec, device: str) -> Algorithm:
+def build_algorithm(config: Resolved, spec: EnvSpec, device: str) -> Algorithm:
     """Build the algorithm of a run, with its networks."""
     cls: type[Algorithm] = find_algorithm(config.algorithm)
     return cls(config.algo, spec, T=config.T, B=config.sampler.envs, device=device)
 
 
-def load_agent(config: TrainConfig, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
+def load_agent(config: Resolved, state: dict[str, Any], spec: EnvSpec, device: str = "cpu") -> Agent:
     """Return the agent of a checkpoint, for evaluation and videos. The caller's random numbers stay as they are.
 
     ConfigError, one line, if the checkpoint is of another network.

@@ -23,10 +23,10 @@ import torch
 
 from accel_rl.algos.algorithm import Algorithm, Loss, advance, set_schedules
 from accel_rl.config.registry import find_algorithm
+from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
-from accel_rl.envs.make import make_spec
 from accel_rl.models.network_state import training_mode
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.runners.seeds import Stream, derived_seed
@@ -47,7 +47,7 @@ class LoopResult:
 
 
 def train(
-    config: TrainConfig,
+    given: TrainConfig,
     groups: int = 1,
     updated: Callable[[int, Any, Loss], None] = lambda env_steps, batch, loss: None,
 ) -> LoopResult:
@@ -56,8 +56,8 @@ def train(
     groups: of environments that take turns; part of the result, since each is inferred for by itself. updated: called
     after each update with the env steps before its rollout.
     """
-    config = config.resolved()
-    spec = make_spec(config.env, training=True, reset=config.sampler.reset)
+    config = resolve(given)
+    spec = config.spec
 
     torch.manual_seed(derived_seed(config.seed, Stream.MODEL))
     algo = find_algorithm(config.algorithm)(config.algo, spec, T=config.T, B=config.sampler.envs)
@@ -88,10 +88,10 @@ def train(
     return LoopResult(now.env_steps, updates, tuple(score for score, _ in sampler.episodes.recent), algo)
 
 
-def build_sampler(config: TrainConfig, groups: int) -> Sampler:
+def build_sampler(config: Resolved, groups: int) -> Sampler:
     """Build the serial sampler: environments stepped one after another, and inference by the agent as it is."""
     s, seed = config.sampler, derived_seed(config.seed, Stream.SAMPLER)
-    spec = make_spec(config.env, training=True, reset=s.reset)
+    spec = config.spec
     setup = EngineSetup(
         config.env, spec, Grouping(s.envs, groups, workers=1), config.T, seed,
         reset=s.reset, decorrelation_steps=s.decorrelation_steps,

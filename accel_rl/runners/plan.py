@@ -7,10 +7,11 @@ environments; evaluations derive another one from it.
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import EnvConfig
+from accel_rl.config.resolved import Resolved
+from accel_rl.envs.make import ResolvedEnv
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.samplers.grouping import Grouping, most_workers
+from accel_rl.samplers.names_engine import NamesEngine
 from accel_rl.samplers.workers.stepper import BUFFERS
 from accel_rl.system import hardware
 from accel_rl.system.counts import counted
@@ -24,7 +25,7 @@ MIN_ENVS_PER_THREAD = 4
 
 
 @dataclass(frozen=True, slots=True)
-class SamplerPlan:
+class SamplerPlan(NamesEngine):
     """One sampler: its environments, its worker processes, and where inference for them runs."""
 
     T: int  # steps of each environment in a rollout
@@ -42,16 +43,6 @@ class SamplerPlan:
     def in_process(self) -> bool:
         """Whether environments are stepped in this process or on its device, without workers."""
         return not self.has_workers
-
-    @property
-    def has_workers(self) -> bool:
-        """Whether worker processes step the environments."""
-        return self.engine == "workers"
-
-    @property
-    def on_device(self) -> bool:
-        """Whether Atari is emulated on the device."""
-        return self.engine == "device"
 
     def environments(self) -> str:
         """Describe how many environments there are, and where they are stepped."""
@@ -81,7 +72,7 @@ class RankPlan:
         return Device(self.placement.device)
 
     @classmethod
-    def resolve(cls, config: TrainConfig, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
+    def resolve(cls, config: Resolved, rank: int = 0, size: int = 1, device: str = "") -> "RankPlan":
         """Plan one rank. config: the rank's own settings. device: instead of --device.
 
         ConfigError if a device or a core is not available, or the environments cannot be divided evenly.
@@ -98,7 +89,7 @@ class RankPlan:
         return cls(rank, size, placement, groups, _training_sampler(config, placement, groups))
 
     @classmethod
-    def acting(cls, config: TrainConfig) -> "RankPlan":
+    def acting(cls, config: Resolved) -> "RankPlan":
         """Plan evaluations without training, on all usable cores. config: see `acting_config`. ConfigError."""
         envs = 2 * default_workers(config.device)  # of the training sampler, which is never built
         return cls.resolve(replace(config, sampler=replace(config.sampler, envs=envs)))
@@ -157,7 +148,7 @@ class RunPlan:
     ranks: tuple[RankPlan, ...]
 
     @classmethod
-    def resolve(cls, config: TrainConfig) -> "RunPlan":
+    def resolve(cls, config: Resolved) -> "RunPlan":
         """Plan every rank of a run. ConfigError if a plan is impossible."""
         size = config.distributed.size
         return cls(tuple(RankPlan.resolve(rank_config(config, r), r, size) for r in range(size)))
@@ -181,12 +172,12 @@ def default_workers(device: str) -> int:
     return place_processes(device=resolve_device(device)).workers
 
 
-def _emulator_on_cpu(env: EnvConfig, device: str) -> bool:
+def _emulator_on_cpu(env: ResolvedEnv, device: str) -> bool:
     """Whether emulation is so fast that workers wait for inference, on the cores that both use."""
-    return device == "cpu" and bool(env.game) and env.resolved().backend == "emulator"
+    return device == "cpu" and env.is_emulated
 
 
-def _fit_workers(config: TrainConfig, placement: Placement, groups: int) -> Placement:
+def _fit_workers(config: Resolved, placement: Placement, groups: int) -> Placement:
     """Use as many workers as the environments divide by. groups: that each worker steps a part of."""
     B = config.sampler.envs
     if B % groups:
@@ -203,7 +194,7 @@ def _fit_workers(config: TrainConfig, placement: Placement, groups: int) -> Plac
     return replace(placement, worker_cores=placement.worker_cores[:fitting])
 
 
-def _training_sampler(config: TrainConfig, placement: Placement, groups: int) -> SamplerPlan:
+def _training_sampler(config: Resolved, placement: Placement, groups: int) -> SamplerPlan:
     s, workers = config.sampler, placement.workers
     buffers = _buffers(config)
     if s.inference_per_worker:  # groups are inferred for in order of arrival, by one server
@@ -227,7 +218,7 @@ def _training_sampler(config: TrainConfig, placement: Placement, groups: int) ->
     )
 
 
-def _buffers(config: TrainConfig) -> int:
+def _buffers(config: Resolved) -> int:
     """Rollouts in memory: those of a whole period and one more where learning does not wait for them, else two."""
     if config.schedule != "concurrent":
         return BUFFERS
@@ -239,7 +230,7 @@ def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, 
     cores = placement.worker_cores[: grouping.workers]
     shared = bool(set(placement.server_cores) & set(placement.worker_cores))
     settles = shared and placement.act_threads == 1 and len(placement.server_cores) > 1
-    return SamplerPlan(
+    plan = SamplerPlan(
         T=T,
         buffers=buffers,
         grouping=grouping,
@@ -248,8 +239,10 @@ def _one_server(placement: Placement, grouping: Grouping, T: int, buffers: int, 
         worker_cores=cores,
         shares_cores=shared,
         act_threads=placement.act_threads,
-        act_cores=placement.server_cores if settles and None not in cores and engine == "workers" else (),
     )
+    if settles and None not in cores and plan.has_workers:
+        return replace(plan, act_cores=placement.server_cores)
+    return plan
 
 
 def _listed(cores: tuple[int | None, ...]) -> str:

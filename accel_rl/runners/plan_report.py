@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.rollout_arrays import rollout_layout
-from accel_rl.envs.make import make_spec
 from accel_rl.runners.plan import RankPlan, RunPlan
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.samplers.memory_budget import DEVICE_EMULATOR_BYTES, bound
@@ -27,9 +26,9 @@ class RankMemory:
     on_device: bool = False  # whether simulators and rollouts are on the rank's device alone
 
     @classmethod
-    def of(cls, config: TrainConfig, plan: RankPlan) -> "RankMemory":
+    def of(cls, config: Resolved, plan: RankPlan) -> "RankMemory":
         """config: the rank's own settings."""
-        s, spec = plan.sampler, make_spec(config.env, training=True)
+        s, spec = plan.sampler, config.spec
         B, workers = s.grouping.B, 0 if s.in_process else s.grouping.workers
         layout = rollout_layout(spec, s.T, B)
         rollout = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
@@ -51,7 +50,7 @@ class RankMemory:
         return replay + host + (self.rollouts if device in ("cpu", rank_device) else 0)
 
 
-def report(config: TrainConfig, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
+def report(config: Resolved, plan: RunPlan) -> tuple[list[str], list[str], list[str]]:
     """Return (facts, warnings, problems) of a run's plan, as lines. A problem is memory that does not suffice."""
     facts: list[str] = []
     needed: dict[str, int] = {}

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from threading import Condition, Lock
 from typing import Any
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.distributed.locked_chunk import LockedChunks
 
 

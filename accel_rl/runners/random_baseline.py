@@ -4,8 +4,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from accel_rl.agents.random import RandomAgent
-from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
+from accel_rl.config.resolved import Resolved
 from accel_rl.runners.evaluation import Evaluation
 from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.plan import RankPlan
@@ -15,7 +14,7 @@ FRAMES = 6
 """Emulated frames of an action: 60 a second / 10 Hz (Nair et al. 2015, section 5.2)."""
 
 
-def at_10_hz(config: TrainConfig) -> TrainConfig:
+def at_10_hz(config: Resolved) -> Resolved:
     """Return the settings with an agent step of FRAMES frames, and the same time limit in frames. ConfigError."""
     if not config.env.game:
         raise ConfigError(f"random play at 10 Hz is of Atari games: {config.env.id} is none")
@@ -24,13 +23,13 @@ def at_10_hz(config: TrainConfig) -> TrainConfig:
     return replace(config, env=env, evaluation=replace(config.evaluation, max_episode_steps=limit))
 
 
-def evaluate_random(config: TrainConfig, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
+def evaluate_random(config: Resolved, plan: RankPlan, *, steps: int, seed: int) -> Evaluation:
     """Evaluate uniformly random actions at 10 Hz with a run's settings of evaluations.
 
     steps: env steps after which no episode begins, unless the settings name a number of episodes or saved starts.
     """
     config = at_10_hz(config)
-    agent = RandomAgent(make_spec(config.env, training=False).n_actions)
+    agent = RandomAgent(config.spec.n_actions)
     with closing(Evaluator(config, plan)) as evaluator:
         result = evaluator.evaluate(agent, steps=steps, seed=seed)
     assert result is not None

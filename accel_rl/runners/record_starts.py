@@ -3,10 +3,10 @@
 import zlib
 from dataclasses import replace
 
-from accel_rl.agents.base import Agent
-from accel_rl.config.train import TrainConfig
+from accel_rl.agents.agent import Agent
+from accel_rl.config.resolved import Resolved
 from accel_rl.envs.ale import AtariEnv
-from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.make import ResolvedEnv
 from accel_rl.envs.start_points import Point, StartPoints, draw_moments
 from accel_rl.runners.video import Episode
 from accel_rl.system.errors import ConfigError
@@ -16,13 +16,13 @@ KEEP = 0.75
 STICKY_RANDOM = f"sticky random play: each action is kept for the next step with probability {KEEP}"
 
 
-def recorded_env(env: EnvConfig) -> EnvConfig:
+def recorded_env(env: ResolvedEnv) -> ResolvedEnv:
     """Return the environment as games are recorded: without no-ops and sticky actions, so that actions say it all."""
     return replace(env, noop_max=0, repeat_action_probability=0.0)
 
 
 def record(
-    config: TrainConfig, agent: Agent, policy: str, *, points: int, games: int, steps: int, seed: int
+    config: Resolved, agent: Agent, policy: str, *, points: int, games: int, steps: int, seed: int
 ) -> StartPoints:
     """Play `games` games of at most `steps` agent steps each, and draw start points uniformly from all their moments.
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.metrics.progress import ProgressDisplay, Silent
 from accel_rl.metrics.recorder import Recorder, episode_metrics
 from accel_rl.metrics.sinks import CsvSink, Row, Sink
@@ -40,7 +40,7 @@ class Counters:
 class Reporter:
     """Rows, progress and events of one rank. Only rank 0 shows progress."""
 
-    def __init__(self, config: TrainConfig, run: RunFolder, context: RankContext):
+    def __init__(self, config: Resolved, run: RunFolder, context: RankContext):
         self.config, self.run_folder, self.context = config, run, context
         self.recorder = Recorder()
         self._progress: ProgressDisplay | None = None
@@ -58,7 +58,7 @@ class Reporter:
         self._wall_before = float(self._csv.last.get("wall_s") or 0.0)
         self._sinks.append(self._csv)
         self._sinks += tensorboard_sink(self.config, self.run_folder.path, env_steps)
-        self._sinks += wandb_sink(self.config, self.run_folder.path, self.event)
+        self._sinks += wandb_sink(self.config, self.run_folder.path)
         name = self.config.env.game or self.config.env.id
         display = ProgressDisplay if self.context.rank == 0 else Silent
         label = f"{self.config.algorithm} {name}"

@@ -5,14 +5,14 @@ from typing import Any
 import torch
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.generator_state import restore_default
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
 from accel_rl.runners.reporter import Counters, Reporter
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.schedule import Schedule
-from accel_rl.samplers.base import RolloutSampler
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 from accel_rl.system.devices import Device
 
 
@@ -21,7 +21,7 @@ class Saver:
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: Resolved,
         run: RunFolder,
         context: RankContext,
         at: Counters,

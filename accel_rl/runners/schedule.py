@@ -7,7 +7,7 @@ from accel_rl.algos.algorithm import advance
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import SINGLE_RANK, RankContext
-from accel_rl.samplers.base import RolloutSampler
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 
 
 class Schedule(Protocol):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import advance, set_schedules
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
 from accel_rl.data.rollout import Rollout
@@ -14,8 +14,8 @@ from accel_rl.data.spec import EnvSpec
 from accel_rl.metrics.update_metrics import UpdateMetrics
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.ranks.context import RankContext
-from accel_rl.samplers.base import RolloutSampler
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
+from accel_rl.samplers.rollout_sampler import RolloutSampler
 
 WAIT_S = 0.05  # between two looks at a replay that is too empty to learn from
 UPDATES_A_CYCLE = 8

@@ -7,8 +7,7 @@ import torch
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm, ReplayAlgorithmConfig
 from accel_rl.config.doors import find_schedule
-from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
+from accel_rl.config.resolved import Resolved
 from accel_rl.metrics.recorder import episode_metrics
 from accel_rl.models.network_state import copy_network
 from accel_rl.models.precision import multiply_in
@@ -28,8 +27,8 @@ from accel_rl.runners.schedule import Lockstep, Schedule
 from accel_rl.runners.seeds import Stream, derived_seed
 from accel_rl.runners.separate import Learning, NoSampler, Sampling
 from accel_rl.runners.signals import StopRequest
-from accel_rl.samplers.base import RolloutSampler
-from accel_rl.system import hardware, process
+from accel_rl.samplers.rollout_sampler import RolloutSampler
+from accel_rl.system import events, hardware, process
 from accel_rl.system.errors import RunError
 
 
@@ -41,7 +40,7 @@ class Trainer:
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: Resolved,
         plan: RankPlan,
         run: RunFolder,
         state: dict[str, Any] | None = None,
@@ -53,12 +52,10 @@ class Trainer:
         plan.device.use()
         if config.sampler.cores is not None or plan.placement.learner_cores:
             hardware.pin(plan.placement.server_cores)
-        self.spec = make_spec(config.env, training=True, reset=config.sampler.reset)
+        self.spec = config.spec
         run.write_json("protocol.json", self.spec.protocol)
         self.reporter, self.at = Reporter(config, run, context), Counters()
-        self.learner = Learner(
-            config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context, run.event
-        )
+        self.learner = Learner(config, self.spec, plan.device, derived_seed(config.seed, Stream.MODEL), context)
         if context.rank:  # the same parameters, other choices
             torch.manual_seed(derived_seed(config.seed, Stream.RANK, context.rank))
         context.begin(self.learner.algo)
@@ -84,8 +81,6 @@ class Trainer:
             seed=derived_seed(config.seed, Stream.SAMPLER),
             training=True,
             first_index=self.context.rank * config.sampler.envs,
-            log=self.reporter.event,
-            note=self.run_folder.event,
         )
 
     def _build_secondary(self) -> Learner | None:
@@ -101,7 +96,6 @@ class Trainer:
             self.plan.device,
             derived_seed(self.config.seed, Stream.SECONDARY),
             self.context,
-            self.run_folder.event,
         )
         if self.context.rank:  # other draws from the replay
             torch.manual_seed(derived_seed(self.config.seed, Stream.SECONDARY, self.context.rank))
@@ -135,6 +129,10 @@ class Trainer:
 
     def run(self) -> Result:
         """Train to the last env step, or until SIGINT or SIGTERM. RunError if the run cannot continue."""
+        with events.written(self.run_folder.event, self.reporter.event):
+            return self._run()
+
+    def _run(self) -> Result:
         try:
             with StopRequest() as stop:
                 self._open()

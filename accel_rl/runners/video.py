@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from accel_rl.agents.base import Agent
-from accel_rl.config.train import TrainConfig
+from accel_rl.agents.agent import Agent
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays, rollout_layout
 from accel_rl.envs.ale import AtariEnv
 from accel_rl.envs.gymnasium import GymnasiumEnv
-from accel_rl.envs.make import make_spec
 from accel_rl.system.errors import ConfigError
 from accel_rl.system.hardware import say_once
 
@@ -25,12 +24,12 @@ INSTALL = "pip install 'accel_rl[video]'"
 class Episode:
     """Plays one evaluation episode in this process and yields its screens in colour."""
 
-    def __init__(self, config: TrainConfig, agent: Agent, seed: int, max_steps: int):
+    def __init__(self, config: Resolved, agent: Agent, seed: int, max_steps: int):
         self.env: AtariEnv | GymnasiumEnv
         if config.env.game:
             self.env, self.fps = AtariEnv(config.env.game, config.env.rules(), seed, training=False), FPS
         else:
-            stack = make_spec(config.env, training=False).stack
+            stack = config.spec.stack
             self.env = GymnasiumEnv(config.env.id, seed, stack, config.evaluation_limit, render=True)
             self.fps = self.env.render_fps
         self.agent, self.max_steps = agent, max_steps

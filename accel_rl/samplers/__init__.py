@@ -1,1 +1,1 @@
-"""Collecting rollouts. Worker processes import this package: nothing here imports torch at the top."""
+"""Collection of rollouts. Worker processes import this package, so its modules do not import torch at the top."""

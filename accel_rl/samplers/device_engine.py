@@ -1,4 +1,4 @@
-"""The engine of games that are emulated on the learner's device: frames, rewards and resets never leave it.
+"""The engine of games that are emulated on the learner's device. Frames, rewards and resets stay on the device.
 
 On a CPU the host build of the same kernels runs, for tests and for machines without a GPU.
 """
@@ -10,13 +10,15 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import SENTINEL_ACTION, RolloutArrays
+from accel_rl.emulator.counter import check_noops
 from accel_rl.emulator.counter_state import CounterState
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
-from accel_rl.emulator.device.starts import start_table
+from accel_rl.emulator.device.start_table import start_table
+from accel_rl.envs.atari_games import check_game
+from accel_rl.envs.colors import luminance
 from accel_rl.envs.emulator import EmulatorEnv
-from accel_rl.envs.make import EnvConfig, make_env
-from accel_rl.envs.palette import luminance
+from accel_rl.envs.make import ResolvedEnv, make_env
 from accel_rl.envs.sequential import decorrelation_actions, decorrelation_rng
 from accel_rl.envs.state import pack, unpack
 from accel_rl.samplers.engine import EngineSetup
@@ -24,12 +26,13 @@ from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.inference.resident import resident_rollout
 from accel_rl.samplers.rollout_memory import HostMemory, ResidentMemory, RolloutMemory
 from accel_rl.system.devices import Device
+from accel_rl.system.errors import ConfigError
 
 
 class DeviceEngine:
-    """Steps `DeviceEnvs`. The rollouts are those of the other engines with counter randomness.
+    """Steps `DeviceEnvs`. Its rollouts equal those of the other engines with counter randomness.
 
-    On a GPU a step is queued when it is released, behind the act that chose its actions; nothing waits.
+    On a GPU a released step is queued behind the act that chose its actions, and the host does not wait.
     """
 
     def __init__(self, setup: EngineSetup, game: DeviceGame):
@@ -49,7 +52,7 @@ class DeviceEngine:
         self._joined = False
 
     def _seeds(self) -> list[list[int]]:
-        """By group, the seed of each environment."""
+        """Return the seed of each environment, by group."""
         first = self.setup.first_index
         return [[env_seed(self._seed, first + b) for b in range(group.start, group.stop)] for group in self._groups]
 
@@ -65,7 +68,7 @@ class DeviceEngine:
         return []
 
     def check(self) -> None:
-        """There are no workers that could die."""
+        """Do nothing, because there are no workers that could die."""
 
     @torch.no_grad()
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
@@ -109,7 +112,8 @@ class DeviceEngine:
         return 0
 
     def get_state(self) -> list[bytes]:
-        """Return the state of each environment as `SequentialEnv` has it: every engine can continue from it."""
+        """Return the state of each environment in the form of `SequentialEnv`, so that every engine can continue from
+        it."""
         return [self._packed(state) for envs in self._envs for state in envs.get_state()]
 
     def set_state(self, states: list[bytes]) -> None:
@@ -137,7 +141,7 @@ class DeviceEngine:
             envs.reseed(seeds)
 
     def close(self) -> None:
-        """Its memory is freed with it."""
+        """Do nothing, because the memory is freed with this object."""
 
 
 def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
@@ -154,7 +158,7 @@ def _cells(rollout: Rollout, t: int, b: slice) -> DeviceStep:
     )
 
 
-def make_device_game(config: EnvConfig, training: bool, cached: bool, device: str) -> DeviceGame:
+def make_device_game(config: ResolvedEnv, training: bool, cached: bool, device: str) -> DeviceGame:
     """Make the tables of an Atari game with counter randomness. cached: a few stored start states. ConfigError."""
     env = make_env(config, 0, training, cached)
     assert isinstance(env, EmulatorEnv) and env.counter is not None
@@ -170,3 +174,24 @@ def make_device_game(config: EnvConfig, training: bool, cached: bool, device: st
     rows = env.core.screen().shape[0]
     starts = start_table(env.core, env.counter.starts, env.spec.frame_shape)
     return DeviceGame(config.game, steps, env.codes.tolist(), luminance(rows), starts, device)
+
+
+def check(config: Any) -> None:
+    """Raise ConfigError for settings that the device engine cannot have. config: `Resolved` settings of a run."""
+    env, s, engine = config.env, config.sampler, "--sampler.engine device"
+    if s.workers is not None:
+        raise ConfigError(f"--sampler.workers {s.workers}: {engine} has no workers")
+    if s.inference_per_worker:
+        raise ConfigError(f"--sampler.inference-per-worker: {engine} has no workers")
+    if s.reset not in ("immediate", "cached"):
+        raise ConfigError(
+            f"--sampler.reset {s.reset}: must be immediate or cached with {engine}, which begins episodes at once"
+        )
+    if not env.game:
+        raise ConfigError(f"--env.id {env.id}: {engine} plays Atari games alone; use workers or in-process")
+    check_game(env.game)
+    if not env.is_counter:
+        raise ConfigError(f"--env.randomness sequence: {engine} needs counter")
+    if not env.is_emulated:
+        raise ConfigError(f"--env.backend {env.backend}: {engine} needs emulator, for {env.game}")
+    check_noops(env.rules().noop_max)

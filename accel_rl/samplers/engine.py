@@ -1,4 +1,5 @@
-"""The interface of engines, which step the environments of a sampler, and what each engine is built from."""
+"""The interface of engines, which step the environments of a sampler, and the arguments from which an engine is
+built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +7,7 @@ from typing import Protocol
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec
-from accel_rl.envs.make import EnvConfig
+from accel_rl.envs.make import ResolvedEnv
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.workers.stepper import BUFFERS
 
@@ -15,7 +16,7 @@ from accel_rl.samplers.workers.stepper import BUFFERS
 class EngineSetup:
     """A sampler's environments. An engine of yours, `--sampler.engine module:Class`, is built as `Class(setup)`."""
 
-    env: EnvConfig
+    env: ResolvedEnv
     spec: EnvSpec
     grouping: Grouping
     T: int
@@ -28,11 +29,11 @@ class EngineSetup:
     decorrelation_steps: int = 0
     """Maximum number of uniform-random actions at the start of each environment."""
     first_index: int = 0
-    """Index of the first environment among those of all ranks."""
+    """Index of this rank's first environment among the environments of all ranks."""
     buffers: int = BUFFERS
     """Number of rollouts in memory."""
     starts_file: str = ""
-    """File of saved starts of episodes; "": episodes begin with a reset."""
+    """File of saved states in which episodes begin; with "", episodes begin with a reset."""
 
 
 class Engine(Protocol):
@@ -43,19 +44,20 @@ class Engine(Protocol):
     buffers: list[RolloutArrays]
 
     def start(self, restore: bool = False) -> None:
-        """Start all environments; with `restore`, their states are set next, so no first episode is begun."""
+        """Start all environments. With `restore` no first episode is begun, because the states are set next."""
 
     def join(self) -> list[int]:
-        """Let workers that became ready take part from now on; returns them."""
+        """Include workers that became ready, and return their numbers."""
 
     def absent(self) -> list[slice]:
-        """The environments that took no part in the whole rollout."""
+        """Return the environments that were missing in the whole rollout."""
 
     def check(self) -> None:
         """Notice workers that died, without waiting."""
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Ask a group for the steps step_index .. step_index + n - 1 (workers: only of these). See `GroupStepper`."""
+        """Request the steps step_index .. step_index + n - 1 of a group, from all its workers or the given ones. See
+        `GroupStepper`."""
 
     def wait(self, groups: Sequence[int], ahead: int = 0) -> int:
         """Wait until one of the groups is ready, except for its last `ahead` steps; returns this group."""
@@ -64,7 +66,8 @@ class Engine(Protocol):
         """Whether the group is ready, without waiting."""
 
     def late_resets(self) -> int:
-        """With --sampler.reset swap: number of episodes begun by an immediate reset, since no reserve was ready."""
+        """With --sampler.reset swap: number of episodes that began with an immediate reset, because no reserve was
+        ready."""
 
     def get_state(self) -> list[bytes]:
         """One state per environment, in the order of b."""
@@ -72,6 +75,7 @@ class Engine(Protocol):
     def set_state(self, states: list[bytes]) -> None: ...
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, as a new engine would; they are fresh, and join again."""
+        """Rebuild all environments from another seed, as in a new engine; they begin new episodes, and missing ones
+        return."""
 
     def close(self) -> None: ...

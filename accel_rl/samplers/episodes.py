@@ -15,7 +15,7 @@ from accel_rl.system.hardware import say_once
 class Episode:
     """A finished episode: score, length in agent steps, and index of its environment.
 
-    The score is the sum of the raw rewards, or what the environment's own wrapper has recorded.
+    The score is the sum of unclipped rewards, or the score that the environment's own wrapper recorded.
     """
 
     score: float
@@ -24,11 +24,11 @@ class Episode:
 
 
 class EpisodeTracker:
-    """Running score and length of each environment; the last `window` finished episodes (paper: 100), and the numbers
-    that environments reported with them.
+    """Running score and length of each environment; the last `window` finished episodes (paper: 100), with the numbers
+    that environments reported at their ends.
 
-    `partial_starts`: environments begin inside an episode (decorrelated starts); such an episode is left out, since its
-    beginning was not counted.
+    `partial_starts`: environments begin inside an episode (decorrelated starts). The first episode is then not counted,
+    because its beginning is missing.
     """
 
     def __init__(self, B: int, window: int = 100, partial_starts: bool = False):
@@ -75,7 +75,7 @@ class EpisodeTracker:
         return {name: float(np.mean([n[name] for n in self.numbers if name in n])) for name in names}
 
     def forget(self, b: slice) -> None:
-        """Drop the running episodes of these environments, which start again."""
+        """Discard the running episodes of these environments, which are reset."""
         self.score[b], self.length[b], self.partial[b] = 0.0, 0, self._partial_starts
 
     def state_dict(self) -> dict[str, Any]:

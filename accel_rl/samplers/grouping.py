@@ -9,10 +9,11 @@ from accel_rl.system.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """B environments in `groups` x `workers` equal slices. Environment b is the same one whatever the worker count.
+    """B environments in `groups` x `workers` equal slices. The assignment of seeds does not depend on the number of
+    workers.
 
-    dedicated_workers: each group has its own workers, equally many, and groups are served in order of arrival;
-    otherwise every worker steps a part of each group.
+    dedicated_workers: each group has its own workers, the same number for all groups, and groups are served in order of
+    arrival. Otherwise every worker steps a part of each group.
     """
 
     B: int
@@ -41,7 +42,7 @@ class Grouping:
 
     @property
     def alternates(self) -> bool:
-        """Whether several groups are served in turn."""
+        """Whether several groups are served alternately."""
         return self.groups > 1 and not self.dedicated_workers
 
     def groups_of(self, worker: int) -> range:
@@ -67,9 +68,9 @@ class Grouping:
 
 
 def most_workers(B: int, groups: int, cores: int, dedicated_workers: bool = False) -> int:
-    """The largest number of workers, at most one per core, that divides B environments in `groups` groups.
+    """Return the largest number of workers, at most one per core, that divides B environments in `groups` groups.
 
-    1 if there is none; 0 if each group is to have dedicated workers.
+    If no number divides them, 1; or 0 if each group must have dedicated workers.
     """
     if dedicated_workers:
         return max((w for w in range(groups, cores + 1, groups) if B % w == 0), default=0)

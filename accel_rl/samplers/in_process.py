@@ -1,4 +1,4 @@
-"""The serial reference: environments stepped in this process, one group after the other, without signals."""
+"""The serial reference: this process steps the environments, one group after another, without signals."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from accel_rl.samplers.workers.stepper import GroupStepper
 
 
 class InProcessEngine:
-    """The same requests and buffers as `WorkerPool`, without processes, for tests and debugging."""
+    """An engine with the requests and buffers of `WorkerPool` but without processes, for tests and debugging."""
 
     def __init__(self, setup: EngineSetup):
         grouping = setup.grouping

@@ -1,7 +1,7 @@
-"""Upper bounds on the memory of simulators, known before anything is started.
+"""Upper bounds on the memory of simulators, computed before any process starts.
 
-Measured with ale-py 0.12.1 on Linux (pong, breakout): 0.66 to 0.78 MB of private memory an environment, 26 MB a worker
-before its first one. The bounds leave room for other games and allocators; tests hold them.
+Measured with ale-py 0.12.1 on Linux (pong, breakout): 0.66 to 0.78 MB of private memory per environment, and 26 MB per
+worker without environments. The bounds include a margin for other games and allocators, and tests check them.
 """
 
 import math
@@ -20,7 +20,7 @@ DEVICE_EMULATOR_BYTES = 2**14  # of the device engine: states and the logs of tw
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """Upper bounds in bytes: of private memory, an environment's and a worker's; an environment's of shared memory."""
+    """Upper bounds in bytes: private memory of an environment and of a worker, and shared memory of an environment."""
 
     emulator: int
     shared: int
@@ -37,8 +37,8 @@ class MemoryBudget:
 
 
 def bound(spec: EnvSpec, T: int, reset: str = "immediate") -> MemoryBudget:
-    """The bounds for an Atari game with rollouts of T steps. Pages of `final_frames`, a third of `shared`, are taken
-    only where episodes end."""
+    """Return the bounds for an Atari game with rollouts of T steps. A third of `shared` is for `final_frames`, whose
+    pages are used only if episodes end."""
     layout = rollout_layout(spec, T, 1)
     shared = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in layout.values())
     return MemoryBudget((2 if reset == "swap" else 1) * EMULATOR_BYTES, BUFFERS * shared, WORKER_BYTES)

@@ -1,4 +1,4 @@
-"""The rollouts that a sampler fills: in host memory, or on the GPU where games are emulated."""
+"""The rollouts that a sampler fills: in host memory, or on a GPU if games are emulated there."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,13 +21,13 @@ class RolloutMemory(Protocol):
     """Whether the rollouts are on the GPU where the environments live."""
 
     def clear(self) -> None:
-        """Fill the cells with what is seen if it is read before it is written."""
+        """Fill all cells with values that are recognised if a cell is read before it is written."""
 
     def arrays(self, buffer: int) -> RolloutArrays:
         """Return the cells of a finished rollout as numpy arrays, but for frames on a GPU."""
 
     def skip(self, idle: np.ndarray | None) -> None:
-        """Do not step the environments of the mask `idle` [B] from the next rollout on; None: step all."""
+        """From the next rollout on, skip the environments of the mask `idle` [B]; None steps all environments."""
 
     def skip_idle(self, buffer: int, t: int, b: slice) -> None:
         """Replace the actions of idle environments at step t, so that they are not stepped."""
@@ -42,7 +42,7 @@ class RolloutMemory(Protocol):
         """The inverse of `first`."""
 
     def side_by_side(self, enabled: bool) -> AbstractContextManager[None]:
-        """Context in which groups take their turns on streams of their own, if enabled."""
+        """Context in which groups run on separate streams, if enabled."""
 
     def turn(self, group: int) -> AbstractContextManager[Any]:
         """Context in which a group acts and is stepped."""
@@ -94,10 +94,10 @@ class HostMemory:
 
 
 class ResidentMemory:
-    """Rollouts on a GPU.
+    """Rollouts on a GPU. One group's frames are drawn while another group is stepped.
 
-    stream of group A    | act | step  | draw | act | step  | draw | ...      a GPU draws one group's frames
-    stream of group B          | act | step  | draw | act | step  | ...      beside the steps of another
+    stream of group A | act | step | draw | act | step | draw | ... stream of group B | act | step | draw | act | step |
+    ...
     """
 
     resident = True

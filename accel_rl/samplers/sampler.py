@@ -1,5 +1,6 @@
 """The sampler: T steps of B environments in alternating groups, over any engine that steps them."""
 
+import logging
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.spec import EnvSpec
@@ -21,24 +22,27 @@ from accel_rl.samplers.inference.threads import InferenceThreads
 from accel_rl.samplers.rollout_memory import HostMemory, RolloutMemory
 from accel_rl.samplers.workers.stepper import initial
 
+logger = logging.getLogger(__name__)
+
 
 class Phase(Enum):
-    """What the environments are doing.
+    """The activity of the environments.
 
     IDLE --begin--> RUNNING --finish--> IDLE
                     RUNNING --begin the next--> AHEAD --finish--> RUNNING
     """
 
-    IDLE = "idle"  # they wait for the first action of a rollout
-    RUNNING = "running"  # they play a rollout
-    AHEAD = "ahead"  # they play one rollout to its end, and where they can the next one
+    IDLE = "idle"  # environments wait for the first action of a rollout
+    RUNNING = "running"  # environments play a rollout
+    AHEAD = "ahead"  # environments finish one rollout and may already play the next
 
 
 class Sampler:
-    """`collect(agent)` -> Rollout [T, B]. The n buffers take turns: a rollout stays whole until n - 1 more have
+    """`collect(agent)` -> Rollout [T, B]. There are n buffers, so a rollout is valid until n - 1 further rollouts have
     been collected.
 
-    The result depends on seed, B, groups and the agent alone, not on the engine, the number of workers or their speed.
+    The result depends only on the seed, B, the groups and the agent. It does not depend on the engine, the number of
+    workers or their speed.
     """
 
     def __init__(
@@ -57,12 +61,11 @@ class Sampler:
         partial_starts: bool = False,
         threads: InferenceThreads | None = None,
         memory: RolloutMemory | None = None,
-        log: Callable[[str], None] = lambda line: None,
     ):
-        """threads: infer for the groups side by side, if each has dedicated workers.
+        """threads: infer for the groups in parallel; requires dedicated workers for each group.
 
-        acceleration: selects the form of inference. memory: the rollouts; None: they are the engine's `buffers`, in
-        host memory. log: gets lines about workers that died.
+        acceleration: selects the implementation of inference. memory: the rollouts, by default the engine's `buffers`
+        in host memory.
         """
         self.engine, self.spec, self.grouping = engine, spec, engine.grouping
         (self.T, self.B), self.buffers = engine.buffers[0].action.shape, len(engine.buffers)
@@ -77,7 +80,7 @@ class Sampler:
         self.episodes = self._new_tracker()
         self.finished: list[Episode] = []  # in the last rollout
         self.idle: np.ndarray | None = None  # [B] bool: environments that are not stepped, in an evaluation
-        self._log, self._has_warned = log, False
+        self._has_warned = False
         self.dropped = 0  # parts of rollouts that lost workers left invalid
         self.phase = Phase.IDLE
         self._resets_in_pause = reset in ("wait", "swap")
@@ -88,7 +91,7 @@ class Sampler:
         self._is_started = self._awaits_initial = False
 
     def start(self) -> None:
-        """Start the engine, at fresh episodes. `collect` does so if nothing else has."""
+        """Start the engine with new episodes. `collect` calls this if it was not called before."""
         if not self._is_started:
             self.engine.start()
             self._is_started = True
@@ -110,11 +113,11 @@ class Sampler:
             raise
 
     def rollouts(self, agent: Agent, fixed: bool = False) -> Iterator[Rollout]:
-        """Yield the rollouts that `collect` would return, each whole until the next one is asked for.
+        """Yield the rollouts that `collect` would return. Each is valid until the next one is requested.
 
-        No environment pauses at the end of a rollout if the agent is open-loop, or if it is `fixed` (its parameters do
-        not change) and groups have inference threads. Closing the iterator plays the rollout in flight to its end; its
-        episodes count. Until then `collect` and `state_dict` raise RuntimeError.
+        Environments do not pause at the end of a rollout if the agent is open-loop, or if it is `fixed` (its parameters
+        do not change) and groups have inference threads. Closing the iterator plays the running rollout to its end and
+        counts its episodes. Until then `collect` and `state_dict` raise RuntimeError.
         """
         while True:
             if self.phase is Phase.IDLE:
@@ -141,7 +144,8 @@ class Sampler:
         return independent and not self._resets_in_pause and not self.memory.resident
 
     def _begin(self, agent: Agent, buffer: int, ahead: bool = False) -> None:
-        """Start a rollout that this thread does not serve: with all actions drawn, or inference in threads."""
+        """Start a rollout that this thread does not serve, because all actions are drawn before, or inference runs in
+        threads."""
         self.phase = Phase.AHEAD if ahead else Phase.RUNNING
         self.memory.skip(self.idle)
         if is_open_loop(agent):
@@ -173,7 +177,7 @@ class Sampler:
         self._play(agent, buffer)
 
     def _play(self, agent: Agent | None, buffer: int) -> None:
-        """Play a rollout. agent: None if its actions are drawn."""
+        """Play a rollout. agent: None if its actions are drawn before the rollout."""
         if self._player is None:
             self._steps(agent, buffer)
             return
@@ -182,14 +186,14 @@ class Sampler:
         self._player.play(agent, buffer, settings, lambda side_by_side: self._steps(agent, buffer, side_by_side))
 
     def _steps(self, agent: Agent | None, buffer: int, side_by_side: bool = False) -> None:
-        """Play a rollout step by step. side_by_side: groups on a GPU take their turns on streams of their own."""
+        """Play a rollout step by step. side_by_side: groups on a GPU run on separate streams."""
         with self.memory.side_by_side(side_by_side):
             for t, g in self._turns():
                 with self.memory.turn(g):
                     self._serve(agent, buffer, t, g, lambda t=t, g=g: self._prefetch(buffer, t, g))  # type: ignore[misc]
 
     def _prefetch(self, buffer: int, t: int, g: int) -> None:
-        """While a GPU acts for group g at step t: begin to copy the next group's frames, once they are there."""
+        """While a GPU acts for group g at step t, begin to copy the next group's frames as soon as they are ready."""
         t, g = (t, g + 1) if g + 1 < self.grouping.groups else (t + 1, 0)
         if self.grouping.alternates and 0 < t < self.T and self.engine.is_ready(g):
             self.server.prefetch(buffer, t, g)
@@ -203,7 +207,8 @@ class Sampler:
         self.engine.release(g, buffer * self.T + t)
 
     def _turns(self) -> Iterator[tuple[int, int]]:
-        """(t, group), each once the group's observations of step t are there: in turn, or in order of arrival."""
+        """Yield (t, group) when the group's observations of step t are ready: in fixed order, or in order of
+        arrival."""
         if not self.grouping.dedicated_workers:
             for t in range(self.T):
                 for g in range(self.grouping.groups):
@@ -216,7 +221,7 @@ class Sampler:
             done[g] += 1
             playing.remove(g)
             if done[g] < self.T:
-                playing.append(g)  # behind the others, so that none starves
+                playing.append(g)  # appended behind the other groups, so that every group is served
 
     def _finish(self) -> Rollout:
         """Wait for the last step of the current buffer's rollout, and return the rollout."""
@@ -266,14 +271,14 @@ class Sampler:
             self._awaits_initial = True
 
     def _drop(self, arrays: RolloutArrays, b: slice) -> None:
-        """Invalidate the cells of a lost worker, and leave nothing harmful in them (no NaN, no action -1)."""
+        """Mark the cells of a lost worker as invalid, and remove harmful values (NaN, action -1) from them."""
         arrays.valid[:, b] = arrays.terminated[:, b] = arrays.truncated[:, b] = arrays.ended[:, b] = False
         arrays.reward[:, b], arrays.action[:, b] = 0.0, 0
         self.episodes.forget(b)
         self.dropped += 1
 
     def _warn_of_nan(self, arrays: RolloutArrays) -> None:
-        """Log once that an environment's reward or observation is not finite: no update can learn from it."""
+        """Log once that an environment's reward or observation is not finite, since no update can learn from it."""
         if self._has_warned or self.spec.is_atari:
             return
         wrong = {"reward": ~np.isfinite(arrays.reward) & arrays.valid}
@@ -284,7 +289,9 @@ class Sampler:
             if cells.any():
                 b = int(np.argwhere(cells)[0, 1])
                 self._has_warned = True
-                self._log(f"{self.spec.name}: a {name} of environment {b} is not finite; updates from it are skipped")
+                logger.warning(
+                    f"{self.spec.name}: a {name} of environment {b} is not finite; updates from it are skipped"
+                )
                 return
 
     def _draw(self) -> Tensor:
@@ -332,7 +339,7 @@ class Sampler:
         self.engine.join()
 
     def reseed(self, seed: int) -> None:
-        """Restart from another seed: later rollouts are bitwise identical to those of a new sampler with that seed."""
+        """Restart from another seed. Later rollouts are bitwise identical to those of a new sampler with that seed."""
         self._require_idle()
         self.start()
         self.engine.reseed(seed)

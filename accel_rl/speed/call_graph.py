@@ -1,4 +1,4 @@
-"""Calls of compiled kernels, recorded once and replayed in one call without Python between them."""
+"""Calls of compiled kernels, recorded once and then replayed in one call, without Python between the kernels."""
 
 from dataclasses import dataclass
 from types import ModuleType
@@ -21,10 +21,10 @@ class CallRecord:
 
 
 class CallRecorder(TorchDispatchMode):
-    """Records every kernel that this thread calls through `call` while the recorder is entered.
+    """Records every kernel that this thread calls through `call` while the recorder is active.
 
-    `unsupported` names the torch operations that computed something meanwhile: views and allocations are allowed, any
-    other operation would be missing from the replay. Tensors that kernels read or wrote live as long as the recorder.
+    `unsupported` names torch operations that computed values in this time. Views and allocations are allowed; any other
+    operation would be missing from the replay. Tensors that the kernels read or wrote are referenced by the recorder.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,8 @@ class CallRecorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Return False: to hide `__torch_dispatch__` from torch.compile, torch imports torch._dynamo for seconds."""
+        """Return False. Otherwise torch would import torch._dynamo, which takes seconds, to hide
+        `__torch_dispatch__`."""
         return False
 
     def __enter__(self) -> "CallRecorder":

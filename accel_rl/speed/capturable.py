@@ -1,30 +1,33 @@
-"""Which agents' inference may be captured and replayed without calling Python: a list of classes, by opt-in.
+"""The list of agents and modules whose inference may be captured and replayed without calling Python. Classes opt in.
 
-A captured act replays what the kernels computed, so the agent and every module of its network must do nothing else at
-a step: no counting, no logging, no randomness of their own. The built-in classes below are known to. A subclass
-that inherits `act` or `forward` is captured as its parent is; one with its own is captured only if it is registered.
+A captured act repeats only the kernel calls. So during a step the agent and every module of its network must not count,
+log, or draw random numbers. The built-in classes below satisfy this. A subclass that inherits `act` or `forward` is
+captured like its parent; a subclass with its own method is captured only if it is registered.
 """
 
+import logging
 from collections.abc import Callable, Container, Hashable
 from typing import Any
 
 import torch.nn.modules.module
 from torch import nn
 
-from accel_rl.agents.base import Agent
-from accel_rl.agents.categorical import CategoricalPolicyAgent, RecurrentPolicyAgent
-from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.agent import Agent
+from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent, MaxValueAgent, RecurrentMaxValueAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent, RecurrentPolicyAgent
 from accel_rl.models.actor_critic import ActorCritic, Heads
 from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet, NatureNet, NormConv2d, ReLUConv2d
-from accel_rl.models.linear import Head, Linear
-from accel_rl.models.mlp import MLP
+from accel_rl.models.layers import MLP, Head, Linear, NormedReLU
 from accel_rl.models.noisy import NoisyLinear
 from accel_rl.models.q_network import CategoricalQNetwork, QNetwork, Stream
-from accel_rl.models.recurrent import RecurrentActorCritic
+from accel_rl.models.recurrent import RecurrentActorCritic, RecurrentQNetwork
+from accel_rl.models.residual import ImpalaNet, ResidualBlock, Section
+
+logger = logging.getLogger(__name__)
 
 
 class Same:
-    """Equal to another one of the very same object, which lives as long as this."""
+    """A key that is equal to another key only if both refer to the same object, which it keeps alive."""
 
     def __init__(self, value: object):
         self.value = value
@@ -39,13 +42,15 @@ class Same:
 _MODULES: set[type[nn.Module]] = {
     ActorCritic, Heads, QNetwork, CategoricalQNetwork, Stream, ConvNet, A3CNet, DQNNet, NatureNet, ReLUConv2d,
     NormConv2d, Linear, Head, MLP, RecurrentActorCritic, NoisyLinear, nn.Sequential, nn.Linear, nn.LSTMCell,
-    nn.LayerNorm, nn.Tanh,
+    nn.LayerNorm, nn.Tanh, nn.Conv2d, nn.MaxPool2d, ImpalaNet, Section, ResidualBlock, RecurrentQNetwork, NormedReLU,
 }  # fmt: skip
-# By agent: what `act` depends on besides observations, uniform numbers and the values of the parameters.
+# For each agent class: the state that `act` depends on, other than observations, uniform numbers and parameter values.
 _AGENTS: dict[type, Callable[[Any], Hashable]] = {
     CategoricalPolicyAgent: lambda agent: agent.greedy,
     RecurrentPolicyAgent: lambda agent: agent.greedy,
     EpsilonGreedyAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores, agent.needs_obs),
+    MaxValueAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
+    RecurrentMaxValueAgent: lambda agent: (Same(agent.epsilon_tensor), agent.explores),
 }
 
 
@@ -56,18 +61,20 @@ def register_module(cls: type[nn.Module]) -> type[nn.Module]:
 
 
 def register_agent(cls: type, depends_on: Callable[[Any], Hashable] = lambda agent: None) -> type:
-    """Opt an agent in. depends_on: what its `act` depends on besides observations, uniform numbers and parameters."""
+    """Allow an agent class to be captured. depends_on: returns the values that its `act` depends on, other than
+    observations, uniform numbers and parameters."""
     _AGENTS[cls] = depends_on
     return cls
 
 
 def acting(agent: Agent) -> Any:
-    """The agent whose `act` is called: inside a wrapper that only replaces parameters before an act, its `wrapped`."""
+    """Return the agent whose `act` is called: the `wrapped` agent if `agent` is a wrapper that only replaces
+    parameters."""
     return getattr(agent, "wrapped", agent)
 
 
 def refusal(agent: Agent) -> str | None:
-    """Why the agent's inference is not captured; None if it may be."""
+    """Return the reason why the agent's inference is not captured; None if it may be captured."""
     agent = acting(agent)
     if _registered(type(agent), _AGENTS, ("act", "forward", "value")) is None:
         return f"{type(agent).__name__} is not registered as capturable"
@@ -77,7 +84,7 @@ def refusal(agent: Agent) -> str | None:
 
 
 def module_refusal(model: nn.Module) -> str | None:
-    """Why a network's passes are not captured while acting; None if they may be."""
+    """Return the reason why a network's forward pass is not captured while acting; None if it may be captured."""
     for name, m in model.named_modules():
         if _registered(type(m), _MODULES, ("forward", "__call__")) is None:
             return f"{type(m).__name__} ({name or 'the network'}) is not registered as capturable"
@@ -85,7 +92,8 @@ def module_refusal(model: nn.Module) -> str | None:
 
 
 def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -> type | None:
-    """Return the nearest registered class that `cls` is, or inherits all of `methods` from; None if there is none."""
+    """Return the nearest registered class that `cls` equals, or inherits all of `methods` from; None if no such class
+    exists."""
     base = next((c for c in cls.__mro__ if c in classes), None)
     if base is None or any(getattr(cls, name, None) is not getattr(base, name, None) for name in methods):
         return None
@@ -93,7 +101,7 @@ def _registered(cls: type, classes: Container[type], methods: tuple[str, ...]) -
 
 
 def hook_of(model: nn.Module) -> str | None:
-    """Return which module has a hook, which a replay would not call; None if there is none."""
+    """Return a description of the first hook, since a replay would not call hooks; None if there is no hook."""
     if torch.nn.modules.module._has_any_global_hook():
         return "a global module hook is registered"
     for name, m in model.named_modules():
@@ -103,21 +111,23 @@ def hook_of(model: nn.Module) -> str | None:
 
 
 class Eligibility:
-    """Whether the agent in use may be captured, and as what.
+    """Decides whether the current agent may be captured, and identifies captures that can be reused.
 
-    `key` is all that captured inference depends on; None: every step calls the agent. A reason why not is noted once.
+    `key` identifies the state that captured inference depends on. If it is None, every step calls the agent. The reason
+    why an agent is not captured is logged once.
     """
 
-    def __init__(self, never: str, note: Callable[[str], None]):
-        """never: why no agent is captured; empty where agents may be. note: writes to events.log."""
+    def __init__(self, never: str):
+        """never: the reason why no agent is captured; empty if agents may be captured."""
         self.key: Hashable | None = None
-        self._never, self._note = never, note
-        self._noted: set[str] = set()
+        self._never = never
+        self._logged: set[str] = set()
         self._failed: Hashable | None = None
         self._addresses: tuple[int, ...] = ()
 
     def use(self, agent: Agent, settings: Hashable) -> bool:
-        """Serve that agent from now on; returns whether what was captured is void. settings: the caller's own."""
+        """Set the agent to serve; return whether earlier captures became invalid. settings: further state that the
+        caller's captures depend on."""
         why = self._never or refusal(agent)
         if why:
             self.refuse(why)
@@ -133,15 +143,15 @@ class Eligibility:
         return is_other
 
     def fail(self, why: str) -> None:
-        """Note that the agent in use could not be captured; it is not tried again."""
+        """Log that the current agent could not be captured. The capture is not tried again."""
         self.key, self._failed = None, self.key
         self.refuse(why)
 
     def refuse(self, why: str) -> None:
-        """Note why inference is not captured."""
-        if why not in self._noted:
-            self._note(f"inference is not captured, Python runs at every step: {why}")
-        self._noted.add(why)
+        """Log, once, why inference is not captured."""
+        if why not in self._logged:
+            logger.info(f"inference is not captured, Python runs at every step: {why}")
+        self._logged.add(why)
 
 
 def _key(agent: Agent, settings: Hashable) -> Hashable:

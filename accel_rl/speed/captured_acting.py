@@ -1,6 +1,6 @@
 """Captured inference as an `Acceleration` of samplers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -14,15 +14,15 @@ from accel_rl.speed.cuda_graph_inference import CudaGraphInference
 class CapturedActing(Acceleration):
     """Captures an act where its agent allows it, as kernel calls on a CPU and as CUDA graphs on a GPU."""
 
-    def __init__(self, enabled: bool = True, note: Callable[[str], None] = lambda line: None):
-        """enabled: False with --sampler.no-capture. note: gets one line, with the reason, for what is not captured."""
-        self._enabled, self._note = enabled, note
+    def __init__(self, enabled: bool = True):
+        """enabled: False if the run has --sampler.no-capture."""
+        self._enabled = enabled
 
     def on_cpu(self, groups: Sequence[slice]) -> CapturedInference:
-        return CapturedInference(groups, self._enabled, self._note)
+        return CapturedInference(groups, self._enabled)
 
     def on_gpu(self, groups: Sequence[slice], gpu: DeviceRollouts, act: Act) -> CudaGraphInference:
-        return CudaGraphInference(groups, gpu, act, self._enabled, self._note)
+        return CudaGraphInference(groups, gpu, act, self._enabled)
 
     def player(self, device: torch.device) -> CapturedRollouts:
-        return CapturedRollouts(device, self._enabled, self._note)
+        return CapturedRollouts(device, self._enabled)

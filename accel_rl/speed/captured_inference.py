@@ -1,13 +1,13 @@
 """Inference on a CPU as a graph of kernel calls: captured once, replayed at every step without Python."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.kernels import native
 from accel_rl.kernels.call import call
@@ -17,7 +17,7 @@ from accel_rl.speed.call_graph import CallRecorder
 
 
 class _StepMemory(NamedTuple):
-    """A part of a rollout whose address depends on the step t: it begins at begin + t * step and has `bytes` bytes."""
+    """A part of a rollout whose address depends on the step t: it starts at begin + t * step and has `bytes` bytes."""
 
     begin: int
     step: int
@@ -25,7 +25,7 @@ class _StepMemory(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, b: slice, rows: int = 1) -> "_StepMemory":
-        """Return the memory of environments b of x [T, B, ...], in the given number of rows."""
+        """Return the memory of environments b in x [T, B, ...]; `rows` is the number of rows read per step."""
         size, n = x.itemsize, b.stop - b.start
         step = x.stride(0) * size
         return cls(x.data_ptr() + b.start * x.stride(1) * size, step, (rows - 1) * step + n * x.stride(1) * size)
@@ -36,30 +36,30 @@ class _Capture(NamedTuple):
 
     recorder: CallRecorder
     graph: Any  # kernels/src/call_graph.h
-    recorded: dict[str, torch.dtype]  # what the agent records, by name
+    recorded: dict[str, torch.dtype]  # dtype of each value that the agent records, by name
 
 
 class CapturedInference(Inference):
-    """For each group of environments, the kernel calls of one step, from the group's frames to its actions.
+    """The kernel calls of one step, for each group of environments, from the group's frames to its actions.
 
-    The second step that a group is served is captured; later steps replay it with the memory of their step. The results
-    are bitwise those of calling the agent. What is not captured is noted once, with the reason: an agent or a module
-    that has not opted in (`capturable`), a network that needs more than kernels, or `--sampler.no-capture`.
+    The second step of a group is captured; later steps replay the capture with the memory of their own step. The
+    results are bitwise equal to those of calling the agent. The following are not captured, and the reason is logged
+    once: agents and modules that have not opted in (`capturable`), networks with operations other than kernels, and all
+    agents under `--sampler.no-capture`.
     """
 
     def __init__(
         self,
         groups: Sequence[slice],
         enabled: bool = True,
-        note: Callable[[str], None] = lambda line: None,
     ):
         self._groups = groups
         never = "" if enabled else "--sampler.no-capture"
         if native.compiled() is None:
             never = "the compiled kernels are not built"
-        self._eligibility = capturable.Eligibility(never, note)
+        self._eligibility = capturable.Eligibility(never)
         self._captures: dict[int, _Capture] = {}
-        self._uncapturable: set[int] = set()  # groups whose network needs more than kernels
+        self._uncapturable: set[int] = set()  # groups whose network has operations other than kernels
         self._served: set[int] = set()  # groups, since the key changed
         self._rollouts: dict[int, tuple[int, Rollout, Tensor]] = {}  # by buffer: its number, its uniform numbers
         self._placed: dict[int, int] = {}  # by group: the number of the rollout that its graph works on
@@ -71,7 +71,8 @@ class CapturedInference(Inference):
         self._rollouts[buffer] = self._count, rollout, uniform
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Serve that agent from now on. settings: what else its actions depend on. state: not captured."""
+        """Set the agent to serve. settings: further values that its actions depend on. state: recurrent states, which
+        prevent a capture."""
         if self._eligibility.use(agent, settings):
             for of_agent in (self._captures, self._uncapturable, self._served):
                 of_agent.clear()
@@ -122,7 +123,7 @@ class CapturedInference(Inference):
         for name, dtype in capture.recorded.items():
             if name not in r.recorded:  # the first rollout in this memory
                 r.recorded.setdefault(name, torch.zeros(r.T, r.B, dtype=dtype))
-        # frames: whole rows, in which an index says which environment's are read
+        # frames are passed as whole rows; an index selects the environments
         memory = [_StepMemory.of(r.frames, slice(0, r.B), r.stack)]
         memory += [_StepMemory.of(x, b) for x in (r.age, uniform, r.action)]
         memory += [_StepMemory.of(r.recorded[name], b) for name in capture.recorded]

@@ -1,10 +1,10 @@
 """Whole rollouts on a GPU as CUDA graphs: T steps of inference and environments with one launch."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import torch
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.samplers.inference.inference import Play
 from accel_rl.speed import capturable
 from accel_rl.speed.cuda_graph import WARM_UP, CudaGraphs, Replay
@@ -12,22 +12,24 @@ from accel_rl.system.hardware import say_once
 
 
 class CapturedRollouts:
-    """Plays rollouts: the first ones from Python, later ones by replaying a graph of the same buffer.
+    """Plays rollouts. The first rollouts run from Python; later ones replay a graph that was captured for the same
+    buffer.
 
-    What is not captured is noted once, with the reason (see `CapturedInference`).
+    The reason why an agent is not captured is logged once (see `CapturedInference`).
     """
 
-    def __init__(self, device: torch.device, enabled: bool, note: Callable[[str], None]):
+    def __init__(self, device: torch.device, enabled: bool):
         self._graphs = CudaGraphs(device)
-        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture", note)
+        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._enabled = enabled
         self._replays: dict[tuple[bool, int], Replay] = {}  # by whether all actions are drawn before, and buffer
         self._played: dict[tuple[bool, int], int] = {}  # rollouts from Python
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Play a rollout of the buffer. agent: None if its actions are drawn before. settings: what else it depends on.
+        """Play a rollout into the buffer. agent: None if all actions are drawn before the rollout. settings: further
+        values that the rollout depends on.
 
-        Groups play side by side in a graph alone: a first rollout allocates memory that all of them use.
+        Groups run in parallel only inside a graph, because a first rollout allocates memory that all groups use.
         """
         key = agent is None, buffer
         if not self._may_capture(agent, settings):

@@ -6,6 +6,7 @@
 Where the batches come from a replay on the same GPU, the draw is part of the graph.
 """
 
+import logging
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from accel_rl.speed.static_batch import StaticBatch, kind_of
 from accel_rl.system.errors import RunError
 from accel_rl.system.hardware import say_once
 
+logger = logging.getLogger(__name__)
+
 Update = Callable[[Any], Mapping[str, Tensor | float]]
 """batch -> metrics: makes one update."""
 MOST = 16
@@ -38,22 +41,20 @@ class _Graph(NamedTuple):
 
 
 class CapturedUpdates:
-    """Makes the updates of phases: the first ones of each kind from Python, later ones by replaying a graph.
+    """Makes the updates of a phase. The first updates of each kind run from Python; later ones replay a graph.
 
-    The results are bitwise those of the same updates from Python. Each kind of batch (shapes, dtypes, parts that are
-    None) has a graph. An update is not captured if it waits for the GPU, or if something that it reads besides tensors
-    changes. The reason is logged once.
+    The results are bitwise equal to those of the same updates from Python. There is one graph per kind of batch: its
+    shapes, its dtypes, and which of its parts are None. An update is not captured if it waits for the GPU, or if it
+    reads Python values that change. The reason is logged once.
 
-    NCCL requires that all ranks capture a collective or none, and that they launch the graphs of one such capture
-    together. The kinds of ranks differ, for example by their replays' pools of final frames. So before each update the
-    ranks exchange the numbers of their kinds, and a graph is kept for each combination.
+    NCCL requires that either all ranks capture a collective or none, and that the ranks launch matching graphs
+    together. The kinds of batches differ between ranks, for example by their replays' pools of final frames. So before
+    each update the ranks exchange the numbers of their kinds, and there is one graph for each combination.
     """
 
-    def __init__(self, algo: Algorithm, update: Update, enabled: bool, log: Callable[[str], None]):
-        """log: writes a line to events.log."""
+    def __init__(self, algo: Algorithm, update: Update, enabled: bool):
         self._algo = algo
         self._update = update
-        self._log = log
         self._graphs = CudaGraphs(algo.device)
         self._numbers: dict[Hashable, int] = {}  # from 1, of this rank's kinds
         self._captures: dict[tuple[int, ...], _Graph] = {}  # by `_key`
@@ -76,7 +77,7 @@ class CapturedUpdates:
                 yield self._make(kind_of(batch, algo.device.type), batch)
 
     def _make(self, kind: Hashable | None, batch: Any) -> UpdateMetrics:
-        """Make one update. batch: None if the update draws it."""
+        """Make one update. batch: None if the update itself draws the batch."""
         key = self._key(kind, is_limited=batch is not None)
         if key is None:
             return self._from_python(batch)
@@ -90,14 +91,15 @@ class CapturedUpdates:
         if graph.batch is not None:
             graph.batch.load(batch)
         graph.replay()
-        return UpdateMetrics(graph.names, graph.sums.clone(), 1)  # the next replay overwrites them
+        return UpdateMetrics(graph.names, graph.sums.clone(), 1)  # cloned, because the next replay overwrites the sums
 
     def _is_warm(self, key: tuple[int, ...]) -> bool:
         self._warm_ups[key] = self._warm_ups.get(key, 0) + 1
         return self._warm_ups[key] > WARM_UP
 
     def _key(self, kind: Hashable | None, is_limited: bool) -> tuple[int, ...] | None:
-        """Return the numbers of the next update's kind on all ranks that share its batches; None: Python makes it.
+        """Return the numbers of the next update's kind on all ranks that share its batches; None if the update runs
+        from Python.
 
         is_limited: whether the kind counts against MOST.
         """
@@ -121,7 +123,7 @@ class CapturedUpdates:
         return next((name for graph in self._captures.values() if (name := graph.reads.changed())), "")
 
     def _capture(self, key: tuple[int, ...], batch: Any) -> bool:
-        """Capture an update; returns whether all ranks could. If not, none captures from now on."""
+        """Capture an update; return whether all ranks succeeded. After a failure no rank captures updates."""
         why = ""
         reads = Reads(self._algo)
         try:
@@ -152,7 +154,7 @@ class CapturedUpdates:
         return _Graph(replay, captured[0].names, captured[0].sums, static, reads)
 
     def _checked(self, batch: Any) -> UpdateMetrics:
-        """Make one update from Python, and find out whether a number of the agent or its network changes in it."""
+        """Make one update from Python, and detect whether it changes a number of the agent or its network."""
         before = numbers_of(self._algo)
         metrics = self._from_python(batch)
         after = numbers_of(self._algo)
@@ -179,7 +181,7 @@ class CapturedUpdates:
 
     def _refuse(self, why: str) -> None:
         if why not in self._logged:
-            self._log(self._line(why))
+            logger.info(self._line(why))
         self._logged.add(why)
 
     @staticmethod
@@ -188,12 +190,14 @@ class CapturedUpdates:
 
 
 def _draws_on_the_gpu(algo: ReplayAlgorithm) -> bool:
-    """Whether a graph may draw the batches: from a replay on the learner's GPU, in the way of `ReplayAlgorithm`."""
+    """Whether a graph may include the draw of the batches: `ReplayAlgorithm.batches` with a replay on the learner's
+    GPU."""
     return type(algo).batches is ReplayAlgorithm.batches and algo.replay.is_capturable
 
 
 class ScheduledTensors(Schedules):
-    """The values of `Algorithm.schedules` are tensors [] on a device; the numbers of the run stay numbers."""
+    """Schedules whose values are scalar tensors [] on a device. `progress`, `env_steps` and `counted` are Python
+    numbers."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()

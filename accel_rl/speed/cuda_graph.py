@@ -12,7 +12,8 @@ from accel_rl.system.devices import runtime
 Replay = Callable[[], object]
 
 WARM_UP = 2
-"""Number of times that work runs before it is captured, on the capture's stream. Libraries set themselves up then."""
+"""Number of times that work runs on the capture's stream before its capture, so that libraries initialise
+themselves."""
 
 
 @contextmanager
@@ -32,8 +33,8 @@ _one_at_a_time = threading.Lock()  # the start of a capture waits for the GPU, w
 
 
 class CudaGraphs:
-    """Captures work of one device. All graphs share memory for intermediate results, so that they must be replayed one
-    after the other, and results that are to stay must lie in memory that was there before."""
+    """Captures the work of one device. All graphs share the memory of intermediate results, so they must be replayed
+    one after another, and results must be written to memory that was allocated before the capture."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._runtime = device, runtime(device)
@@ -49,17 +50,17 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
     def capture(self, work: Callable[[], None], generators: Iterable[torch.Generator] = ()) -> Replay:
-        """Return a function that does the GPU work of `work`, which is called once, without effect.
+        """Capture the GPU work of `work`, and return a function that replays it. `work` is called once, without effect.
 
-        generators: those that `work` draws from, besides the device's default one. Raises RuntimeError if `work` waits
-        for the GPU or reads from the host.
+        generators: generators that `work` draws from, besides the device's default generator. Raises RuntimeError if
+        `work` waits for the GPU or reads from the host.
         """
         graph = self._runtime.CUDAGraph()
         for generator in generators:
             graph.register_generator_state(generator)
         current = self._runtime.current_stream(self._device)
         self._stream.wait_stream(current)
-        # Other threads, such as the one that samples, may use the GPU meanwhile.
+        # Other threads, such as the sampler's, may use the GPU during the capture.
         with (
             _one_at_a_time,
             _no_garbage_collection(),
@@ -70,7 +71,7 @@ class CudaGraphs:
         current.wait_stream(self._stream)
 
         def replay(used: Callable[[], None] = work) -> None:
-            """The graph reads tensors that `work` holds: they live as long as this function."""
+            """Replay the graph. The default argument keeps alive the tensors of `work`, which the graph reads."""
             graph.replay()
 
         return replay

@@ -1,13 +1,13 @@
 """Inference on a GPU as one CUDA graph for each group of environments: one launch a step, not one an operation."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import RnnState
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 from accel_rl.samplers.inference.inference import Act, Inference
@@ -17,7 +17,7 @@ from accel_rl.system.hardware import say_once
 
 
 class _Capture(NamedTuple):
-    """t [1]: the step that `replay` acts at. action [N]: what it chooses."""
+    """t [1]: the step at which `replay` acts. action [N]: the chosen actions."""
 
     t: Tensor
     action: Tensor
@@ -25,11 +25,11 @@ class _Capture(NamedTuple):
 
 
 class CudaGraphInference(Inference):
-    """For each buffer and group of environments, the GPU work of one step, from the group's frames to its actions.
+    """The GPU work of one step, for each buffer and group of environments, from the group's frames to its actions.
 
-    A group's first steps run on the capture's stream; the next one is captured as a CUDA graph, and later steps replay
-    it. The step's number is a tensor of one element on the GPU. What is not captured is noted once, with the reason
-    (see `CapturedInference`).
+    A group's first steps run on the capture's stream. The next step is captured as a CUDA graph, and later steps replay
+    the graph. The number of the step is a tensor of one element on the GPU. The reason why an agent is not captured is
+    logged once (see `CapturedInference`).
     """
 
     def __init__(
@@ -38,18 +38,18 @@ class CudaGraphInference(Inference):
         gpu: DeviceRollouts,
         act: Act,
         enabled: bool = True,
-        note: Callable[[str], None] = lambda line: None,
     ):
         self._groups, self._gpu, self._act = groups, gpu, act
         self._graphs = CudaGraphs(gpu.rollouts[0].frames.device)
-        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture", note)
+        self._eligibility = capturable.Eligibility("" if enabled else "--sampler.no-capture")
         self._captures: dict[tuple[int, int], _Capture] = {}
         self._agent: Agent | None = None
         self._state: Tensor | None = None
         self._served: dict[tuple[int, int], int] = {}  # by (buffer, group): steps since the key changed
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Serve that agent from now on. settings: what else its actions depend on. state [B, Z]: recurrent states."""
+        """Set the agent to serve. settings: further values that its actions depend on. state [B, Z]: recurrent
+        states."""
         if self._eligibility.use(agent, (settings, None if state is None else state.data_ptr())):
             self._captures.clear()
             self._served.clear()

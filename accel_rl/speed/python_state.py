@@ -1,4 +1,5 @@
-"""What an update reads besides tensors: a replayed update repeats the values of its capture, so they must stay."""
+"""The Python values that an update reads. A replayed update repeats the values of its capture, so they must not
+change."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ _NUMBERS = (bool, int, float, str, type(None))
 
 
 class Reads:
-    """The attributes of an algorithm that an update reads, with their values at that time."""
+    """The attributes of an algorithm that an update has read, with their values at that time."""
 
     def __init__(self, algo: Algorithm):
         self._algo = algo
@@ -37,7 +38,7 @@ class Reads:
             algo.__class__ = cls
 
     def changed(self) -> str:
-        """Return the name of an attribute that has another value now; "" if there is none."""
+        """Return the name of an attribute whose value has changed; "" if none has."""
         now = vars(self._algo)
         for name, value in self._values.items():
             current = now.get(name)
@@ -46,7 +47,7 @@ class Reads:
         return ""
 
     def restore(self) -> None:
-        """Give the attributes the values that they had when they were read."""
+        """Restore the attributes to the values at the time they were read."""
         vars(self._algo).update(self._values)
 
 

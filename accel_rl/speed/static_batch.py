@@ -1,4 +1,5 @@
-"""A batch in memory that stays: the next batch of the same kind is copied there, and a replayed update reads it."""
+"""A batch at a fixed address. The next batch of the same kind is copied to this address, where a replayed update reads
+it."""
 
 import copy
 from collections.abc import Callable, Hashable
@@ -9,8 +10,9 @@ from torch import Tensor
 
 
 def kind_of(batch: Any, device: str) -> Hashable | None:
-    """Return what two batches must have in common to be read by the same replayed update: types, shapes, dtypes,
-    numbers, and which parts are None. None: a part is on another device, or is an object that cannot be copied.
+    """Return a key of the batch; batches with equal keys can be read by the same replayed update. The key consists of
+    types, shapes, dtypes, numbers, and which parts are None. Returns None if a part is on another device or cannot be
+    copied.
 
     device: type of the device that the tensors are on.
     """

@@ -14,7 +14,7 @@ from accel_rl.system.placement import Slot
 
 logger = logging.getLogger(__name__)
 PATIENCE_S = 60.0  # time for a run to save a checkpoint and stop
-BAD_INPUT = 2  # exit code of a run that would fail again
+BAD_INPUT = 2  # exit code of a run that would fail again if it were repeated
 
 
 @dataclass
@@ -42,7 +42,9 @@ class Feeder:
         self._lock = lock
         self.folder, self.layout, self.runs, self.retries = folder, layout, runs, retries
         self.running: dict[str, Running] = {}
-        self._ending: dict[str, tuple[str, float]] = {}  # the status that each will have, and when it is killed
+        self._ending: dict[
+            str, tuple[str, float]
+        ] = {}  # for each run that is stopping: its later status, and the time at which it is killed
         self.waiting = [name for name, env_steps in runs.items() if not folder.finished(name, env_steps)]
         folder.begin(self.waiting)
 
@@ -52,7 +54,7 @@ class Feeder:
 
     @property
     def has_room(self) -> bool:
-        """Whether a run of a size that there is could start at once."""
+        """Whether a slot is free for a run of any size in the queue."""
         used = {p for running in self.running.values() for p in running.slot.held}
         slots = [slot for same in self.layout.slots.values() for slot in same]
         return not self.waiting and (not used or any(used.isdisjoint(slot.held) for slot in slots))
@@ -92,7 +94,7 @@ class Feeder:
         cores = ",".join(map(str, slot.cores))
         command = child.command("accel_rl.sweeps.pinned_run", str(os.getpid()), cores, str(self.folder.run(name)))
         with open(self.folder.log(name), "ab") as log:
-            # a new session: Ctrl-C reaches only the sweep, which then stops its runs
+            # in a new session, so that Ctrl-C reaches only the sweep, which then stops its runs
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -146,7 +148,7 @@ class Feeder:
         return f"exit code {code}: {said}"
 
     def stop(self) -> None:
-        """Stop all runs; each saves a checkpoint. A second Ctrl-C kills them at once."""
+        """Stop all runs; each run saves a checkpoint. A second Ctrl-C kills them immediately."""
         for running in self.running.values():
             running.process.terminate()
         deadline = time.monotonic() + PATIENCE_S
@@ -155,7 +157,7 @@ class Feeder:
                 running.process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 logger.info(f"{running.name} did not stop within {PATIENCE_S:g} s and was killed")
-                running.process.kill()  # its workers die with it
+                running.process.kill()  # the run's workers end with it
             except KeyboardInterrupt:
                 deadline = time.monotonic()
                 running.process.kill()

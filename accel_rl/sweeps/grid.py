@@ -23,6 +23,7 @@ from accel_rl.algos.dqn import DQNConfig
 from accel_rl.config import flags
 from accel_rl.config.flags import with_setting
 from accel_rl.config.registry import find
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.sweeps.layout import Needs, needs_of
@@ -37,8 +38,8 @@ PLAIN = ("game", "algorithm")  # keys that are left out of folder names
 class Level:
     """Values of one key, or of several keys that change together. names: names of the positions in folder names.
 
-    gpus, cores: numbers that the runs at each position ask for, in place of those of the configuration (`Needs`). A
-    synchronous run without `distributed.ranks` has a rank on each GPU that it gets.
+    gpus, cores: numbers that the runs at each position request, instead of those of the configuration (`Needs`). A
+    synchronous run without `distributed.ranks` has one rank per assigned GPU.
     """
 
     values: Mapping[str, Sequence[Any]]
@@ -74,7 +75,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Position:
-    """One position of a level: the value of each key, its labels in folder names, the GPUs and cores it asks for."""
+    """One position of a level: the value of each key, its labels in folder names, and the requested GPUs and cores."""
 
     values: Mapping[str, Any]
     labels: Mapping[str, str]
@@ -99,8 +100,8 @@ def named(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Member:
-    """One run of a grid. labels: {level: value}, unique in the grid. gpus, cores: number that its levels ask for; 0: as
-    its configuration needs."""
+    """One run of a grid. labels: {level: value}, unique in the grid. gpus, cores: numbers that its levels request; 0
+    means the numbers that its configuration needs."""
 
     config: TrainConfig
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -209,9 +210,11 @@ def levels(*crossed: Level | Mapping[str, Sequence[Any]], seeds: Sequence[int] =
 
 
 def find_grid(name: str, seeds: Sequence[int] = ()) -> Grid:
-    """Return the grid of `module:function`: the grid it returns, or that of its `@levels`, or its single run.
+    """Return the grid of `module:function`: the grid that the function returns, or the grid of its `@levels`, or a
+    single run.
 
-    seeds: replace those of `@levels`; a function that returns a grid takes them as its parameter `seeds`. ConfigError.
+    seeds: replace the seeds of `@levels`; a function that returns a grid receives them as its parameter `seeds`.
+    ConfigError.
     """
     make = find(name)
     if not callable(make) or isinstance(make, type):
@@ -249,7 +252,7 @@ def overridden(grid: Grid, changes: Mapping[str, str]) -> Grid:
     return grid.changed(change)
 
 
-FEW_STEPS = 100  # an evaluation with fewer steps takes longer than them: episodes are finished
+FEW_STEPS = 100  # an evaluation with fewer steps takes longer than its steps, because its episodes are completed
 MOST_EVALUATIONS = 10
 PERIODS = 20  # least number of periods of a concurrent run, and of target intervals on a Gorila cluster
 
@@ -349,8 +352,7 @@ def prepared(grid: Grid, scale: float, override: Sequence[str]) -> Grid:
     for member in grid.members:
         try:
             with warnings.catch_warnings(action="ignore"):  # warnings about shared cores do not apply: the slot decides
-                member.config.check()
-                RankPlan.resolve(member.config, device="cpu")
+                RankPlan.resolve(resolve(member.config), device="cpu")
         except ConfigError as e:
             raise ConfigError(f"run {member.name}: {e}") from e
     return grid

@@ -1,4 +1,4 @@
-"""Layout of a sweep: what its runs ask for, and the machine divided into slots of each size that they get."""
+"""Layout of a sweep: the resources that its runs request, and the division of the machine into slots of these sizes."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.system.counts import Count, OptionalCount, counted
 from accel_rl.system.errors import ConfigError
@@ -16,11 +17,11 @@ from accel_rl.system.placement import Slot, chosen_gpus, describe_slots, describ
 
 @dataclass(frozen=True)
 class Needs:
-    """Numbers of GPUs and cores that a run asks for. A smaller machine gives what it has. cores: used without a GPU.
-    gpus may be 0: the run gets cores alone, on any machine.
+    """Numbers of GPUs and cores that a run requests. On a smaller machine the run gets all that the machine has. cores:
+    used without GPUs. gpus: may be 0, in which case the run gets only cores on any machine.
 
-    shared: if the number of GPUs determines the number of ranks, the number of environments, which that number must
-    divide; else 0.
+    shared: the number of environments that the number of GPUs must divide, if the number of GPUs determines the number
+    of ranks; otherwise 0.
     """
 
     gpus: int
@@ -47,11 +48,12 @@ class Size:
 
 
 def needs_of(config: TrainConfig) -> Needs:
-    """Return the needs of a run: one GPU per rank; one core per worker of --sampler.workers, else one per rank.
+    """Return the needs of a run: one GPU per rank; one core per worker of --sampler.workers, otherwise one core per
+    rank.
 
-    A Gorila run whose Ray is started on this machine needs --gorila.bundle-cpus for each member (0: one core), and
-    --gorila.bundle-gpus (0: one GPU) unless --device is cpu. On a running cluster (--address) only its driver runs
-    here, on one core.
+    A Gorila run that starts Ray on this machine needs --gorila.bundle-cpus per member (0 means one core), and
+    --gorila.bundle-gpus (0 means one GPU) unless --device is cpu. On a running cluster (--address) only its driver runs
+    on this machine, on one core.
     """
     if config.cluster == "gorila":
         g = config.gorila
@@ -78,18 +80,18 @@ class Placing:
     gpus: str = "all"
     """GPUs to use, such as 0-7 or 0,2; all, or none. Without GPUs a slot consists of cores."""
     gpus_per_run: OptionalCount = None
-    """Number of GPUs of every run. Default: the number that each run asks for (one per rank), at most all GPUs."""
+    """Number of GPUs of every run. Default: the number that each run requests (one per rank), at most all GPUs."""
     runs_per_gpu: Count = 1
     """Number of runs that share a GPU. Each run has its own cores."""
     cores: str = ""
     """Logical processors to use, such as 0-19. Default: those that the affinity mask and the cgroup allow."""
     cores_per_run: OptionalCount = None
-    """Number of physical cores of every run, without GPUs. Default: one for each worker of --sampler.workers, else one
-    for each rank; at most all cores."""
+    """Number of physical cores of every run without GPUs. Default: one per worker of --sampler.workers, otherwise one
+    per rank, and at most all cores."""
 
     @property
     def gpu_list(self) -> list[int] | None:
-        """The GPUs to use; None: all. ConfigError."""
+        """Return the GPUs to use; None means all. ConfigError."""
         return None if self.gpus == "all" else [] if self.gpus == "none" else numbers(self.gpus)
 
 
@@ -108,10 +110,10 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
 
 
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
-    """Return the configuration of a run on n GPUs, which it will see as 0 to n - 1.
+    """Return the configuration of a run on n GPUs, which the run sees as GPUs 0 to n - 1.
 
-    Each GPU gets a rank, unless the configuration names GPUs or more ranks, which then share the GPUs. ConfigError if
-    the batch or the environments cannot be divided among the ranks. Ray divides the GPUs of a Gorila run.
+    Each GPU has one rank, unless the configuration names GPUs or more ranks, which then share the GPUs. ConfigError if
+    the batch or the environments cannot be divided among the ranks. In a Gorila run, Ray assigns the GPUs.
     """
     group = config.distributed
     ranks = max(group.ranks or 1, n)
@@ -120,7 +122,7 @@ def on_gpus(config: TrainConfig, n: int) -> TrainConfig:
     if group.ranks and group.ranks < n:
         given = f"{counted(group.ranks, 'rank')} cannot use {n} GPUs"
         raise ConfigError(f"{given}: --gpus-per-run, or what a level asks for, must be at most {group.ranks}")
-    replace(config, distributed=replace(group, ranks=ranks)).check()
+    resolve(replace(config, distributed=replace(group, ranks=ranks)))
     return replace(config, distributed=replace(group, ranks=ranks, gpus=",".join(map(str, range(n)))))
 
 

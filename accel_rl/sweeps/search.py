@@ -40,15 +40,17 @@ CHANGEABLE = ("out", "resume", "trials", "retries")
 @dataclass(frozen=True)
 class SearchOptions(Placing):
     out: str = ""
-    """Folder of the search; it is created. Default: runs/NAME-TIME."""
+    """Folder of the search, which is created. Default: runs/NAME-TIME."""
     trials: OptionalCount = None
     """Number of trials in all. Default: 20."""
     objective: Literal["evaluation", "online"] = "evaluation"
-    """The score to maximize. evaluation: of a run's last evaluation. online: of its last 100 training episodes."""
+    """The score to maximize. evaluation: score of a run's last evaluation. online: mean score of its last 100 training
+    episodes."""
     pruner: Pruner = "median"
-    """median: end runs whose online score is below the median. none: every run goes on to its end."""
+    """median: end runs whose online score is below the median. none: run all trials to their end."""
     sampler: Sampler = "tpe"
-    """tpe: from the scores of earlier trials (tree-structured Parzen estimator). random: independently of them."""
+    """tpe: suggest settings from the scores of earlier trials (tree-structured Parzen estimator). random: draw them
+    independently."""
     sampler_seed: Count = 0
     """Seed of the sampler."""
     override: tuple[str, ...] = ()
@@ -70,7 +72,7 @@ class SearchOptions(Placing):
             raise ConfigError(f"--trials {self.trials}: must be at least 1")
 
     def stored(self) -> dict[str, Any]:
-        """Return what search.json holds for --resume."""
+        """Return the contents of search.json, for --resume."""
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*placing(self), *CHANGEABLE)}
         return {**values, "override": list(self.override), "trials": self.number}
 
@@ -112,7 +114,7 @@ def as_member(number: int, config: TrainConfig, o: SearchOptions) -> Member:
 
 
 class Trials:
-    """Runs trials on the slots of this machine until there are --trials of them."""
+    """Runs trials on the slots of this machine until their number is --trials."""
 
     def __init__(self, folder: SweepFolder, study: Study, space: Space, o: SearchOptions, lock: int):
         self._folder, self._study, self._space, self._o = folder, study, space, o
@@ -197,7 +199,7 @@ SHOWN = 5
 
 
 def begun(words: list[str], o: SearchOptions) -> tuple[SweepFolder, str, SearchOptions]:
-    """Return the folder, the space and the options of a new search, or of the one to resume. ConfigError."""
+    """Return the folder, the space and the options of a new search, or of the search to resume. ConfigError."""
     if not o.resume:
         default = Path("runs") / f"{words[0].rpartition(':')[2]}-{time.strftime('%Y%m%d-%H%M%S')}"
         folder = SweepFolder(Path(o.out).expanduser() if o.out else default)
@@ -232,10 +234,10 @@ def search(argv: list[str]) -> int:
 
 
 def run(folder: SweepFolder, space: Space, o: SearchOptions, lock: int) -> int:
-    """Run trials until there are as many as wanted; returns the exit code."""
+    """Run the requested number of trials; return the exit code."""
     study = Study(folder.path, o.sampler, o.pruner, o.sampler_seed)
     trials = Trials(folder, study, space, o, lock)
-    with trials.display as display, StopRequest() as stop, events.written(display.event):
+    with trials.display as display, StopRequest() as stop, events.written(display.event, display.event):
         try:
             while not (trials.over or stop):
                 trials.step()

@@ -48,7 +48,7 @@ class Job:
 
 
 def check(cluster: str = "slurm") -> None:
-    """Raise ConfigError if jobs cannot be submitted from here."""
+    """Raise ConfigError if jobs cannot be submitted from this machine."""
     import shutil
 
     try:
@@ -79,7 +79,8 @@ def describe(runs: Mapping[str, Run]) -> list[str]:
 
 
 def submit(folder: SweepFolder, sizes: Mapping[str, Size], o: Any, cluster: str = "slurm") -> int:
-    """Submit these runs; runs of one size form a job array. o: options of the sweep. cluster: as named by submitit."""
+    """Submit these runs; runs of one size form a job array. o: options of the sweep. cluster: name of a cluster in
+    submitit."""
     for size in sorted(set(sizes.values()), reverse=True):
         names = [n for n in sizes if sizes[n] == size]
         executor = _executor(folder, size, o, cluster)

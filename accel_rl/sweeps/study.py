@@ -13,15 +13,16 @@ from accel_rl.metrics.plot import read_columns
 from accel_rl.system.errors import ConfigError
 
 Space = Callable[[Any], TrainConfig]
-"""Returns the settings of a run from an `optuna.Trial`, whose `suggest_...` methods give the values."""
+"""A function that returns the settings of a run, with values from the `suggest_...` methods of an `optuna.Trial`."""
 Pruner = Literal["median", "none"]
 Sampler = Literal["tpe", "random"]
 SCORES = {"evaluation": "eval_score", "online": "score"}
 """The column of metrics.csv that each objective is read from."""
 PERIODS = 20
-"""Number of times in a run that its online score is compared with those of other runs at the same number of steps."""
+"""Number of times per run that its online score is compared with the scores of other runs at the same number of
+steps."""
 WARM_UP = 4
-"""Number of these periods in which no run is pruned."""
+"""Number of periods at the start of a run in which it is not pruned."""
 FIRST_TRIALS = 5
 """Number of ended runs before any is pruned."""
 
@@ -36,9 +37,9 @@ def optuna() -> ModuleType:
 
 
 class Study:
-    """An Optuna study in a folder: study.log has all trials, trials.csv those that have ended.
+    """An Optuna study in a folder. study.log has all trials; trials.csv has the trials that have ended.
 
-    Each trial is a run. Higher scores are better. seed: of the sampler.
+    Each trial is a run. Higher scores are better. seed: seed of the sampler.
     """
 
     def __init__(self, folder: Path, sampler: Sampler, pruner: Pruner, seed: int):
@@ -46,7 +47,7 @@ class Study:
         journal = importlib.import_module("optuna.storages.journal")
         samplers, pruners = self._optuna.samplers, self._optuna.pruners
         chosen = {
-            # constant_liar: settings that are being tried are not tried again meanwhile
+            # constant_liar: settings of running trials are not suggested again
             "tpe": lambda: samplers.TPESampler(seed=seed, constant_liar=True),
             "random": lambda: samplers.RandomSampler(seed),
             "median": lambda: pruners.MedianPruner(FIRST_TRIALS, WARM_UP + 1),
@@ -72,7 +73,7 @@ class Study:
 
     @staticmethod
     def settings(space: Space, trial: Any) -> TrainConfig:
-        """Return what the space gives for a trial. ConfigError if it is something else than the settings of a run."""
+        """Return the settings that the space returns for a trial. ConfigError if they are not the settings of a run."""
         try:
             config = space(trial)
         except ValueError as e:
@@ -87,10 +88,10 @@ class Study:
         return [self._optuna.trial.Trial(self._study, t._trial_id) for t in self.trials if t.state == running]
 
     def prunes(self, trial: Any, run: Path, length: int) -> bool:
-        """Report a run's online score so far. Returns whether it is to end: its best score is below the median of the
+        """Report a run's online score. Return whether the run should end: its best score is below the median of the
         other runs' scores at the same number of env steps.
 
-        length: of the run, in env steps.
+        length: length of the run in env steps.
         """
         steps, scores = read_columns(run, "env_steps", ("score",))["score"]
         known, new = self.trials[trial.number].intermediate_values, False

@@ -35,11 +35,12 @@ LOOK_S = 0.2
 @dataclass(frozen=True)
 class Options(Placing):
     out: str = ""
-    """Folder of the sweep; it is created. Default: runs/NAME-TIME."""
+    """Folder of the sweep, which is created. Default: runs/NAME-TIME."""
     only: tuple[str, ...] = ()
     """Run only the runs with these values of a level: game=pong,breakout envs=16."""
     seeds: tuple[int, ...] = ()
-    """Seeds to use instead of the experiment's. A function that returns a grid takes them as its parameter `seeds`."""
+    """Seeds to use instead of the experiment's. A function that returns a grid receives them as its parameter
+    `seeds`."""
     override: tuple[str, ...] = ()
     """Settings of every run, as on the command line of accel-rl train: env-steps=20000 sampler.envs=8."""
     scale: float = 1.0
@@ -49,12 +50,12 @@ class Options(Placing):
     resume: str = ""
     """Resume the sweep in this folder."""
     dry_run: bool = False
-    """Print the plan and start nothing."""
+    """Print the plan without starting runs."""
     machine: str = ""
     """JSON file that describes another machine (with --dry-run)."""
     slurm: bool = False
-    """Submit each run to Slurm, with the GPUs and cores that it asks for, or with --gpus-per-run and --cores-per-run.
-    --gpus 0-7 means that a node has 8 GPUs; none: without GPUs. Needs the extra slurm."""
+    """Submit each run to Slurm, with the GPUs and cores that it requests, or with --gpus-per-run and --cores-per-run.
+    --gpus 0-7 means that a node has 8 GPUs; --gpus none means no GPUs. Requires the extra slurm."""
     slurm_partition: str = ""
     """Slurm partition to submit to."""
     slurm_hours: float = 24.0
@@ -120,7 +121,7 @@ def sweep(argv: list[str]) -> int:
 
 
 def resume(o: Options) -> int:
-    """Resume the sweep in a folder (--resume), with its options of placement unless they are given again."""
+    """Resume the sweep in a folder (--resume), with its options of placement unless new ones are given."""
     folder = SweepFolder(Path(o.resume).expanduser())
     if "search" in folder.plan:
         raise ConfigError(f"{folder.path} is a search: accel-rl search --resume {folder.path}")
@@ -154,7 +155,7 @@ def resume(o: Options) -> int:
 def run(folder: SweepFolder, layout: Layout, notes: Sequence[str], retries: int, lock: int) -> int:
     """Run all runs of a folder to their end; returns the exit code."""
     view = View(folder)
-    with Display(view) as display, StopRequest() as stop, events.written(display.event):
+    with Display(view) as display, StopRequest() as stop, events.written(display.event, display.event):
         for line in notes:
             display.say(f"note: {line}")
         feeder = Feeder(folder, layout, view.lengths, retries, lock)

@@ -39,7 +39,7 @@ class View:
         return self._stamps[name][1]
 
     def left_s(self, records: Mapping[str, Record]) -> float:
-        """Estimate the seconds until all runs are done, at the speed of those running now; NaN if it is unknown."""
+        """Estimate the seconds until all runs are done, from the speed of the current runs; NaN if it is unknown."""
         now = {n: self.progress(n) for n in self.lengths}
         rates = [now[n].steps_per_s for n, r in records.items() if r.status == "running"]
         rate = sum(x for x in rates if math.isfinite(x))
@@ -88,9 +88,9 @@ class View:
 
 
 class Display:
-    """A context manager that shows a live table on a terminal, else a line at intervals, on stderr.
+    """A context manager that displays a live table on a terminal, or prints a line at intervals to stderr.
 
-    It starts no thread: a child's PR_SET_PDEATHSIG refers to the thread that started it.
+    It starts no thread, because a child's PR_SET_PDEATHSIG refers to the thread that started the child.
     """
 
     def __init__(self, view: View):
@@ -137,8 +137,8 @@ class Options:
 def records(folder: SweepFolder, view: View) -> dict[str, Record]:
     """Return the sweep's records, corrected if no sweep is running.
 
-    A run still recorded as running is then stopped. Slurm runs have no records; a finished one is recognised by its
-    folder.
+    If no sweep is running, runs recorded as running count as stopped. Slurm runs have no records; finished ones are
+    recognised by their folders.
     """
     found = folder.load_records()
     alive = folder.holder() is not None

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.sweeps.sweep_plan import Run
@@ -27,7 +28,7 @@ from accel_rl.system.errors import ConfigError
 
 PRUNED = "pruned"
 """Status of a run that a search has ended early."""
-LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a moment
+LOCK_PATIENCE_S = 0.5  # `status` holds the lock for a short time
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class SweepFolder:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Read sweep.json. Raises ConfigError if there is none."""
+        """Read sweep.json. Raises ConfigError if the file does not exist."""
         try:
             return dict(json.loads((self.path / "sweep.json").read_text()))
         except FileNotFoundError as e:
@@ -84,9 +85,9 @@ class SweepFolder:
         return {name: c for name, c in configs.items() if not self.finished(name, c.env_steps)}
 
     def finished(self, name: str, env_steps: int) -> bool:
-        """Whether the run's last checkpoint exists; it is written after the last row.
+        """Whether the run's last checkpoint exists, which is written after the last row.
 
-        A run whose length is a number of updates is finished if the last row has them.
+        A run whose length is a number of updates is finished if the last row has this number.
         """
         steps = Checkpoints(self.run(name) / "checkpoints").steps()
         if not steps:
@@ -100,7 +101,7 @@ class SweepFolder:
     # -- beginning ------------------------------------------------------------
 
     def check_new(self) -> None:
-        """Raise ConfigError if a sweep cannot start here."""
+        """Raise ConfigError if a sweep cannot start in this folder."""
         self.check_free()
         self.check_unwritten()
         RunFolder.check_new(self.path)
@@ -114,7 +115,7 @@ class SweepFolder:
             )
 
     def check_free(self) -> None:
-        """Raise ConfigError if a sweep, or a run of a killed sweep, is still running here."""
+        """Raise ConfigError if a sweep, or a run of a killed sweep, is still running in this folder."""
         if (holder := self.holder()) is not None:
             who = f"a running sweep (process {holder})"
             if not psutil.pid_exists(holder):
@@ -126,7 +127,7 @@ class SweepFolder:
     ) -> None:
         """Write the configuration of every run before any run starts, so that a killed sweep can be resumed.
 
-        labels: of each run in its grid.
+        labels: labels of each run in its grid.
         """
         sizes = {name: self._begun(name, run) for name, run in runs.items()}
         named = {name: dict(labels[name]) for name in runs}
@@ -143,7 +144,7 @@ class SweepFolder:
     def _begun(self, name: str, run: Run) -> dict[str, Any]:
         """Write a run's configuration; returns its entry among the sizes of sweep.json."""
         path = self.run(name)
-        RunFolder.create(path, replace(run.config.resolved(), run_dir=str(path)))
+        RunFolder.create(path, replace(fill_in(run.config), run_dir=str(path)))
         return {"asks": {"gpus": run.needs.gpus, "cores": run.needs.cores}, "gets": asdict(run.size)}
 
     def load_records(self) -> dict[str, Record]:
@@ -201,7 +202,7 @@ class SweepFolder:
             os.close(descriptor)
 
     def holder(self) -> int | None:
-        """Process id of the sweep that is running here, or None."""
+        """Return the process id of the sweep that is running in this folder, or None."""
         try:
             descriptor = os.open(self.path / ".lock", os.O_RDONLY)
         except OSError:

@@ -1,4 +1,4 @@
-"""The plan of a sweep: its runs with the resources that each asks for and gets, and the machines of Gorila runs."""
+"""The plan of a sweep: its runs with their requested and assigned resources, and the machines of Gorila runs."""
 
 import math
 from collections import Counter
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import TrainConfig
-from accel_rl.envs.make import make_spec
 from accel_rl.sweeps.grid import Grid
 from accel_rl.sweeps.layout import Layout, Needs, Size, check_begun, in_order, named_members, on_gpus
 from accel_rl.system.counts import counted
@@ -18,7 +18,7 @@ from accel_rl.system.machine import Machine
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a plan. config: its configuration, with the GPUs that it gets."""
+    """One run of a plan. config: its configuration, with the assigned GPUs."""
 
     config: TrainConfig
     needs: Needs
@@ -30,7 +30,7 @@ class Run:
 
     @property
     def shortage(self) -> tuple[str, str, str] | None:
-        """If the run gets less than it asks for: (asked for, gets, sharing among its ranks), else None."""
+        """If the run gets less than it requests: (requested, assigned, sharing among its ranks); otherwise None."""
         if self.needs.gpus > max(1, self.size.gpus):
             asked, got = counted(self.needs.gpus, "GPU"), str(self.size.gpus or "none")
         elif not self.size.gpus and self.needs.cores > self.size.cores:
@@ -53,7 +53,7 @@ def planned(grid: Grid, sizes: Mapping[str, Size]) -> dict[str, Run]:
 
 
 def begun(configs: Mapping[str, TrainConfig], needs: Mapping[str, Needs], sizes: Mapping[str, Size]) -> dict[str, Run]:
-    """Plan to resume runs that have begun, in slots of these sizes. ConfigError."""
+    """Plan to resume started runs in slots of these sizes. ConfigError."""
     for name, config in configs.items():
         with _of_run(name):
             check_begun(config, sizes[name])
@@ -88,7 +88,7 @@ def describe(layout: Layout, runs: Mapping[str, Run]) -> list[str]:
 
 
 def shortages(runs: Iterable[Run]) -> list[str]:
-    """Return a line for each kind of run that gets less than it asks for."""
+    """Return a line for each kind of run that gets less than it requests."""
     lines = []
     for (asked, got, sharing), n in Counter(run.shortage for run in runs if run.shortage).items():
         line = f"1 run asks for {asked} and gets {got}" if n == 1 else f"{n} runs ask for {asked} each and get {got}"
@@ -109,15 +109,15 @@ def _got(layout: Layout, run: Run) -> str:
 
 
 GIB = 2**30
-SHARE_OF_MEMORY = 0.95  # what a run leaves its replays of the free memory
+SHARE_OF_MEMORY = 0.95  # share of the free memory that a run's replays may use
 
 
 @dataclass(frozen=True)
 class ClusterNeeds:
-    """What a Gorila run needs, on all of its machines. The processes' own memory is not counted.
+    """Resources that a Gorila run needs on all of its machines together. The processes' own memory is not counted.
 
-    cores: of each member. replay: bytes of each bundle's replay; shared: of the one global replay. is_local: Ray is
-    started on the sweep's machine, for this run.
+    cores: cores of each member. replay: bytes of each bundle's replay. shared: bytes of the single global replay.
+    is_local: whether Ray is started on the sweep's machine for this run.
     """
 
     members: int
@@ -137,7 +137,7 @@ class ClusterNeeds:
         return min(by_cores, math.floor(memory / self.replay))
 
     def describe(self, runs: int, machine: Machine) -> list[str]:
-        """Describe what the runs need, and whether machines of this kind have it, as lines."""
+        """Describe, as lines, the resources that the runs need, and whether machines of this kind have them."""
         each = [] if self.is_local else [counted(self.cores, "core")]
         each += [f"a replay of {self.replay / GIB:.2f} GiB"] * bool(self.replay)
         parts = [self.named + f" with {' and '.join(each)} each" * bool(each), counted(self.shards, "shard")]
@@ -173,14 +173,14 @@ class ClusterNeeds:
 
 
 def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
-    """Return what a run needs of a cluster; None if it is no Gorila run."""
+    """Return the resources that a run needs on its cluster; None if it is not a Gorila run."""
     if config.cluster != "gorila":
         return None
     g, replay = config.gorila, 0.0
     if isinstance(config.algo, ReplayAlgorithmConfig):
         on_gpu = bool(machine.gpus) and config.device != "cpu" and config.algo.replay.device != "cpu"
         if not on_gpu:
-            replay = config.algo.replay.size * config.algo.replay.bytes_each(make_spec(config.env, training=True))
+            replay = config.algo.replay.size * config.algo.replay.bytes_each(fill_in(config).spec)
     is_global = g.replay == "global"
     return ClusterNeeds(
         g.members,
@@ -194,12 +194,13 @@ def cluster_needs(config: TrainConfig, machine: Machine) -> ClusterNeeds | None:
 
 
 def describe_clusters(configs: Iterable[TrainConfig], machine: Machine, at_once: int) -> list[str]:
-    """Describe what the Gorila runs among these need, as lines. at_once: number of runs that start at the same time."""
+    """Describe, as lines, the resources that the Gorila runs need. at_once: number of runs that start at the same
+    time."""
     known: dict[Hashable, ClusterNeeds | None] = {}
     found: Counter[ClusterNeeds] = Counter()
     for config in configs:
         kind = replace(config, env=replace(config.env, game="pong" if config.env.game else ""), seed=0)
-        if kind not in known:  # games do not differ in what they need
+        if kind not in known:  # runs that differ only by the game need the same resources
             known[kind] = cluster_needs(config, machine)
         if (needs := known[kind]) is not None:
             found[needs] += 1

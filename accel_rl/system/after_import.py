@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 def after_import(name: str, then: str) -> None:
-    """Import module `then` when module `name` is imported; now, if it has been."""
+    """Import module `then` when module `name` is imported, or immediately if `name` has been imported."""
     if name in sys.modules:
         importlib.import_module(then)
     else:
@@ -17,7 +17,7 @@ def after_import(name: str, then: str) -> None:
 
 
 class _AfterImport(MetaPathFinder):
-    """Finds what the other finders do; the module's loader imports `then` at its end."""
+    """A finder that delegates to the other finders. The loader of the found module imports `then` after the module."""
 
     def __init__(self, name: str, then: str) -> None:
         self._name, self._then = name, then

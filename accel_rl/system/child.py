@@ -1,11 +1,11 @@
-"""Python processes that import what the process that starts them imports.
+"""Python processes that import the same packages as the process that starts them.
 
     subprocess.Popen(command("accel_rl.samplers.workers.worker", "7"), env=environment())
 
 `python -m` searches the current folder first, so a child of an installed accel_rl that is started in a checkout would
-import the checkout. A child started as above gets the same accel_rl, and searches the same folders in the same order,
-whatever its current folder, PYTHONPATH and flags are. It runs this file, which therefore imports the standard library
-alone.
+import the checkout. A child started as above imports the parent's accel_rl, and searches the same folders in the same
+order, whatever its current folder, PYTHONPATH and flags are. The child runs this file, which therefore imports only the
+standard library.
 """
 
 import importlib.machinery
@@ -26,17 +26,20 @@ VARIABLE = "ACCEL_RL_IMPORTS"
 def command(module: str, *arguments: str) -> list[str]:
     """Return the command that runs a module as `python -m` does, with this interpreter and its flags.
 
-    To be started with the variables of `environment`.
+    It must be started with the variables of `environment`.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # also used by multiprocessing
-    safe = [] if sys.flags.safe_path else ["-P"]  # modules beside this file have names of their own
+    safe = (
+        [] if sys.flags.safe_path else ["-P"]
+    )  # the modules in this file's folder must not hide modules of the same name
     return [sys.executable, *flags, *safe, os.path.abspath(__file__), module, *arguments]
 
 
 def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[str] = ()) -> dict[str, str]:
-    """Return environment variables with which `command` imports what this process imports.
+    """Return environment variables with which `command` imports the same packages as this process.
 
-    variables: to extend. packages: imported here, and to be imported from the same folders; accel_rl always is.
+    variables: variables to extend. packages: packages that the child imports from the same folders as this process, in
+    addition to accel_rl.
     """
     bound = {name: list(sys.modules[name].__path__) for name in ("accel_rl", *packages)}
     imports = {"path": [os.path.abspath(folder) for folder in sys.path], "packages": bound}
@@ -44,7 +47,8 @@ def environment(variables: Mapping[str, str] = os.environ, packages: Sequence[st
 
 
 def linked(folder: str) -> str:
-    """Make a folder that holds nothing but this accel_rl, for PYTHONPATH of processes that others start; returns it."""
+    """Create a folder that contains only a link to this accel_rl, for PYTHONPATH of processes started by other
+    programs; return it."""
     alone = Path(folder) / "python"
     alone.mkdir(exist_ok=True)
     package = alone / "accel_rl"
@@ -54,7 +58,7 @@ def linked(folder: str) -> str:
 
 
 class _BoundPackages:
-    """Finds packages in given folders, before the search path is asked."""
+    """Finds packages in given folders, before the search path is used."""
 
     def __init__(self, folders: dict[str, list[str]]):
         self._folders = folders

@@ -13,8 +13,8 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 
 def ended(name: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command. Returns what it returns; 2 for a ConfigError, 1 for a RunError or a disk that cannot be written,
-    130 for Ctrl-C. An error is one line that begins with `name`."""
+    """Run a command. Returns the command's exit code; 2 for a ConfigError, 1 for a RunError or a disk that cannot be
+    written, 130 for Ctrl-C. An error is printed as one line that begins with `name`."""
     before_torch()
     warnings.showwarning = show_warning
     try:

@@ -1,4 +1,5 @@
-"""Whole numbers as people write them: 20000, 1_000_000 or 1e6 on the command line; 1 core, 2 cores in a line."""
+"""Whole numbers as users write them: 20000, 1_000_000 or 1e6 on the command line; and numbers with a noun: 1 core, 2
+cores."""
 
 import math
 
@@ -7,7 +8,7 @@ OptionalCount = int | None
 
 
 def parse_count(text: str) -> int:
-    """A whole number that may be written 20000, 1_000_000 or 1e6. ValueError."""
+    """Return a whole number, which may be written 20000, 1_000_000 or 1e6. ValueError."""
     value = float(text)
     if not math.isfinite(value) or value != int(value):
         raise ValueError(f"{text!r} is no whole number")

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def gpu_type() -> str | None:
-    """Return the device type of this process's GPUs, such as "cuda"; None if there are none."""
+    """Return the device type of this process's GPUs, such as "cuda"; None without GPUs."""
     import torch
 
     if not torch.accelerator.is_available():
@@ -18,27 +18,28 @@ def gpu_type() -> str | None:
 
 
 def runtime(device: "torch.device | str") -> Any:
-    """Return the module of a GPU's streams, events, graphs and memory: torch.cuda, or that of another device type."""
+    """Return the module with a GPU's streams, events, graphs and memory: torch.cuda, or the module of another device
+    type."""
     import torch
 
     return torch.get_device_module(torch.device(device))
 
 
 class HostStream:
-    """A stream of the CPU: the host does all work itself, in order."""
+    """A stream of the CPU, on which the host does all work in order."""
 
     def wait_stream(self, other: object) -> None:
-        """Return at once: the work of the other stream is done."""
+        """Do nothing, because the work of the other stream is done."""
 
     def synchronize(self) -> None:
         """Return at once."""
 
 
 class Device(str):
-    """A device by its name, `cpu` or `cuda:0`, and how the host works with it. A plan makes it.
+    """The name of a device, `cpu` or `cuda:0`, with its methods for streams, events and memory. The plan creates it.
 
-    On a GPU work is queued: the host goes on while the GPU computes, until something waits. On the CPU all of this has
-    no effect.
+    On a GPU, work is queued: the host continues while the GPU computes, until the host waits for a result. On the CPU
+    these methods have no effect.
     """
 
     def __new__(cls, name: "torch.device | str") -> "Device":
@@ -46,7 +47,7 @@ class Device(str):
 
     @property
     def queues_work(self) -> bool:
-        """Whether operations are queued, so that the host need not wait for them."""
+        """Whether operations are queued, so that the host continues before they are done."""
         return self != "cpu"
 
     @property
@@ -55,7 +56,7 @@ class Device(str):
         return runtime(self)
 
     def use(self) -> None:
-        """Make it the current device, so that what names no device takes no memory of another GPU."""
+        """Make this the current device, so that tensors without a named device use no memory of another GPU."""
         if self.queues_work:
             self.runtime.set_device(self)
 

@@ -21,5 +21,5 @@ def nearest(got: str, allowed: Iterable[str], n: int = 3) -> str:
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """Takes the place of warnings.showwarning in programs: a note is one line."""
+    """Print a warning as one line. Programs set it as warnings.showwarning."""
     print(f"note: {message}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Why a compiled extension of this accel_rl cannot be imported, and what to do."""
+"""Explanations of why a compiled extension of accel_rl cannot be imported, with remedies."""
 
 import importlib.metadata
 import json
@@ -12,7 +12,8 @@ COMPILER = "install a C++17 compiler (g++ or clang++)"
 
 
 def remedy(name: str, error: ImportError) -> str:
-    """Say in one line why an extension such as "emulator/_core" is missing, and what to do. error: of its import."""
+    """Explain in one line why an extension such as "emulator/_core" is missing, and how to build it. error: the
+    ImportError."""
     if _compiled(PACKAGE, name):
         return f"{PACKAGE / name} cannot be loaded ({error}); reinstall accel_rl with pip"
     is_source = (PACKAGE.parent / "setup.py").is_file()

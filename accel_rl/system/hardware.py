@@ -1,7 +1,7 @@
 """Resources that this process may use: allowed cores, cgroup limits, memory and GPUs.
 
-Only the affinity mask and the cgroup's quota count: `os.cpu_count` ignores both. Within `described` the resources are
-those of a described machine.
+The number of cores is limited by the affinity mask and the cgroup's quota, which `os.cpu_count` ignores. Within
+`described` the resources are those of a described machine.
 """
 
 import contextlib
@@ -23,7 +23,8 @@ _described: ContextVar[tuple[Machine, list[str]] | None] = ContextVar("described
 
 @contextlib.contextmanager
 def described(machine: Machine) -> Iterator[list[str]]:
-    """Plan for a described machine inside. Yields the list of what `say_once` would have printed."""
+    """Context in which this process plans for a described machine. Yields the list of messages that `say_once`
+    collects."""
     messages: list[str] = []
     token = _described.set((machine, messages))
     try:
@@ -33,7 +34,7 @@ def described(machine: Machine) -> Iterator[list[str]]:
 
 
 def _machine() -> Machine | None:
-    """Return the described machine; None: this one."""
+    """Return the described machine; None if plans are for this machine."""
     found = _described.get()
     return None if found is None else found[0]
 
@@ -78,7 +79,8 @@ def _cgroup_folders(controller: str, root: str | Path, proc: str | Path) -> set[
 
 
 def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> float | None:
-    """Return the CPU limit of the cgroup (v2 or v1) in cores, the least over its ancestors; None without a limit."""
+    """Return the CPU limit of the cgroup (v2 or v1) in cores, the smallest of its ancestors' limits; None without a
+    limit."""
     if (machine := _machine()) is not None:
         return machine.quota
     limits = []
@@ -99,12 +101,13 @@ def cgroup_cpus(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/s
 
 
 def cgroup_memory(root: str | Path = "/sys/fs/cgroup", proc: str | Path = "/proc/self/cgroup") -> int | None:
-    """Return the free bytes below the cgroup's (v2 or v1) limit, the least over its ancestors; None without a limit."""
+    """Return the free bytes below the cgroup's (v2 or v1) limit, the smallest of its ancestors' values; None without a
+    limit."""
     names = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
     left = []
     for folder in _cgroup_folders("memory", root, proc):
         for limit, usage in names:
-            with contextlib.suppress(OSError, ValueError):  # not there, or "max"
+            with contextlib.suppress(OSError, ValueError):  # the file does not exist, or contains "max"
                 left.append(max(0, int((folder / limit).read_text()) - int((folder / usage).read_text())))
     return min(left) if left else None
 
@@ -123,7 +126,7 @@ def free_memory(device: str = "cpu") -> int:
 
 
 def _available_memory() -> int:
-    """Return the host's free memory in bytes, with what caches would give back."""
+    """Return the host's free memory in bytes, including memory that caches would release."""
     try:
         with open("/proc/meminfo") as f:
             return next(1024 * int(line.split()[1]) for line in f if line.startswith("MemAvailable:"))
@@ -144,7 +147,8 @@ def gpu_count() -> int:
 
 
 def cpu_name() -> str:
-    """Return the processor's model, such as AMD EPYC 7B13; the architecture where the system does not tell."""
+    """Return the processor's model, such as AMD EPYC 7B13, or the architecture if the system does not report the
+    model."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -180,8 +184,8 @@ def available_device(device: str, flag: str) -> str:
 
 
 def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
-    """The requested cores, or as many as the affinity mask and the cgroup's quota grant. ConfigError for a core that is
-    not allowed."""
+    """Return the requested cores, or by default as many as the affinity mask and the cgroup's quota allow. ConfigError
+    for a core that is not allowed."""
     allowed = allowed_cores()
     if cores is not None:
         outside = sorted(set(cores) - set(allowed))
@@ -195,9 +199,10 @@ def usable_cores(cores: Sequence[int] | None = None) -> list[int]:
 
 
 def pin(cores: Sequence[int]) -> list[int]:
-    """Pin the calling thread (and those it starts) to `cores`; returns what was really set, after reading it back.
+    """Pin the calling thread, and threads that it starts, to `cores`; return the cores that were set, read back from
+    the kernel.
 
-    A set that holds a core this machine lacks is cut down silently by the kernel, so only reading back tells.
+    The kernel silently drops cores that the machine lacks, so only reading the mask back shows the result.
     """
     try:
         os.sched_setaffinity(0, cores)
@@ -232,14 +237,15 @@ def this_machine(sys_folder: str = SYS) -> Machine:
 
 
 def _place(sys_folder: str, core: int) -> tuple[tuple[int, ...], int]:
-    """Return (hyperthreads of the core, its NUMA node); the core alone and node 0 if the system does not tell."""
+    """Return (hyperthreads of the core, its NUMA node); only the core and node 0 if the system does not report them."""
     cpus = Path(sys_folder) / "cpu"
     node = next((int(p.name[4:]) for p in (cpus / f"cpu{core}").glob("node[0-9]*")), 0)
     return hyperthreads(core, cpus), node
 
 
 def hyperthreads(core: int, cpus: Path = Path(SYS) / "cpu") -> tuple[int, ...]:
-    """Return all logical processors of this one's physical core; only this one if the system does not tell."""
+    """Return all logical processors of this processor's physical core; only this one if the system does not report
+    them."""
     try:
         return tuple(numbers((cpus / f"cpu{core}" / "topology" / "thread_siblings_list").read_text().strip()))
     except (OSError, ConfigError):

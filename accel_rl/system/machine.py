@@ -46,9 +46,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Machine:
-    """quota: cores that the cgroup grants; None: no limit. memory: bytes, or None if unknown; of this machine, those
-    that are free. gpu_memory: bytes of each GPU; 0: unknown. machines: number of such machines in a cluster, this one
-    among them."""
+    """A machine, as read from a file or measured.
+
+    quota: number of cores that the cgroup grants; None means no limit. memory: bytes, None if unknown; for this
+    machine, the free bytes. gpu_memory: bytes of each GPU; 0 means unknown. machines: number of such machines in the
+    cluster, including this one.
+    """
 
     nodes: tuple[Node, ...]
     memory: int | None = field(default=None, compare=False)
@@ -173,7 +176,8 @@ def _of_cores(values: dict[str, Any]) -> Machine:
 
 
 def _even(values: dict[str, int]) -> Machine:
-    """Return a machine of equal nodes, numbered as by Linux: the first threads of all cores, then the second ones."""
+    """Return a machine of equal nodes, numbered as by Linux: the first threads of all cores, then the second
+    threads."""
     for key in BY_NODES[:2]:
         if key not in values:
             raise ValueError(f"{key} is missing")

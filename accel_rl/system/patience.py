@@ -12,8 +12,8 @@ Found = TypeVar("Found")
 class Patience:
     """A budget of seconds for waiting.
 
-    While this process was stopped itself (Ctrl-Z, a debugger, a scheduler that suspends jobs) it did not wait, and the
-    awaited processes were most likely stopped with it. So each wait counts for at most a second.
+    A process that is stopped (Ctrl-Z, a debugger, a scheduler that suspends jobs) does not wait, and the awaited
+    processes were most likely stopped at the same time. So each wait counts for at most a second.
     """
 
     def __init__(self, seconds: float):

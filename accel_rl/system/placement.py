@@ -23,12 +23,12 @@ Core = tuple[int, ...]
 class Placement:
     """Cores and threads of one rank. One worker process for each core."""
 
-    worker_cores: tuple[int | None, ...]  # one entry for each worker process; None: not pinned
+    worker_cores: tuple[int | None, ...]  # one entry per worker process; None for a worker that is not pinned
     server_cores: tuple[int, ...]  # of the action server and the learner
     torch_threads: int  # of one operation while learning
     device: str
     act_threads: int = (
-        1  # of one operation while acting: half of the cores where workers, with twice the work, share them
+        1  # threads of one operation while acting; half of the cores if workers, with twice the work, share the cores
     )
     learner_cores: tuple[int, ...] = ()  # of a concurrent trainer; other trainers run on server_cores
 
@@ -44,11 +44,11 @@ def place_processes(
     torch_threads: int | None = None,
     concurrent: bool = False,
 ) -> Placement:
-    """Give each usable core a worker process; with a GPU, keep the first core for the process that drives it.
+    """Assign each usable core a worker process; with a GPU, reserve the first core for the process that drives the GPU.
 
-    workers, cores: None takes as many as the affinity mask and the cgroup's quota grant. More workers than cores share
+    workers, cores: with None, as many as the affinity mask and the cgroup's quota allow. More workers than cores share
     the cores, with a warning. concurrent: half of the cores learn while the others step and act; with a GPU, two cores
-    drive it. Raises ConfigError for a core that is not allowed and for a count below 1.
+    drive the GPU. Raises ConfigError for a core that is not allowed and for a count below 1.
     """
     usable = hardware.usable_cores(cores)
     if workers is not None and workers < 1:
@@ -81,15 +81,16 @@ def place_processes(
 
 
 def gpu_of_rank(rank: int, ranks: int, gpus: int) -> int:
-    """Return the index of a rank's GPU. More ranks than GPUs share them evenly in order: 0 0 1 1 for 4 on 2."""
+    """Return the index of a rank's GPU. If there are more ranks than GPUs, they share the GPUs evenly: 0 0 1 1 for 4 on
+    2."""
     return rank * gpus // max(ranks, gpus)
 
 
 def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -> tuple[int, ...]:
-    """Return a rank's even share of neighbouring cores; with more ranks than cores, one core in turn.
+    """Return a rank's even share of neighbouring cores. If there are more ranks than cores, each rank gets one core.
 
-    gpus: their number. If ranks share GPUs, each GPU gets an even share of the cores, which are listed GPU by GPU, and
-    its ranks divide that share.
+    gpus: number of GPUs. If ranks share GPUs, each GPU gets an even share of the cores, which are listed GPU by GPU,
+    and its ranks divide that share.
     """
     n = len(cores)
     if 0 < gpus < ranks:
@@ -104,7 +105,8 @@ def share_of_cores(cores: Sequence[int], ranks: int, rank: int, gpus: int = 0) -
 @dataclass(frozen=True)
 class Slot:
     """cores: logical processors that the run may use, GPU by GPU. reserved: the first processor of each GPU's share,
-    for the process that drives the GPU. idle: the other hyperthreads of these cores, kept free for its speed."""
+    for the process that drives the GPU. idle: the other hyperthreads of these cores, which stay unused so that the
+    cores are fast."""
 
     cores: tuple[int, ...]
     gpus: tuple[int, ...] = ()
@@ -114,7 +116,7 @@ class Slot:
 
     @property
     def held(self) -> tuple[int, ...]:
-        """All logical processors of the slot, with idle ones; no other run may use them at the same time."""
+        """All logical processors of the slot, including idle ones. No other run may use them at the same time."""
         return self.cores + self.idle
 
     def __str__(self) -> str:
@@ -131,7 +133,8 @@ def slots_of(
 ) -> list[Slot]:
     """Divide the machine into slots of one size. ConfigError if it does not have the GPUs or cores.
 
-    gpus: GPUs to use; None: all; empty: slots of cores only. cores_per_run: used without GPUs.
+    gpus: GPUs to use; None means all, and an empty sequence means slots of cores only. cores_per_run: used without
+    GPUs.
     """
     for flag, value in (
         ("--gpus-per-run", gpus_per_run),
@@ -149,7 +152,7 @@ def slots_of(
 
 
 def chosen_gpus(machine: Machine, gpus: Sequence[int] | None) -> list[int]:
-    """Return the GPUs to use; None: all. ConfigError for a GPU that the machine does not have."""
+    """Return the GPUs to use; None means all. ConfigError for a GPU that the machine does not have."""
     there = machine.gpus
     use = list(there if gpus is None else gpus)
     if outside := [g for g in use if g not in there]:

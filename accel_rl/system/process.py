@@ -10,21 +10,22 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 
 
 def before_torch() -> None:
-    """Waiting OpenMP threads spin for a moment and then sleep, and freed memory stays with the process.
+    """Set two environment variables before torch is loaded: waiting OpenMP threads spin only briefly, and freed memory
+    is kept.
 
-    Spinning: the action server shares its cores with the workers, and a thread that spins for long at a barrier keeps a
-    worker, or the thread it waits for, off the core; one that sleeps at once is woken for every operation of a network,
-    which makes two threads slower than one at a batch of 32. Memory: glibc maps and unmaps every large activation anew,
-    and the page faults then cost more than the small convolutions themselves.
+    Spinning: the action server shares its cores with the workers. A thread that spins at a barrier for a long time
+    keeps a worker, or the thread that it waits for, off the core. A thread that sleeps immediately must be woken for
+    every operation of a network, which makes two threads slower than one at a batch of 32. Memory: by default glibc
+    maps and unmaps every large activation, and the page faults take longer than the small convolutions.
     """
     if "torch" not in sys.modules:
-        os.environ.setdefault("GOMP_SPINCOUNT", "6000")  # about 0.1 ms: from one operation to the next
+        os.environ.setdefault("GOMP_SPINCOUNT", "6000")  # about 0.1 ms, the time between two operations
     if os.environ.get("LD_PRELOAD", "").find("malloc") >= 0:
         return  # another allocator is in charge
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # TypeError: Windows has no library of all symbols
-        return  # not glibc: nothing to set, nothing lost but speed
+        return  # a C library other than glibc: this only affects speed
     mallopt(_M_MMAP_THRESHOLD, 2**30)
     mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
     mallopt(_M_TOP_PAD, 64 * 2**20)
@@ -45,12 +46,12 @@ VECTOR_FUNCTIONS = (
 
 
 def tune_torch(threads: int) -> None:
-    """Number of intra-op threads, no denormal numbers (they cost a hundred times an ordinary one), and every function
-    of a vector called once by one thread.
+    """Set the number of intra-op threads, treat denormal numbers as zero (they take a hundred times as long), and call
+    every vector function once in a single thread.
 
-    The last: MKL chooses a function's kernel at its first call, and where several threads make that call at once, one
-    may get half of the digits for its part (pytorch/pytorch issue 188792). Now and then a run under load began with
-    other noise than its equals.
+    MKL chooses the kernel of a function at its first call. If several threads make this call at the same time, one of
+    them may use a kernel with half of the digits (pytorch/pytorch issue 188792), and a run then begins with other noise
+    than its repetitions.
     """
     import torch
 

@@ -9,10 +9,10 @@ from types import ModuleType
 def import_user_module(name: str) -> ModuleType:
     """Import a module; the current folder is searched first, as by `python -m`. ImportError.
 
-    name: of a module, or the path of its file (`grids/sizes.py`), whose folder is then searched first.
+    name: name of a module, or path of its file (`grids/sizes.py`), whose folder is then searched first.
 
-    Where no module of a user's is named, the path stays as it is: a file random.py in the current folder would
-    otherwise be imported in place of Python's own.
+    The search path is changed only here. Otherwise a file random.py in the current folder would be imported in place of
+    Python's own module.
     """
     try:
         folder = os.getcwd()

@@ -7,6 +7,7 @@ from functools import partial
 
 import torch
 
+from accel_rl.system import events
 from benchmarks.gpu.bench import Bench, Result
 from benchmarks.gpu.training import envs_near, settings
 from benchmarks.harness.agents import NAMES, make_agent
@@ -29,12 +30,13 @@ def measure(bench: Bench) -> Result:
 
 def case(bench: Bench, envs: int, notes: list[str], stack: ExitStack) -> Case:
     """Build a sampler that captures acting and one that does not, and count the host's waits for the GPU."""
+    stack.enter_context(events.written(notes.append, notes.append))
     variants: dict[str, Measure] = {}
     waits: dict[str, float] = {}
     for capture in (True, False):
         config = settings(bench, "a2c", envs, bench.sizes.acting_horizon)
         config = replace(config, sampler=replace(config.sampler, capture=capture))
-        sampling = Sampling(config, note=notes.append)
+        sampling = Sampling(config)
         stack.callback(sampling.close)
         for net in ("none", "a3c", "dqn") if capture else ("a3c", "dqn"):
             agent = make_agent(net, sampling.spec, bench.device)

@@ -38,7 +38,7 @@ def settings(bench: Bench, algorithm: str, envs: int, horizon: int | None = None
         engine="in-process" if bench.sizes.in_process else "workers",
     )  # fmt: skip
     return replace(
-        base, env=replace(base.env, game=bench.game).resolved(), algo=replace(base.algo, **algo), sampler=sampler,
+        base, env=replace(base.env, game=bench.game), algo=replace(base.algo, **algo), sampler=sampler,
         evaluation=replace(base.evaluation, interval=0), env_steps=FOREVER, device=bench.device,
     )  # fmt: skip
 

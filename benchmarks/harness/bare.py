@@ -19,11 +19,11 @@ def serve(config: dict[str, Any]) -> None:
     import numpy as np
 
     from accel_rl.data.rollout_arrays import Step
-    from accel_rl.envs.make import EnvConfig, make_batch
+    from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.system.hardware import pin
 
     pin([config["core"]])
-    batch = make_batch(EnvConfig(**config["env"]), config["seeds"], training=True)
+    batch = make_batch(ResolvedEnv(**config["env"]), config["seeds"], training=True)
     out = Step.empty(batch.n, batch.spec)
     batch.reset(out)
     actions = np.random.default_rng(0).integers(batch.spec.n_actions, size=(4096, batch.n))

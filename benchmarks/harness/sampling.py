@@ -1,20 +1,19 @@
 """A sampler that is measured repeatedly, with different agents."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
+from accel_rl.config.resolved import resolve
 from accel_rl.config.sampler import SamplerConfig
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.make import make_spec
 from accel_rl.envs.sequential import RESETS
 from accel_rl.models.precision import Precision, autocast_for
-from accel_rl.runners.build import build_sampler, stderr_log
+from accel_rl.runners.build import build_sampler
 from accel_rl.runners.plan import RankPlan, default_workers
 from accel_rl.samplers.memory_budget import bound
 from accel_rl.samplers.workers.pool import WorkerPool
@@ -43,7 +42,7 @@ def sampling_config(
     base, n = default_config("a2c"), workers or default_workers(device)
     defaults: dict[str, Any] = {"horizon": 20, "decorrelation_steps": 300, "timeout_s": 60.0}
     config = SamplerConfig(workers=n, envs=n * envs_per_worker, reset=reset, **defaults | sampler)
-    env = replace(base.env, game=game, frame=frame, backend=backend).resolved()
+    env = replace(base.env, game=game, frame=frame, backend=backend)
     return replace(base, env=env, sampler=config, device=device)
 
 
@@ -65,20 +64,13 @@ def declare_parts(device: str, sampler: Any) -> None:
 class Sampling:
     """A sampler built from a configuration."""
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        log: Callable[[str], None] = stderr_log,
-        note: Callable[[str], None] = lambda line: None,
-    ):
-        config.check()
-        self.config, self.plan = config, RankPlan.resolve(config)
+    def __init__(self, given: TrainConfig):
+        self.config = config = resolve(given)
+        self.plan = RankPlan.resolve(config)
         self.placement, self.grouping = self.plan.placement, self.plan.sampler.grouping
         process.tune_torch(self.placement.torch_threads)
-        self.spec = make_spec(config.env, training=True)
-        self.sampler: Any = build_sampler(
-            self.plan.sampler, config.env, self.spec, config, seed=0, training=True, log=log, note=note
-        )
+        self.spec = config.spec
+        self.sampler: Any = build_sampler(self.plan.sampler, config.env, self.spec, config, seed=0, training=True)
         declare_parts(self.plan.device, self.sampler)
         self.busy = 0.0
         """Share of the workers' time that environments took, in the last `free` measurement."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from accel_rl.algos.replay_algorithm import ReplayAlgorithm
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.models.precision import multiply_in
 from accel_rl.runners.concurrent import Concurrent
@@ -29,9 +30,9 @@ class Training:
     Each measurement has the trainer's own affinity, threads and precision, so that several trainers can take turns.
     warm_cycles: cycles after the first update. at_once: updates of Q-learning in one call of `updates`."""
 
-    def __init__(self, config: TrainConfig, folder: Path, warm_cycles: int = 0, at_once: int = 1):
-        config.check()
-        self.config, self.at_once, self.updates_per_s = config, at_once, 0.0
+    def __init__(self, given: TrainConfig, folder: Path, warm_cycles: int = 0, at_once: int = 1):
+        self.config = config = resolve(given)
+        self.at_once, self.updates_per_s = at_once, 0.0
         self._cores = os.sched_getaffinity(0)
         run_folder = RunFolder.create(folder, config)
         self._events = run_folder.path / "events.log"

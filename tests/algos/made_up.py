@@ -7,7 +7,7 @@ from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
-from accel_rl.ops.policy_gradient import log_prob
+from accel_rl.ops.policy_loss import log_prob
 
 T, B, S = 5, 6, 4
 SPEC = EnvSpec("test", (104, 80), "uint8", 4, S, protocol={"frame_skip": 4})  # as of an Atari game

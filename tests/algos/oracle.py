@@ -15,9 +15,26 @@ def linear(p, name, x):
     return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
 
 
+def layer_norm(p, name, x):
+    """Ba et al. 2016, eq. 3, with torch's epsilon; x itself if there are no parameters of this name. x [N, F]."""
+    if f"{name}.weight" not in p:
+        return x
+    centered = x - x.mean(-1, keepdims=True)
+    variance = (centered**2).mean(-1, keepdims=True)
+    return centered / np.sqrt(variance + 1e-5) * p[f"{name}.weight"] + p[f"{name}.bias"]
+
+
 def mlp(p, name, x, layers):
+    """Layers of a linear map and tanh; with layer norms there are three modules a layer."""
+    modules = [n.split(".layers.")[1].split(".")[0] for n in p if n.startswith(f"{name}.layers.")]
+    per_layer = 2 if len(set(modules)) == layers else 3
     for i in range(layers):
-        x = np.tanh(linear(p, f"{name}.layers.{2 * i}", x))
+        first = per_layer * i
+        x = linear(p, f"{name}.layers.{first}", x)
+        if per_layer == 2:
+            x = np.tanh(x)
+        else:  # the norm is the second module or the third
+            x = layer_norm(p, f"{name}.layers.{first + 2}", np.tanh(layer_norm(p, f"{name}.layers.{first + 1}", x)))
     return x
 
 
@@ -50,7 +67,11 @@ def recurrent(p, obs, first, state):
 
 def stream_of(p, name, x, noise):
     """A hidden layer with ReLU and an output. noise: {layer: (noise_in, noise_out)}; {}: no noisy layers."""
-    for layer, activation in (("hidden", lambda y: np.maximum(y, 0)), ("out", lambda y: y)):
+
+    def relu(y):
+        return layer_norm(p, f"{name}.relu.after", np.maximum(layer_norm(p, f"{name}.relu.before", y), 0))
+
+    for layer, activation in (("hidden", relu), ("out", lambda y: y)):
         full = f"{name}.{layer}"
         weight, bias = p[f"{full}.weight"], p[f"{full}.bias"]
         if noise:  # Fortunato et al. 2018, eq. 9
@@ -262,6 +283,17 @@ class Steps:
             if self.name == "adam":
                 return -rate * m_hat / (np.sqrt(self.square) / root + self.epsilon)
             return -rate * root * m_hat / (np.sqrt(self.square) + self.epsilon)
+        if self.name == "radam":  # Liu et al. 2020, algorithm 2
+            t, longest = self.steps, 2 / (1 - 0.999) - 1
+            self.mean = 0.9 * self.mean + 0.1 * g
+            self.square = 0.999 * self.square + 0.001 * g**2
+            m_hat = self.mean / (1 - 0.9**t)
+            length = longest - 2 * t * 0.999**t / (1 - 0.999**t)
+            if length <= 5:
+                return -rate * m_hat
+            r = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+            adaptive = math.sqrt(1 - 0.999**t) / (np.sqrt(self.square) + self.epsilon)
+            return -rate * math.sqrt(r) * m_hat * adaptive
         if self.name == "adagrad":  # Duchi et al. 2011
             self.square = self.square + g**2
             return -rate * g / (np.sqrt(self.square) + self.epsilon)

@@ -4,7 +4,7 @@ import torch
 
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.ops.policy_gradient import log_prob
+from accel_rl.ops.policy_loss import log_prob
 
 FEATURES, ACTIONS, B = 5, 3, 6
 SPEC = EnvSpec("stream", (FEATURES,), "float32", ACTIONS, 1)

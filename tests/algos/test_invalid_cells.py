@@ -12,7 +12,7 @@ from accel_rl.algos.policy_gradient import PolicyBatch
 from accel_rl.algos.ppo import PPO, PPOConfig
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
-from accel_rl.ops.policy_gradient import finite_where_invalid, log_prob, masked_mean
+from accel_rl.ops.policy_loss import finite_where_invalid, log_prob, masked_mean
 from accel_rl.optim.flat import FlatParameters
 from tests.algos.made_up import act_over, ingest
 

@@ -61,7 +61,7 @@ class Played:
         c = self.config
         if isinstance(c, PPOConfig):
             return c.optimizer, 0.0, c.optimizer_eps
-        by_batch = isinstance(c, C51Config) and c.optimizer.startswith("adam")
+        by_batch = isinstance(c, C51Config) and "adam" in c.optimizer
         return c.optimizer, c.rmsprop_alpha, c.optimizer_eps / (c.batch_size if by_batch else 1)
 
     @property

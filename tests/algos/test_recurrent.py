@@ -6,15 +6,16 @@ import torch
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.impala import IMPALA, IMPALAConfig
 from accel_rl.algos.ppo import PPO, PPOConfig
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import make_spec
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
 from tests.algos.made_up import ingest, update
+from tests.environments import env_of
 
-ENV = EnvConfig(id="experiments.recall:make")
+ENV = env_of(id="experiments.recall:make")
 T, B = 6, 4  # an episode is 10 steps: some end inside a rollout, none at its edge alone
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.dqn import DQN
 from accel_rl.algos.ppo import PPO

@@ -12,8 +12,8 @@ import accel_rl
 from accel_rl.api.settings import settings
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
+from accel_rl.config.resolved import resolve
 from accel_rl.data import generator_state
-from accel_rl.envs.make import make_spec
 from accel_rl.models.network_state import network_state
 from accel_rl.runners.best_agent import BestAgent
 from accel_rl.runners.learner import Learner
@@ -84,11 +84,11 @@ def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, algorithm):
 
 @pytest.mark.parametrize("schedule", ["lockstep", "concurrent"])
 def test_targets_and_acting_copies_are_whole(tmp_path, schedule):
-    config = settings(
+    config = resolve(settings(
         "tests.api.networks:BatchNormDQN", "CartPole-v1",
         dict(envs=4, horizon=5, replay__size=2000, replay__start=40, target_interval=200, engine="in-process",
              evaluation__interval=0, schedule=schedule, secondary__batch=16),
-    ).resolved()  # fmt: skip
+    ))  # fmt: skip
     trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
     algo = trainer.learner.algo
     try:
@@ -110,10 +110,10 @@ def test_targets_and_acting_copies_are_whole(tmp_path, schedule):
 
 
 def test_a_second_learner_begins_with_the_whole_network(tmp_path):
-    config = settings(
+    config = resolve(settings(
         "tests.api.networks:BatchNormDQN", "CartPole-v1",
         dict(envs=4, replay__size=2000, replay__start=40, engine="in-process", secondary__batch=16),
-    ).resolved()  # fmt: skip
+    ))  # fmt: skip
     trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(tmp_path / "run", config))
     one, two = (network_state(x.algo.agent.model) for x in trainer.learners)
     assert all(torch.equal(one[name], two[name]) for name in one)
@@ -180,7 +180,8 @@ def test_layers_in_another_order_are_loaded_by_name(tmp_path, monkeypatch):
 
 def test_the_optimizers_state_follows_the_names(tmp_path, monkeypatch):
     run = train("OrderedPPO", tmp_path / "run", evaluation__interval=0)
-    config, spec = run.config, make_spec(run.config.env, training=True)
+    config = resolve(run.config)
+    spec = config.spec
     _, state = Checkpoints(run.path / "checkpoints").load_latest()
 
     def moments() -> dict[str, torch.Tensor]:

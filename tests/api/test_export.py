@@ -13,7 +13,7 @@ from accel_rl import Run
 from accel_rl.api import hub, onnx_file
 from accel_rl.api.settings import settings
 from accel_rl.cli.main import main
-from accel_rl.envs.make import make_spec
+from accel_rl.config.resolved import resolve
 from accel_rl.runners.learner import Learner
 from accel_rl.system.errors import ConfigError, RunError
 
@@ -101,8 +101,8 @@ def test_the_command_exports_evaluates_and_makes_a_video(run, capsys):
 def test_onnx_computes_the_same(algorithm, values, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    config = settings(algorithm, values.pop("env", None), values)
-    spec = make_spec(config.env, training=False)
+    config = resolve(settings(algorithm, values.pop("env", None), values))
+    spec = config.spec
     agent = Learner(config, spec, "cpu", seed=1).algo.agent.evaluating(True)
     with torch.no_grad():  # initial heads are nearly zero
         for p in agent.model.parameters():

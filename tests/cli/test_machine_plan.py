@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from accel_rl.cli.main import main
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import default_config
 from accel_rl.runners.plan import RunPlan
 from accel_rl.system import hardware
@@ -160,6 +161,6 @@ def test_a_plan_for_another_machine_leaves_this_one_alone(tmp_path: Path):
     machine, cores = read_machine(tmp_path / "m.toml"), hardware.allowed_cores()
     assert machine == of_cores(range(16), gpus=1, gpu_memory=139 * 2**30) and machine.memory == 128 * 2**30
     with hardware.described(machine) as said:
-        assert RunPlan.resolve(default_config("a2c")).ranks[0].device == "cuda:0"
+        assert RunPlan.resolve(fill_in(default_config("a2c"))).ranks[0].device == "cuda:0"
         assert hardware.free_memory() == machine.memory and hardware.free_memory("cuda:0") == machine.gpu_memory
     assert len(said) == 1 and hardware.allowed_cores() == cores

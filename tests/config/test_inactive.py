@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.algos.a2c import A2CConfig
-from accel_rl.config.advice import CONDITIONS, inactive, settings_of
+from accel_rl.config import advice
+from accel_rl.config.advice import CONDITIONS, settings_of
 from accel_rl.config.flags import with_setting
 from accel_rl.config.registry import ALGORITHMS
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.envs.make import EnvConfig
 
@@ -27,9 +29,13 @@ ALWAYS = {
     *("algo.epochs", "algo.minibatch", "algo.normalize_advantage", "algo.target_kl", "algo.window", "algo.batches"),
     *("algo.rho_clip", "algo.c_clip", "algo.batch_size", "algo.intensity", "algo.n_step", "algo.target_interval"),
     *("algo.target_unit", "algo.double", "algo.dueling", "algo.noisy", "algo.epsilon_evaluation"),
-    *("algo.hidden", "algo.atoms", "algo.v_min", "algo.v_max"),
+    *("algo.hidden", "algo.layer_norm", "algo.exploration", "algo.atoms", "algo.v_min", "algo.v_max"),
     *("algo.replay.size", "algo.replay.start", "algo.replay.device", "algo.replay.prioritized"),
 }
+
+
+def inactive(config: TrainConfig) -> list[str]:
+    return advice.inactive(config, resolve(config))
 
 
 def config(algorithm: str = "ppo") -> TrainConfig:

@@ -10,6 +10,7 @@ from accel_rl.algos.dqn import DQN
 from accel_rl.api.settings import settings
 from accel_rl.cli.train import parse_train
 from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import default_config
 from accel_rl.system.errors import ConfigError
 from tests.algos.streams import SPEC
@@ -25,7 +26,7 @@ def test_the_guard_is_for_clipped_rewards():
     """A Gymnasium environment's rewards are not clipped by default, and such a run can begin."""
     config = on_gorila(default_config("dqn"), is_atari=False)
     assert config.gorila.outlier_deviations == 0.0
-    replace(config, env=replace(config.env, id="CartPole-v1")).check()
+    resolve(replace(config, env=replace(config.env, id="CartPole-v1")))
     words = ["dqn", "--env", "CartPole-v1", "--cluster", "gorila"]
     assert parse_train(words, "accel-rl train", "").gorila.outlier_deviations == 0.0
     assert settings("dqn", "CartPole-v1", {"cluster": "gorila"}).gorila.outlier_deviations == 0.0
@@ -51,7 +52,7 @@ def test_without_reward_clipping_the_guard_is_refused():
     config = on_gorila(default_config("dqn"))
     config = replace(config, env=replace(config.env, game="pong"), algo=replace(config.algo, reward_clip=0.0))
     with pytest.raises(ConfigError, match=r"--gorila\.outlier-deviations 5: must be 0 with --algo\.reward-clip 0"):
-        config.check()
+        resolve(config)
 
 
 def test_what_a_reward_adds_to_a_loss():

@@ -15,8 +15,8 @@ import torch
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
 from accel_rl.system.process import die_with_parent
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
+from accel_rl.config.resolved import resolve
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.process_group import backend, file_store, process_group
 from accel_rl.runners.plan import RankPlan, resolve_device
@@ -36,7 +37,7 @@ def context(simulated_gpu, monkeypatch):
 
 def played(run, folder, context, device=GPU):
     """Return the learners' parameters, and the waits and the number of updates of the last cycles."""
-    run = replace(run, device=device)
+    run = resolve(replace(run, device=device))
     torch.manual_seed(0)
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, context)
     rollouts = trainer.sampler.server.rollouts

@@ -16,11 +16,9 @@ from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
-from accel_rl.optim.adagrad import AdaGrad
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
 from accel_rl.optim.optimizer import ALIGNMENT
-from accel_rl.optim.rmsprop import RMSProp
+from accel_rl.optim.optimizers import AdaGrad, Adam, RMSProp
 from accel_rl.system.errors import RunError
 from tests.distributed.push_chunks import central_of, exchange_of
 

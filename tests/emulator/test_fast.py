@@ -8,7 +8,7 @@ pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator import AtariEmulator
 from accel_rl.emulator.env_core import make_env_core, step_env_cores
-from accel_rl.envs.palette import luminance
+from accel_rl.envs.colors import luminance
 from accel_rl.envs.preprocess import make_preprocessor
 
 # 2K, F8, F6, E0, FE; short frames, code in RAM, partial frames

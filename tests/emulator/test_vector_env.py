@@ -13,7 +13,7 @@ pytest.importorskip("accel_rl.emulator._core")
 from ale_py.vector_env import AtariVectorEnv
 
 from accel_rl.emulator import VectorEnv
-from accel_rl.envs.games import ATARI_57
+from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.system.errors import ConfigError
 
 OURS = {"_final_obs", "final_info", "_final_info"}  # Gymnasium's; the peer has no masks
@@ -117,7 +117,7 @@ def test_the_last_screen_is_shown(limit: int) -> None:
     import cv2
 
     from accel_rl.emulator.atari import rom_path
-    from accel_rl.envs.palette import luminance
+    from accel_rl.envs.colors import luminance
 
     settings: dict[str, Any] = {"noop_max": 0, "use_fire_reset": False, "stack_num": 1}
     settings["max_num_frames_per_episode"] = limit

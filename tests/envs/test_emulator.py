@@ -8,11 +8,12 @@ import pytest
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.data.rollout_arrays import Step
+from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE
 from accel_rl.envs.emulator import EmulatorBatch, EmulatorEnv
-from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE
-from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec
+from accel_rl.envs.make import EnvConfig, make_batch, make_env, make_spec, resolve_env
 from accel_rl.envs.sequential import RESETS
 from accel_rl.system.errors import ConfigError
+from tests.environments import env_of
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 
@@ -46,20 +47,20 @@ def assert_equal(config: EnvConfig, reset: str, steps: int, n: int = 2) -> None:
 
 @pytest.mark.parametrize("reset", RESETS)
 def test_rollouts_are_equal_in_every_mode_of_reset(reset: str) -> None:
-    assert_equal(EnvConfig(game="breakout", max_episode_steps=50), reset, 120)
+    assert_equal(env_of(game="breakout", max_episode_steps=50), reset, 120)
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        EnvConfig(game="pong", protocol="machado2018", max_episode_steps=60),
-        EnvConfig(game="seaquest", protocol="mnih2015"),
-        EnvConfig(game="skiing", protocol="machado2018"),  # its full set of actions has no FIRE
-        EnvConfig(game="qbert", repeat_action_probability=0.25, frame="104x80-mean"),
-        EnvConfig(game="breakout", protocol="cleanrl2022", max_episode_steps=60),
-        EnvConfig(game="space_invaders", protocol="cleanba2023", max_episode_steps=40),
-        EnvConfig(game="robotank", frame_skip=1, noop_max=3),
-        EnvConfig(game="space_invaders", frame_skip=3, mode=2, difficulty=1),
+        env_of(game="pong", protocol="machado2018", max_episode_steps=60),
+        env_of(game="seaquest", protocol="mnih2015"),
+        env_of(game="skiing", protocol="machado2018"),  # its full set of actions has no FIRE
+        env_of(game="qbert", repeat_action_probability=0.25, frame="104x80-mean"),
+        env_of(game="breakout", protocol="cleanrl2022", max_episode_steps=60),
+        env_of(game="space_invaders", protocol="cleanba2023", max_episode_steps=40),
+        env_of(game="robotank", frame_skip=1, noop_max=3),
+        env_of(game="space_invaders", frame_skip=3, mode=2, difficulty=1),
     ],
     ids=lambda config: f"{config.game}-{config.protocol}",
 )
@@ -69,23 +70,23 @@ def test_rollouts_are_equal_by_every_rule(config: EnvConfig) -> None:
 
 def test_areas_are_rounded_as_by_opencv() -> None:
     """In assault equal rows give sums halfway between two values, which the even and the odd lines round otherwise."""
-    assert_equal(EnvConfig(game="assault", protocol="machado2018"), "immediate", 515)
+    assert_equal(env_of(game="assault", protocol="machado2018"), "immediate", 515)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("game", ATARI_57)
 def test_rollouts_of_all_games_are_equal(game: str) -> None:
-    assert_equal(EnvConfig(game=game, protocol="mnih2015", max_episode_steps=700), "immediate", 1000)
-    assert_equal(EnvConfig(game=game, protocol="machado2018"), "immediate", 1000)
+    assert_equal(env_of(game=game, protocol="mnih2015", max_episode_steps=700), "immediate", 1000)
+    assert_equal(env_of(game=game, protocol="machado2018"), "immediate", 1000)
     for reset in ("wait", "swap", "cached"):
         if reset == "cached" and game in INEXACT_RESTORE:
             continue  # ale-py's own restore leads elsewhere
-        assert_equal(EnvConfig(game=game, max_episode_steps=100), reset, 300)
+        assert_equal(env_of(game=game, max_episode_steps=100), reset, 300)
 
 
 def test_single_and_batch_are_equal() -> None:
-    config = EnvConfig(game="breakout", backend="emulator", repeat_action_probability=0.25)
+    config = env_of(game="breakout", backend="emulator", repeat_action_probability=0.25)
     batch, single = make_batch(config, [3, 4], True), make_env(config, 4, True)
     assert isinstance(batch, EmulatorBatch) and isinstance(single, EmulatorEnv)
     out, frame = Step.empty(2, batch.spec), np.zeros(batch.spec.frame_shape, np.uint8)
@@ -104,7 +105,7 @@ def test_single_and_batch_are_equal() -> None:
 
 
 def test_a_state_goes_on_exactly() -> None:
-    config = EnvConfig(game="qbert", backend="emulator", repeat_action_probability=0.25, max_episode_steps=90)
+    config = env_of(game="qbert", backend="emulator", repeat_action_probability=0.25, max_episode_steps=90)
     batch, other = make_batch(config, [1, 2], True, "swap"), make_batch(config, [8, 9], True, "swap")
     out, theirs = Step.empty(2, batch.spec), Step.empty(2, batch.spec)
     batch.reset(out)
@@ -125,18 +126,18 @@ def test_a_state_goes_on_exactly() -> None:
 
 
 def test_the_spec_differs_in_the_backend_alone() -> None:
-    ours = make_spec(EnvConfig(game="seaquest", backend="emulator"), training=True)
-    theirs = make_spec(EnvConfig(game="seaquest", backend="ale"), training=True)
+    ours = make_spec(env_of(game="seaquest", backend="emulator"), training=True)
+    theirs = make_spec(env_of(game="seaquest", backend="ale"), training=True)
     assert ours.protocol == {**theirs.protocol, "backend": "emulator"} and theirs.protocol["backend"] == "ale"
     assert replace(ours, protocol={}) == replace(theirs, protocol={})
 
 
 def test_auto_is_the_emulator_for_the_games_that_were_verified() -> None:
-    assert {EnvConfig(game=g).resolved().backend for g in ATARI_57} == {"emulator"}
-    assert EnvConfig(game="kaboom").resolved().backend == "ale"  # emulated, but not to the whole release protocol
-    assert EnvConfig(game="pong", backend="ale").resolved().backend == "ale"
-    assert EnvConfig(id="CartPole-v1").resolved().backend == "auto"
-    assert isinstance(make_env(EnvConfig(game="pong"), 0, True), EmulatorEnv)
+    assert {env_of(game=g).backend for g in ATARI_57} == {"emulator"}
+    assert env_of(game="kaboom").backend == "ale"  # emulated, but not to the whole release protocol
+    assert env_of(game="pong", backend="ale").backend == "ale"
+    assert env_of(id="CartPole-v1").backend == "auto"
+    assert isinstance(make_env(env_of(game="pong"), 0, True), EmulatorEnv)
 
 
 def test_without_the_extension_auto_is_ale_and_says_so_once(monkeypatch) -> None:
@@ -146,12 +147,12 @@ def test_without_the_extension_auto_is_ale_and_says_so_once(monkeypatch) -> None
     monkeypatch.setattr("accel_rl.emulator.atari.core", missing)
     monkeypatch.setattr("accel_rl.system.hardware._said", set())
     with pytest.warns(UserWarning, match="not built; until then Atari is played by ale-py") as said:
-        assert [EnvConfig(game="pong").resolved().backend for _ in range(3)] == ["ale"] * 3
+        assert [env_of(game="pong").backend for _ in range(3)] == ["ale"] * 3
     assert len(said) == 1
 
 
 def test_frames_that_are_not_contiguous() -> None:
-    config = EnvConfig(game="pong", backend="emulator")
+    config = env_of(game="pong", backend="emulator")
     batch, other = make_batch(config, [1, 2], True), make_batch(config, [1, 2], True)
     out, wide = Step.empty(2, batch.spec), Step.empty(2, batch.spec)
     wide.frame = np.zeros((2, 104, 160), np.uint8)[:, :, ::2]
@@ -174,4 +175,4 @@ def test_frames_that_are_not_contiguous() -> None:
 )
 def test_impossible_backends(config: EnvConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        config.check()
+        resolve_env(config).check()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ale_py import ALEInterface, LoggerMode, roms
 
-from accel_rl.envs.games import (
+from accel_rl.envs.atari_games import (
     ATARI_49,
     ATARI_57,
     GAMES,
@@ -14,8 +14,9 @@ from accel_rl.envs.games import (
     unclean_reset,
     unclean_resets,
 )
-from accel_rl.envs.make import EnvConfig, make_env
+from accel_rl.envs.make import make_env
 from accel_rl.system.errors import ConfigError
+from tests.environments import env_of
 
 
 def test_lists() -> None:
@@ -103,7 +104,7 @@ def test_unclean_resets() -> None:
 
 def random_returns(game: str, episodes: int, seed: int = 0) -> np.ndarray:
     """Whole-game returns of uniform-random actions at 10 Hz (each held for six frames), for at most 18,000 frames."""
-    config = EnvConfig(game=game, protocol="mnih2015", frame_skip=6, max_evaluation_steps=3_000, frame="104x80")
+    config = env_of(game=game, protocol="mnih2015", frame_skip=6, max_evaluation_steps=3_000, frame="104x80")
     env = make_env(config, seed, training=False)
     rng = np.random.default_rng(seed)
     frame = np.zeros(env.spec.frame_shape, np.uint8)

@@ -8,8 +8,9 @@ from gymnasium import spaces
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.episode_info import SCORE, unpacked
 from accel_rl.envs.gymnasium import GymnasiumEnv
-from accel_rl.envs.make import EnvConfig, make_batch, make_spec
+from accel_rl.envs.make import make_batch, make_spec
 from accel_rl.system.errors import ConfigError
+from tests.environments import env_of
 
 
 class Toy(gymnasium.Env):
@@ -75,7 +76,7 @@ HERE = f"{__name__}:"
 
 
 def test_cartpole_spec() -> None:
-    spec = make_spec(EnvConfig(id="CartPole-v1"), training=True)
+    spec = make_spec(env_of(id="CartPole-v1"), training=True)
     assert (spec.frame_shape, spec.frame_dtype, spec.n_actions, spec.stack) == ((4,), "float32", 2, 1)
     assert spec.protocol["max_episode_steps"] == 500
 
@@ -94,8 +95,8 @@ def test_factories_and_spaces(factory: str, shape: tuple[int, ...], dtype: str, 
 
 
 def test_stack_is_for_pictures() -> None:
-    assert make_spec(EnvConfig(id=HERE + "picture", stack=2), True).stack == 2
-    assert make_spec(EnvConfig(id="CartPole-v1", stack=2), True).stack == 1
+    assert make_spec(env_of(id=HERE + "picture", stack=2), True).stack == 2
+    assert make_spec(env_of(id="CartPole-v1", stack=2), True).stack == 1
 
 
 def test_time_limit_is_a_truncation() -> None:
@@ -108,7 +109,7 @@ def test_time_limit_is_a_truncation() -> None:
 
 @pytest.mark.parametrize("id", ["CartPole-v1", HERE + "picture", HERE + "named", "FrozenLake-v1"])
 def test_exact_resume(id: str) -> None:
-    config = EnvConfig(id=id)
+    config = env_of(id=id)
     batch = make_batch(config, [1, 2], True, "immediate", 5)
     out = Step.empty(2, batch.spec)
     batch.reset(out)
@@ -168,7 +169,7 @@ def test_a_replay_that_differs_is_told() -> None:
 )
 def test_errors_are_one_line(id: str, says: str) -> None:
     with pytest.raises(ConfigError) as e:
-        EnvConfig(id=id).check()
+        env_of(id=id).check()
     assert says in str(e.value) and "\n" not in str(e.value)
 
 
@@ -213,7 +214,7 @@ def unseeded() -> gymnasium.Env:
 
 
 def test_an_evaluation_has_a_limit_of_its_own() -> None:
-    config = EnvConfig(id=HERE + "endless", max_evaluation_steps=5)
+    config = env_of(id=HERE + "endless", max_evaluation_steps=5)
     assert make_spec(config, training=False).protocol["max_episode_steps"] == 5
     assert make_spec(config, training=True).protocol["max_episode_steps"] is None
     batch = make_batch(config, [1], training=False)
@@ -229,7 +230,7 @@ def test_an_evaluation_has_a_limit_of_its_own() -> None:
 
 def test_an_episode_that_cannot_be_continued_is_cut() -> None:
     """A state of an environment without a seed: a warning, then a truncation, then a new episode."""
-    batch = make_batch(EnvConfig(id=HERE + "unseeded"), [1], training=True)
+    batch = make_batch(env_of(id=HERE + "unseeded"), [1], training=True)
     out = Step.empty(1, batch.spec)
     batch.reset(out)
     for _ in range(5):
@@ -247,7 +248,7 @@ def test_an_episode_that_cannot_be_continued_is_cut() -> None:
 
 
 def test_numbers_of_the_last_info_and_the_recorded_score() -> None:
-    batch = make_batch(EnvConfig(id=HERE + "told"), [1, 2], training=True)
+    batch = make_batch(env_of(id=HERE + "told"), [1, 2], training=True)
     out = Step.empty(2, batch.spec)
     batch.reset(out)
     for _ in range(4):
@@ -267,4 +268,4 @@ def unlimited() -> gymnasium.Env:
 
 @pytest.mark.parametrize(("factory", "limit"), [("limited", 3), ("unlimited", None)])
 def test_the_time_limit_is_that_of_the_wrappers(factory: str, limit: int | None) -> None:
-    assert make_spec(EnvConfig(id=HERE + factory), training=True).protocol["max_episode_steps"] == limit
+    assert make_spec(env_of(id=HERE + factory), training=True).protocol["max_episode_steps"] == limit

@@ -9,9 +9,10 @@ import pytest
 
 from accel_rl.data.spec import EnvSpec
 from accel_rl.envs import make
-from accel_rl.envs.make import EnvConfig, make_batch, make_spec
+from accel_rl.envs.make import EnvConfig, ResolvedEnv, make_batch, make_spec
 from accel_rl.envs.protocols import OVERRIDES, PROTOCOLS, resolve
 from accel_rl.system.errors import ConfigError
+from tests.environments import env_of
 
 
 def test_every_protocol_field_is_an_override() -> None:
@@ -19,8 +20,8 @@ def test_every_protocol_field_is_an_override() -> None:
 
 
 def test_json_round_trip() -> None:
-    config = EnvConfig(game="pong", frame="84x84", life_loss_ends_return=False, repeat_action_probability=0.1)
-    assert EnvConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    config = env_of(game="pong", frame="84x84", life_loss_ends_return=False, repeat_action_probability=0.1)
+    assert ResolvedEnv.from_dict(json.loads(json.dumps(config.to_dict()))) == config
     spec = make_spec(config, training=True)
     assert EnvSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
     with pytest.raises(ConfigError, match="nearest: frame_skip"):
@@ -28,7 +29,7 @@ def test_json_round_trip() -> None:
 
 
 def test_overrides_reach_the_rules() -> None:
-    rules = EnvConfig(game="pong", protocol="machado2018", noop_max=3, mode=0).rules()
+    rules = env_of(game="pong", protocol="machado2018", noop_max=3, mode=0).rules()
     assert (rules.noop_max, rules.mode, rules.repeat_action_probability) == (3, 0, 0.25)
 
 
@@ -65,7 +66,7 @@ def test_protocols() -> None:
 )
 def test_errors_are_one_line(settings: dict, says: str) -> None:
     with pytest.raises(ConfigError) as e:
-        EnvConfig(**settings).check()
+        env_of(**settings).check()
     assert says in str(e.value) and "\n" not in str(e.value)
 
 
@@ -79,17 +80,17 @@ def test_errors_are_one_line(settings: dict, says: str) -> None:
 )
 def test_batch_errors_are_one_line(reset: str, decorrelation_steps: int, seeds: list[int], says: str) -> None:
     with pytest.raises(ConfigError) as e:
-        make_batch(EnvConfig(game="pong"), seeds, True, reset, decorrelation_steps)
+        make_batch(env_of(game="pong"), seeds, True, reset, decorrelation_steps)
     assert says in str(e.value) and "\n" not in str(e.value)
 
 
 def test_a_stored_start_is_for_atari_games() -> None:
     with pytest.raises(ConfigError, match="is for Atari games: id='CartPole-v1' is none"):
-        make_batch(EnvConfig(id="CartPole-v1"), [1], True, "cached")
+        make_batch(env_of(id="CartPole-v1"), [1], True, "cached")
 
 
 def test_the_mode_of_reset_is_part_of_the_protocol() -> None:
-    assert "reset" not in make_spec(EnvConfig(game="pong"), True, "wait").protocol  # it changes no episode
+    assert "reset" not in make_spec(env_of(game="pong"), True, "wait").protocol  # it changes no episode
     for game, reset, exact in (
         ("breakout", "cached", True),
         ("demon_attack", "cached", False),
@@ -97,7 +98,7 @@ def test_the_mode_of_reset_is_part_of_the_protocol() -> None:
         ("qbert", "cached", False),
         ("qbert", "swap", True),
     ):
-        protocol = make_spec(EnvConfig(game=game), True, reset).protocol
+        protocol = make_spec(env_of(game=game), True, reset).protocol
         assert (protocol["reset"], protocol["reset_exact"]) == (reset, exact)
 
 
@@ -109,9 +110,9 @@ def test_a_game_that_is_refused_needs_no_emulator() -> None:
 def test_workers_stay_light() -> None:
     """A worker of Atari games loads no torch and no SciPy; one module import is the whole of it."""
     program = (
-        "import sys; from accel_rl.envs.make import EnvConfig, make_batch;"
+        "import sys; from accel_rl.envs.make import EnvConfig, make_batch, resolve_env;"
         "print(sorted(m for m in ('torch', 'ale_py', 'cv2', 'gymnasium', 'scipy') if m in sys.modules));"
-        "make_batch(EnvConfig(game='pong'), [1], True);"
+        "make_batch(resolve_env(EnvConfig(game='pong')), [1], True);"
         "print(sorted(m for m in ('torch', 'scipy', 'matplotlib') if m in sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -124,8 +125,8 @@ def test_settings_are_inspected_once_in_a_process(monkeypatch):
     real = make.make_env
     monkeypatch.setattr(make, "make_env", lambda *a, **k: made.append(a) or real(*a, **k))
     make._inspected.cache_clear()
-    config = make.EnvConfig(game="pong")
+    config = env_of(game="pong")
     config.check()
-    specs = [make.make_spec(c, training=True) for c in (config, config.resolved())]
+    specs = [make.make_spec(c, training=True) for c in (config, env_of(game="pong"))]
     assert len(made) == 1 and specs[0] is specs[1]
     assert make.make_spec(config, training=False) is not specs[0] and len(made) == 2

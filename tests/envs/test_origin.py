@@ -8,17 +8,18 @@ import pytest
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.envs.games import ATARI_57, INEXACT_RESTORE
-from accel_rl.envs.make import EnvConfig, check_switch, make_batch, make_env, played_by
+from accel_rl.envs.atari_games import ATARI_57, INEXACT_RESTORE
+from accel_rl.envs.make import ResolvedEnv, check_switch, make_batch, make_env, played_by
 from accel_rl.envs.origin import has_origin
 from accel_rl.envs.sequential import RESETS, SequentialEnv
 from accel_rl.envs.state import pack, unpack
 from accel_rl.system.errors import ConfigError, RunError
+from tests.environments import env_of
 
 FIELDS = ("frame", "final_frame", "age", "reward", "terminated", "truncated", "ended", "valid")
 
 
-def batch(config: EnvConfig, backend: str, reset: str, seed: int = 5) -> SequentialEnv:
+def batch(config: ResolvedEnv, backend: str, reset: str, seed: int = 5) -> SequentialEnv:
     return make_batch(replace(config, backend=backend), [seed, seed + 1], True, reset, decorrelation_steps=20)
 
 
@@ -35,7 +36,7 @@ def play(env: SequentialEnv, out: Step, first: int, last: int) -> list[tuple]:
     return seen
 
 
-def assert_goes_on(config: EnvConfig, one: str, other: str, reset: str, changes: list[int], steps: int) -> None:
+def assert_goes_on(config: ResolvedEnv, one: str, other: str, reset: str, changes: list[int], steps: int) -> None:
     """`one` plays all; beside it they play in turns, each going on from the state of the one before."""
     whole, parts = batch(config, one, reset), batch(config, one, reset)
     out, part_out = Step.empty(2, whole.spec), Step.empty(2, whole.spec)
@@ -59,29 +60,27 @@ TURNS = [("emulator", "ale"), ("ale", "emulator")]
 @pytest.mark.parametrize(("one", "other"), TURNS)
 @pytest.mark.parametrize("reset", RESETS)
 def test_it_goes_on_in_every_mode_of_reset(reset: str, one: str, other: str) -> None:
-    config = EnvConfig(game="breakout", max_episode_steps=45, repeat_action_probability=0.25)
+    config = env_of(game="breakout", max_episode_steps=45, repeat_action_probability=0.25)
     assert_goes_on(config, one, other, reset, [55, 100], 150)
 
 
 @pytest.mark.parametrize(("one", "other"), TURNS)
 @pytest.mark.parametrize("game", ["pong", "ice_hockey"])  # in ice_hockey the RAM that a reset finds matters
 def test_it_goes_on_by_every_rule(game: str, one: str, other: str) -> None:
-    assert_goes_on(
-        EnvConfig(game=game, protocol="machado2018", max_episode_steps=70), one, other, "immediate", [90], 160
-    )
+    assert_goes_on(env_of(game=game, protocol="machado2018", max_episode_steps=70), one, other, "immediate", [90], 160)
 
 
 @pytest.mark.parametrize(("one", "other"), TURNS)
 @pytest.mark.parametrize("protocol", ["cleanrl2022", "cleanba2023"])
 def test_it_goes_on_with_presses_before_the_agent_acts(protocol: str, one: str, other: str) -> None:
-    config = EnvConfig(game="breakout", protocol=protocol, max_episode_steps=120)
+    config = env_of(game="breakout", protocol=protocol, max_episode_steps=120)
     assert_goes_on(config, one, other, "immediate", [90], 160)
 
 
 @pytest.mark.parametrize(("one", "other"), TURNS)
 def test_after_many_resets(one: str, other: str) -> None:
     """Each draws the start of the console's timer, from which this game has its randomness."""
-    config = EnvConfig(game="seaquest", max_episode_steps=3)
+    config = env_of(game="seaquest", max_episode_steps=3)
     assert_goes_on(config, one, other, "immediate", [57, 59, 117], 130)
 
 
@@ -93,14 +92,14 @@ def test_every_game_goes_on(game: str) -> None:
         for reset in RESETS:
             if reset == "cached" and game in INEXACT_RESTORE:
                 continue  # ale-py's own restore leads elsewhere
-            assert_goes_on(EnvConfig(game=game, max_episode_steps=80), one, other, reset, [150, 190], 270)
-        assert_goes_on(EnvConfig(game=game, protocol="machado2018"), one, other, "immediate", [300], 400)
-        assert_goes_on(EnvConfig(game=game, max_episode_steps=4), one, other, "immediate", [90], 130)
+            assert_goes_on(env_of(game=game, max_episode_steps=80), one, other, reset, [150, 190], 270)
+        assert_goes_on(env_of(game=game, protocol="machado2018"), one, other, "immediate", [300], 400)
+        assert_goes_on(env_of(game=game, max_episode_steps=4), one, other, "immediate", [90], 130)
 
 
 def test_states_without_an_origin() -> None:
     """Those of earlier versions: their own backend goes on from them, the other cannot."""
-    config = EnvConfig(game="pong")
+    config = env_of(game="pong")
     for one, other in TURNS:
         env, frame = make_env(replace(config, backend=one), 3, True), np.zeros((104, 80), np.uint8)
         env.reset(frame)
@@ -119,7 +118,7 @@ def test_states_without_an_origin() -> None:
 
 
 def test_an_episode_that_leads_elsewhere_is_refused() -> None:
-    ours, theirs = (make_env(EnvConfig(game="pong", backend=b), 0, True) for b in ("emulator", "ale"))
+    ours, theirs = (make_env(env_of(game="pong", backend=b), 0, True) for b in ("emulator", "ale"))
     frame = np.zeros(ours.spec.frame_shape, np.uint8)
     ours.reset(frame)
     ours.step(2, frame)
@@ -128,19 +127,19 @@ def test_an_episode_that_leads_elsewhere_is_refused() -> None:
     with pytest.raises(RunError, match="leads elsewhere when ale plays it again"):
         theirs.set_state(pack(header, blob))
     with pytest.raises(ValueError, match="game='pong', this environment has 'breakout'"):
-        make_env(EnvConfig(game="breakout", backend="ale"), 0, True).set_state(ours.get_state())
+        make_env(env_of(game="breakout", backend="ale"), 0, True).set_state(ours.get_state())
 
 
 def test_what_cannot_go_on_is_said_in_a_line() -> None:
-    pong, qbert = (EnvConfig(game=game, backend="emulator", randomness="sequence") for game in ("pong", "qbert"))
+    pong, qbert = (env_of(game=game, backend="emulator", randomness="sequence") for game in ("pong", "qbert"))
     assert played_by(pong, "") == pong and played_by(pong, "ale") == replace(pong, backend="ale")
     assert played_by(replace(pong, backend="ale"), "auto") == pong
     with pytest.raises(ConfigError, match="backend='al' is unknown: must be one of auto, ale, emulator; nearest: ale"):
         played_by(pong, "al")
     with pytest.raises(ConfigError, match="backend='ale' is for Atari games"):
-        played_by(EnvConfig(id="CartPole-v1"), "ale")
+        played_by(env_of(id="CartPole-v1"), "ale")
     with pytest.raises(ConfigError, match="game 'pacman' is not emulated: use"):
-        played_by(EnvConfig(game="pacman", backend="ale"), "emulator")
+        played_by(env_of(game="pacman", backend="ale"), "emulator")
     states = make_batch(qbert, [1], True).get_state()
     check_switch(replace(qbert, backend="ale"), "wait", states)
     with pytest.raises(ConfigError, match="qbert's episodes with reset='cached' are not the same on both backends"):
@@ -153,7 +152,7 @@ def test_what_cannot_go_on_is_said_in_a_line() -> None:
 
 
 def test_an_action_is_a_byte() -> None:
-    env = make_env(EnvConfig(game="pong", backend="emulator"), 0, True)
+    env = make_env(env_of(game="pong", backend="emulator"), 0, True)
     frame = np.zeros(env.spec.frame_shape, np.uint8)
     env.reset(frame)
     sizes = []

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from ale_py import ALEInterface, LoggerMode, roms
 
-from accel_rl.envs.games import ATARI_57
-from accel_rl.envs.palette import luminance
+from accel_rl.envs.atari_games import ATARI_57
+from accel_rl.envs.colors import luminance
 from accel_rl.envs.preprocess import make_preprocessor
 from accel_rl.envs.protocols import FRAMES
 

@@ -10,10 +10,11 @@ import pytest
 from gymnasium.wrappers import AtariPreprocessing, TimeLimit
 
 from accel_rl.emulator.counter import Counter
-from accel_rl.envs.base import episode_rng
-from accel_rl.envs.make import EnvConfig, make_env, make_spec
+from accel_rl.envs.environment import episode_rng
+from accel_rl.envs.make import make_env, make_spec
 from accel_rl.envs.protocols import PROTOCOLS, resolve
 from accel_rl.system.errors import ConfigError
+from tests.environments import env_of
 
 gym.register_envs(pytest.importorskip("ale_py"))
 
@@ -210,7 +211,7 @@ class Ours:
     """Our environment on a backend, and its latest frame."""
 
     def __init__(self, name, game, backend):
-        config = EnvConfig(game=game, protocol=name, backend=backend, max_episode_steps=LIMIT)
+        config = env_of(game=game, protocol=name, backend=backend, max_episode_steps=LIMIT)
         self.env = make_env(config, SEED, training=True)
         self.frame = np.zeros(self.env.spec.frame_shape, np.uint8)
         self.reset()
@@ -294,10 +295,10 @@ def test_noops_of_a_device_are_within_the_same_bounds():
 
 def test_presses_are_not_for_a_device():
     pytest.importorskip("accel_rl.emulator._core")
-    config = EnvConfig(game="breakout", protocol="cleanrl2022", randomness="counter", backend="emulator")
+    config = env_of(game="breakout", protocol="cleanrl2022", randomness="counter", backend="emulator")
     with pytest.raises(ConfigError, match="fire_reset=steps: must be none"):
         make_spec(config, training=True)
     with pytest.raises(ConfigError, match="noop_min=4: must be a whole number from 0 to 3"):
-        EnvConfig(game="breakout", noop_min=4, noop_max=3).rules()
+        env_of(game="breakout", noop_min=4, noop_max=3).rules()
     with pytest.raises(ConfigError, match=r"fire_reset='step' is unknown.*nearest: steps"):
-        EnvConfig(game="breakout", fire_reset="step").rules()
+        env_of(game="breakout", fire_reset="step").rules()

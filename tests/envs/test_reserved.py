@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from accel_rl.envs.make import EnvConfig, make_env
+from accel_rl.envs.make import make_env
 from accel_rl.envs.reserved import ReservedEnv
+from tests.environments import env_of
 
-CONFIG = EnvConfig(game="freeway", noop_max=20, repeat_action_probability=0.25)  # the cars show the number of no-ops
+CONFIG = env_of(game="freeway", noop_max=20, repeat_action_probability=0.25)  # the cars show the number of no-ops
 
 
 def make(seed: int = 1) -> ReservedEnv:
@@ -62,7 +63,7 @@ def test_a_reserve_that_cannot_be_restored_is_reset() -> None:
     """No episode of one step begins where the environment is not deterministic."""
 
     def drifting() -> ReservedEnv:
-        config = EnvConfig(id="tests.envs.test_gymnasium:drifting")
+        config = env_of(id="tests.envs.test_gymnasium:drifting")
         return ReservedEnv(make_env(config, 1, True), make_env(config, 1, True))
 
     env, other, frame = drifting(), drifting(), np.zeros(2, np.float32)

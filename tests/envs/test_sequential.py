@@ -6,8 +6,9 @@ import pytest
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.envs.make import EnvConfig, make_batch, make_env
 from accel_rl.envs.sequential import SequentialEnv
+from tests.environments import env_of
 
-SHORT = EnvConfig(game="boxing", max_episode_steps=9)
+SHORT = env_of(game="boxing", max_episode_steps=9)
 SEEDS = [11, 22, 33]
 
 
@@ -28,7 +29,7 @@ def contents(out: Step) -> tuple:
 
 def test_equals_single_environments() -> None:
     """A slow oracle of single environments, ages counted by hand."""
-    config = EnvConfig(game="breakout", max_episode_steps=30)
+    config = env_of(game="breakout", max_episode_steps=30)
     batch, out = make(config=config)
     singles = [make_env(config, seed, True) for seed in SEEDS]
     frames = [np.zeros(batch.spec.frame_shape, np.uint8) for _ in SEEDS]
@@ -115,7 +116,7 @@ def test_wait_for_some_while_others_play() -> None:
 
 def test_decorrelation() -> None:
     def starts(seeds: list[int]) -> list[bytes]:
-        batch, out = make(decorrelation_steps=20, config=EnvConfig(game="seaquest", noop_max=0), seeds=seeds)
+        batch, out = make(decorrelation_steps=20, config=env_of(game="seaquest", noop_max=0), seeds=seeds)
         batch.reset(out)
         assert (out.age == 0).all() and not out.ended.any()
         return [frame.tobytes() for frame in out.frame]
@@ -158,7 +159,7 @@ def episodes(reset: str, config: EnvConfig, steps: int = 120, pause: int = 7) ->
 
 @pytest.mark.parametrize("limit", [25, 5])  # 5: some episodes are over before the reserve was refilled
 def test_an_episode_is_the_same_in_every_mode(limit: int) -> None:
-    config = EnvConfig(game="breakout", max_episode_steps=limit, repeat_action_probability=0.25, noop_max=5)
+    config = env_of(game="breakout", max_episode_steps=limit, repeat_action_probability=0.25, noop_max=5)
     want = episodes("immediate", config)
     assert len({course[0] for own in want for course in own}) > 1  # starts differ
     for reset in ("wait", "swap", "cached"):  # a reset of breakout leaves nothing behind
@@ -183,7 +184,7 @@ def test_late_resets_are_counted() -> None:
 
 @pytest.mark.parametrize("reset", ["immediate", "wait", "swap", "cached"])
 def test_state_round_trip(reset: str) -> None:
-    config = EnvConfig(game="breakout", max_episode_steps=25, repeat_action_probability=0.25)
+    config = env_of(game="breakout", max_episode_steps=25, repeat_action_probability=0.25)
     batch, out = make(reset, 10, config)
     batch.reset(out)
     rng = np.random.default_rng(0)

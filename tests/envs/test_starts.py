@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.envs.make import EnvConfig, make_batch, make_env
+from accel_rl.envs.make import ResolvedEnv, make_batch, make_env
 from accel_rl.envs.start_points import NOTE, Point, StartPoints, draw_moments, load_starts
 from accel_rl.envs.starts import StartOrder
 from accel_rl.system.errors import ConfigError, RunError
+from tests.environments import env_of
 
 SKIP = 4
 
 
 def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) -> StartPoints:
     """Random play of ale-py, with points drawn from it."""
-    env = make_env(EnvConfig(game=game, backend="ale", noop_max=0), 0, False)
+    env = make_env(env_of(game=game, backend="ale", noop_max=0), 0, False)
     rng, frame, played, rams = np.random.default_rng(5), np.zeros(env.spec.frame_shape, np.uint8), [], []
     for length in lengths:
         env.load()
@@ -33,7 +34,7 @@ def recorded(game: str, lengths: tuple[int, ...] = (60, 90), points: int = 6) ->
     return StartPoints(game, "random play", 0, SKIP, None, None, tuple(played), found)
 
 
-def courses(config: EnvConfig, file, n: int = 2, episodes: int = 3) -> list[list[tuple]]:
+def courses(config: ResolvedEnv, file, n: int = 2, episodes: int = 3) -> list[list[tuple]]:
     """For each of n environments: first frames, and rewards and frames of the steps, of some episodes."""
     batch = make_batch(config, list(range(n)), False, starts=StartOrder(str(file), 0, n))
     found: list[list[tuple]] = [[] for _ in range(n)]
@@ -52,7 +53,7 @@ def courses(config: EnvConfig, file, n: int = 2, episodes: int = 3) -> list[list
 @pytest.mark.parametrize("game", ["pong", "seaquest", "qbert", "yars_revenge"])
 def test_both_backends_play_the_same_from_each_start(game, tmp_path):
     recorded(game).save(tmp_path / "starts.json")
-    config = EnvConfig(game=game, protocol="mnih2015")
+    config = env_of(game=game, protocol="mnih2015")
     ale, emulator = (courses(replace(config, backend=b), tmp_path / "starts.json") for b in ("ale", "emulator"))
     assert ale == emulator
     assert courses(replace(config, backend="emulator", randomness="counter"), tmp_path / "starts.json") == emulator
@@ -62,9 +63,9 @@ def test_both_backends_play_the_same_from_each_start(game, tmp_path):
 def test_a_start_is_the_recorded_moment_and_its_frames_count(backend, tmp_path):
     points = recorded("breakout")
     points.save(tmp_path / "starts.json")
-    alone = make_env(EnvConfig(game="breakout", backend=backend, noop_max=0), 0, False)
+    alone = make_env(env_of(game="breakout", backend=backend, noop_max=0), 0, False)
     limit = 100
-    config = EnvConfig(game="breakout", backend=backend, max_evaluation_steps=limit)
+    config = env_of(game="breakout", backend=backend, max_evaluation_steps=limit)
     (env,) = make_batch(config, [0], False, starts=StartOrder(str(tmp_path / "starts.json"), 0, 1)).envs
     frame, wanted = np.zeros(env.spec.frame_shape, np.uint8), np.zeros(env.spec.frame_shape, np.uint8)
     codes = [int(c) for c in env.codes]
@@ -86,7 +87,7 @@ def test_a_start_is_the_recorded_moment_and_its_frames_count(backend, tmp_path):
 def test_a_longer_agent_step_rounds_the_frames_before_up(tmp_path):
     points = recorded("pong")
     points.save(tmp_path / "starts.json")
-    config = EnvConfig(game="pong", frame_skip=6, max_evaluation_steps=80)
+    config = env_of(game="pong", frame_skip=6, max_evaluation_steps=80)
     (env,) = make_batch(config, [0], False, starts=StartOrder(str(tmp_path / "starts.json"), 0, 1)).envs
     frame = np.zeros(env.spec.frame_shape, np.uint8)
     env.reset(frame, 0)
@@ -103,7 +104,7 @@ def test_environments_together_use_each_point_once(tmp_path):
     used = []
     for first, n in ((0, 2), (2, 1)):  # as two workers
         batch = make_batch(
-            EnvConfig(game="pong"), [0] * n, False, starts=StartOrder(str(tmp_path / "starts.json"), first, B)
+            env_of(game="pong"), [0] * n, False, starts=StartOrder(str(tmp_path / "starts.json"), first, B)
         )
         out = Step.empty(n, batch.spec)
         batch.reset(out)
@@ -142,7 +143,7 @@ def test_a_file_is_verified(tmp_path):
 
 def test_points_that_do_not_fit_an_environment():
     points = recorded("pong")
-    rules = EnvConfig(game="pong").rules()
+    rules = env_of(game="pong").rules()
     points.check("pong", rules, 27_000)
     with pytest.raises(ConfigError, match="game=pong, the environment has game=breakout"):
         points.check("breakout", rules, 27_000)
@@ -158,6 +159,6 @@ def test_a_console_that_goes_elsewhere_is_noticed(tmp_path):
     points = recorded("pong")
     bad = replace(points, points=(replace(points.points[0], ram=1),))
     bad.save(tmp_path / "starts.json")
-    batch = make_batch(EnvConfig(game="pong"), [0], False, starts=StartOrder(str(tmp_path / "starts.json"), 0, 1))
+    batch = make_batch(env_of(game="pong"), [0], False, starts=StartOrder(str(tmp_path / "starts.json"), 0, 1))
     with pytest.raises(RunError, match="start point 0 of pong leads elsewhere"):
         batch.reset(Step.empty(1, batch.spec))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from ale_py.vector_env import AtariVectorEnv
 
-from accel_rl.envs.make import EnvConfig, make_env
+from accel_rl.envs.make import make_env
+from tests.environments import env_of
 
 TEN = (
     "breakout pong space_invaders seaquest qbert ms_pacman boxing freeway montezuma_revenge up_n_down".split()  # noqa: SIM905
@@ -21,7 +22,7 @@ def play_both(game: str, steps: int, stack: int, frame_skip: int = 4) -> int:
         stack_num=stack,
         frameskip=frame_skip,
     )
-    env = make_env(EnvConfig(game=game, protocol="mnih2015", noop_max=0, frame_skip=frame_skip), 0, False)
+    env = make_env(env_of(game=game, protocol="mnih2015", noop_max=0, frame_skip=frame_skip), 0, False)
     rng = np.random.default_rng(1)
     frame = np.zeros((84, 84), np.uint8)
     observation, info = vector.reset()

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
@@ -39,7 +40,7 @@ def measure(name: str) -> Curves:
 
 
 def _of_trainer(config: TrainConfig, folder: Path) -> Curves:
-    config.check()
+    config = resolve(config)
     trainer = Trainer(config, RankPlan.resolve(config), RunFolder.create(folder, config))
     found: Curves = {name: [] for name in NAMES}
     try:

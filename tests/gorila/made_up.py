@@ -7,10 +7,8 @@ from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import InProcess, ShardUnavailable
-from accel_rl.optim.adagrad import AdaGrad
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
-from accel_rl.optim.rmsprop import RMSProp
+from accel_rl.optim.optimizers import AdaGrad, Adam, RMSProp
 
 OPTIMIZERS = {
     "adagrad": lambda n: AdaGrad(n, epsilon=1e-6),

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.gorila.driver import Driver
 from accel_rl.gorila.ray_session import LocalCluster, local_cluster
@@ -99,9 +100,9 @@ def run(
 ) -> tuple[dict[str, object], dict[str, int]]:
     """Run with kills; returns the result, and the number of kills of each kind."""
     with local_cluster(nodes=3, cpus=2) as cluster:
-        config.check()
-        run_folder = RunFolder.create(folder, replace(config.resolved(), run_dir=str(folder)))
-        driver = Driver(cluster.ray, run_folder.open(folder)[1], run_folder)
+        resolved = replace(resolve(config), run_dir=str(folder))
+        run_folder = RunFolder.create(folder, resolved)
+        driver = Driver(cluster.ray, resolved, run_folder)
         killer = Killer(cluster, kills, kinds, pause_s, seed)
         try:
             result = driver.train()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from accel_rl.config.resolved import fill_in
 from accel_rl.data.replay_batch import ReplayBatch
 from accel_rl.gorila.global_replay import GlobalReplay, from_message, tensor_over, to_message
 from accel_rl.gorila.setup import Setup
@@ -18,7 +19,7 @@ class OfPictures(GlobalReplay):
     def __init__(self, sources, spec, B):
         config = catch(1000)
         config = replace(config, sampler=replace(config.sampler, envs=B))
-        super().__init__(Setup(config.to_dict(), "", "run"), sources, life=0)
+        super().__init__(Setup(fill_in(config).to_dict(), "", "run"), sources, life=0)
         self._spec = spec
 
 

@@ -11,6 +11,7 @@ import psutil
 import pytest
 import torch
 
+from accel_rl.config.resolved import resolve
 from accel_rl.gorila.ray_session import load_ray, local_ray
 from accel_rl.gorila.shard import Push, PushCounts, Version
 from accel_rl.gorila.shard_actors import RayShards, transport_to
@@ -124,7 +125,7 @@ class OnActors(OnShards):
 
 
 def train(folder, name, context):
-    run = RUNS[name]
+    run = resolve(RUNS[name])
     torch.manual_seed(0)
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run), None, context)
     try:

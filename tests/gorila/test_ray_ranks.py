@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.gorila.ray_ranks import check, train
 from accel_rl.gorila.ray_session import local_cluster
@@ -42,7 +43,7 @@ def settings(**changes):
 
 
 def created(folder, config):
-    config = dataclasses.replace(config.resolved(), run_dir=str(folder))
+    config = dataclasses.replace(resolve(config), run_dir=str(folder))
     return config, RunFolder.create(folder, config)
 
 

@@ -10,7 +10,7 @@ import torch
 from accel_rl.gorila.shard import Pulled, Push, Shard, ShardCounts, Snapshot, Version
 from accel_rl.gorila.sockets import Endpoint, ShardServer, SocketTransport, receive, send
 from accel_rl.gorila.transport import ShardUnavailable
-from accel_rl.optim.adagrad import AdaGrad
+from accel_rl.optim.optimizers import AdaGrad
 from tests.gorila.made_up import OPTIMIZERS, connected, learn, local_of, sync_of
 
 WAIT_S = 20.0

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from accel_rl.config.gorila_settings import ParameterServerConfig
+from accel_rl.config.resolved import resolve
 from accel_rl.gorila.sharded_sync import ShardedSync
 from accel_rl.gorila.transport import InProcess
 from accel_rl.runners.plan import RankPlan
@@ -59,7 +60,7 @@ class OnShards(SingleRank):
 @pytest.fixture
 def build(tmp_path):
     def build(run, context=SINGLE_RANK, state=None):
-        run.check()
+        run = resolve(run)
         torch.manual_seed(0)
         folder = RunFolder.create(tmp_path / str(len(built)), run)
         built.append(Trainer(run, RankPlan.resolve(run), folder, state, context))

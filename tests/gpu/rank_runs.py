@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.distributed.collective import Collective
 from accel_rl.runners.plan import RankPlan
@@ -53,8 +54,7 @@ def devices(name: str) -> dict[str, tuple[str, str]]:
 def learned(run: TrainConfig, device: str, folder: Path, context: SyncContext) -> list[Tensor]:
     """Return the parameters [P] of each learner after some cycles, on the host."""
     run = replace(run, distributed=replace(run.distributed, ranks=context.size))
-    run.check()
-    run = replace(rank_config(run, context.rank), device=device)
+    run = replace(rank_config(resolve(run), context.rank), device=device)
     plan = RankPlan.resolve(run, context.rank, context.size)
     trainer = Trainer(run, plan, RunFolder.create(folder, run), None, context)
     captured: CapturedUpdates | None = trainer.learner._captured

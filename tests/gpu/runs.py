@@ -10,11 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
 from accel_rl.runners.trainer import Trainer
 from accel_rl.samplers.inference.resident import KNOWN
+from accel_rl.system import events
 from tests import simulated_device
 from tests.golden.runs import POLE, SMALL, config
 
@@ -99,7 +101,7 @@ class Played:
 
 def on_device(run: TrainConfig, **sampler: Any) -> TrainConfig:
     """The run with games on the learner's device, in two groups."""
-    return replace(run, sampler=replace(run.sampler, engine="device", groups=2, **sampler)).resolved()
+    return resolve(replace(run, sampler=replace(run.sampler, engine="device", groups=2, **sampler)))
 
 
 def declare_parts(sampler: Any) -> None:
@@ -110,8 +112,7 @@ def declare_parts(sampler: Any) -> None:
 
 
 def build(run: TrainConfig, device: str, folder: Path) -> Trainer:
-    run = replace(run, device=device)
-    run.check()
+    run = resolve(replace(run, device=device))
     trainer = Trainer(run, RankPlan.resolve(run), RunFolder.create(folder, run))
     declare_parts(trainer.sampler)
     return trainer
@@ -134,10 +135,11 @@ def play(run: TrainConfig, device: str, folder: Path, n: int = 12) -> Played:
     torch.manual_seed(0)
     trainer = build(run, device, folder)
     trainer.reporter.open(0, 0)
+    lines: list[str] = []
     try:
-        metrics, waits, updates = cycles(trainer, n)
+        with events.written(lines.append, lines.append):
+            metrics, waits, updates = cycles(trainer, n)
         parameters = [x.flat.data.cpu().clone() for x in trainer.learners]
     finally:
         trainer._close()
-    events = folder / "events.log"
-    return Played(parameters, metrics, waits, updates, events.read_text() if events.exists() else "")
+    return Played(parameters, metrics, waits, updates, "\n".join(lines))

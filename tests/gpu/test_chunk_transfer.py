@@ -8,8 +8,8 @@ import torch
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.multi_step_adam import MultiStepAdam
-from accel_rl.optim.factory import make_optimizer
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import make_optimizer
 
 CHUNKS = 3
 

@@ -8,8 +8,8 @@ import torch
 from accel_rl.algos.a2c import A2C
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
-from accel_rl.optim.factory import OptimizerName, make_optimizer
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import OptimizerName, make_optimizer
 from accel_rl.system.errors import RunError
 from tests.golden.runs import POLE, config
 from tests.gpu.runs import GPU, build, cycles

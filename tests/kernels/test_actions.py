@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from accel_rl.kernels import actions, native
-from accel_rl.ops.policy_gradient import log_prob
+from accel_rl.ops.policy_loss import log_prob
 
 pytestmark = pytest.mark.skipif(native.compiled() is None, reason="no compiler built the kernels")
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from accel_rl.kernels import native
 from accel_rl.kernels.conv_bf16_amx import conv_bf16_amx, supports
-from accel_rl.models.convolution import NETWORKS
+from accel_rl.models.networks import NETWORKS
 from accel_rl.models.precision import autocast_for
 
 if native.compiled() is None or not native.compiled().has_amx():

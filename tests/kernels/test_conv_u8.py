@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from accel_rl.kernels import native
 from accel_rl.kernels.conv_u8 import conv_u8, supports
 from accel_rl.kernels.frames import FrameStacks
-from accel_rl.models.convolution import NETWORKS
+from accel_rl.models.networks import NETWORKS
 
 if native.compiled() is None or not native.compiled().has_avx512():
     pytest.skip("no compiler built the extension, or this CPU has no AVX-512", allow_module_level=True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from accel_rl.kernels.linear_small_batch import linear_small_batch
+from accel_rl.kernels.linear import linear_small_batch
 from accel_rl.kernels.native import compiled
 
 pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")

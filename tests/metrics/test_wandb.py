@@ -16,9 +16,9 @@ OFFLINE = replace(DISABLED, wandb="offline")
 ROW = {"env_steps": 5, "score": 1.5, "length": float("nan"), "note": "text"}
 
 
-def test_nothing_unless_asked_for(tmp_path):
+def test_nothing_unless_asked_for(tmp_path, logged):
     loaded = "wandb" in sys.modules
-    assert wandb_sink(DISABLED, tmp_path, pytest.fail) == []
+    assert wandb_sink(DISABLED, tmp_path) == [] and logged == []
     assert list(tmp_path.iterdir()) == [] and ("wandb" in sys.modules) == loaded
 
 
@@ -34,26 +34,23 @@ def raising(**_):
     raise RuntimeError("no\n  answer")
 
 
-def test_an_init_that_raises_is_said_once_and_left_out(tmp_path, monkeypatch):
+def test_an_init_that_raises_is_said_once_and_left_out(tmp_path, monkeypatch, logged):
     import wandb
 
     monkeypatch.setattr(wandb, "init", raising)
-    said = []
-    assert wandb_sink(OFFLINE, tmp_path, said.append) == []
-    assert said == ["wandb: not started (no answer); going on without it"]
+    assert wandb_sink(OFFLINE, tmp_path) == []
+    assert logged == ["wandb: not started (no answer); going on without it"]
 
 
-def test_a_folder_that_is_not_there_is_not_fatal(tmp_path):
-    said = []
-    assert wandb_sink(OFFLINE, tmp_path / "missing", said.append) == []
-    assert len(said) == 1 and "\n" not in said[0]
+def test_a_folder_that_is_not_there_is_not_fatal(tmp_path, logged):
+    assert wandb_sink(OFFLINE, tmp_path / "missing") == []
+    assert len(logged) == 1 and "\n" not in logged[0]
 
 
-def test_a_missing_package_is_not_fatal(tmp_path, monkeypatch):
+def test_a_missing_package_is_not_fatal(tmp_path, monkeypatch, logged):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    said = []
-    assert wandb_sink(OFFLINE, tmp_path, said.append) == []
-    assert len(said) == 1
+    assert wandb_sink(OFFLINE, tmp_path) == []
+    assert len(logged) == 1
 
 
 def test_a_run_keeps_its_name_after_a_resume(tmp_path, monkeypatch):
@@ -68,7 +65,7 @@ def test_a_run_keeps_its_name_after_a_resume(tmp_path, monkeypatch):
     monkeypatch.setattr(wandb, "init", init)
     for folder in ("a", "a", "b"):
         (tmp_path / folder).mkdir(exist_ok=True)
-        wandb_sink(OFFLINE, tmp_path / folder, lambda line: None)
+        wandb_sink(OFFLINE, tmp_path / folder)
     first, again, other = asked
     assert first["id"] == again["id"] != other["id"]
     assert first["resume"] == "allow" and first["mode"] == "offline" and first["dir"] == str(tmp_path / "a")
@@ -89,20 +86,19 @@ class Run:
         raise ConnectionError("gone")
 
 
-def test_a_service_that_goes_away_is_said_once():
-    run, said = Run(), []
-    sink = WandbSink(run, said.append)
+def test_a_service_that_goes_away_is_said_once(logged):
+    run = Run()
+    sink = WandbSink(run)
     for n in (5, 10, 15):
         sink.write(ROW | {"env_steps": n})
     sink.close()
     assert run.logged == [(5, {"env_steps": 5, "score": 1.5}), (10, {"env_steps": 10, "score": 1.5})]
-    assert said == ["wandb: logging failed (gone); going on without it"]
+    assert logged == ["wandb: logging failed (gone); going on without it"]
 
 
-def test_an_end_that_fails_is_not_fatal():
-    said = []
-    WandbSink(Run(), said.append).close()
-    assert said == ["wandb: could not finish (gone)"]
+def test_an_end_that_fails_is_not_fatal(logged):
+    WandbSink(Run()).close()
+    assert logged == ["wandb: could not finish (gone)"]
 
 
 SCRIPT = """
@@ -111,7 +107,7 @@ from pathlib import Path
 from accel_rl.config.train import default_config
 from accel_rl.metrics.wandb import wandb_sink
 for n in (5, 10):  # the second time as after a resume
-    (sink,) = wandb_sink(replace(default_config("a2c"), wandb="offline"), Path("run"), print)
+    (sink,) = wandb_sink(replace(default_config("a2c"), wandb="offline"), Path("run"))
     sink.write({"env_steps": n, "score": 1.5, "length": float("nan"), "note": "text"})
     sink.close()
 """

@@ -9,7 +9,8 @@ import torch.nn.functional as F
 
 from accel_rl.config.train import default_config
 from accel_rl.data.spec import EnvSpec
-from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet, find_network
+from accel_rl.models.convolution import A3CNet, ConvNet, DQNNet
+from accel_rl.models.networks import find_network
 from accel_rl.runners.learner import build_algorithm
 from accel_rl.system.errors import ConfigError
 
@@ -51,9 +52,17 @@ def test_one_frame_with_and_without_an_axis_of_the_stack():
     assert torch.equal(net(frames), net(frames.unsqueeze(1)))
 
 
-def test_a_layer_norm_stands_before_each_relu():
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_layer_norm_stands_before_or_after_each_relu(place):
     torch.manual_seed(0)
-    net = A3CNet(4, 104, 80, layer_norm=True)
+    net = A3CNet(4, 104, 80, layer_norm=place)
+
+    def activated(x, relu):
+        norm = getattr(relu, place)
+        if place == "before":
+            return torch.relu(F.layer_norm(x, x.shape[1:], norm.weight, norm.bias))
+        return F.layer_norm(torch.relu(x), x.shape[1:], norm.weight, norm.bias)
+
     for norm in (m for m in net.modules() if isinstance(m, torch.nn.LayerNorm)):
         torch.nn.init.normal_(norm.weight)
         torch.nn.init.normal_(norm.bias)
@@ -61,9 +70,9 @@ def test_a_layer_norm_stands_before_each_relu():
     x = obs / 255
     for conv in net.convolutions:
         x = F.conv2d(x, conv.weight, conv.bias, conv.stride, conv.padding).permute(0, 2, 3, 1)
-        x = torch.relu(F.layer_norm(x, x.shape[1:], conv.norm.weight, conv.norm.bias)).permute(0, 3, 1, 2)
+        x = activated(x, conv.relu).permute(0, 3, 1, 2)
     x = net.fc_0(x.permute(0, 2, 3, 1).flatten(1))
-    want = torch.relu(F.layer_norm(x, x.shape[1:], net.norm_0.weight, net.norm_0.bias))
+    want = activated(x, net.relu_0)
     torch.testing.assert_close(net(obs), want, atol=1e-4, rtol=1e-4)
     net(obs).sum().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in net.parameters())
@@ -86,7 +95,10 @@ def test_a_network_of_a_users_is_found_by_its_name(algorithm):
 @pytest.mark.parametrize(
     ("name", "line"),
     [
-        ("natur", "--algo.network natur: must be a3c, dqn, nature or module:Class; nearest: nature"),
+        (
+            "natur",
+            "must be a3c, dqn, nature, impala, impala-2 to impala-16 or module:Class; nearest: nature",
+        ),
         ("no_such_module:Net", "--algo.network no_such_module:Net: it cannot be imported"),
         (f"{__name__}:Wid", "has no Wid; nearest: Wide"),
         ("math:pi", "must be a subclass of accel_rl.models.convolution.ConvNet"),

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import make_spec
 from accel_rl.kernels.linear import head_linear, hidden_linear
 from accel_rl.kernels.native import compiled
 from accel_rl.models.actor_critic import ActorCritic
-from accel_rl.models.linear import Linear
+from accel_rl.models.layers import Linear
 from accel_rl.models.q_network import QNetwork
 from accel_rl.optim.flat import FlatParameters
+from tests.environments import env_of
 
 
 class Net(nn.Module):
@@ -85,7 +86,7 @@ def test_any_number_of_rows(n, layer):
 @pytest.mark.parametrize("network", ["a3c", "nature"])
 def test_an_observation_gives_the_same_bits_in_any_batch(network):
     """So rollouts do not depend on the sizes of groups, or the numbers of workers and threads."""
-    spec = make_spec(EnvConfig(game="pong", frame="84x84"), training=True)
+    spec = make_spec(env_of(game="pong", frame="84x84"), training=True)
     obs = torch.randint(256, (64, 4, 84, 84), dtype=torch.uint8)
     policy, values = ActorCritic(spec, network), QNetwork(spec, network)
     threads = torch.get_num_threads()

@@ -2,7 +2,7 @@ import math
 
 import torch
 
-from accel_rl.ops.policy_gradient import entropy, log_prob, masked_mean, sample_categorical
+from accel_rl.ops.policy_loss import entropy, log_prob, masked_mean, sample_categorical
 
 
 def test_log_prob_and_entropy_equal_the_distributions():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from accel_rl.optim.accumulated import Point, add_, between
-from accel_rl.optim.adam import Adam
+from accel_rl.optim.optimizers import Adam
 from tests.gorila.made_up import OPTIMIZERS
 
 SIZE, N = 200, 7

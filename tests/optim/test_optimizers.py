@@ -4,11 +4,9 @@ import torch
 from accel_rl.distributed.gradient_sync import Local
 from accel_rl.distributed.guarded_step import GuardedStep
 from accel_rl.kernels import native
-from accel_rl.optim.adagrad import AdaGrad
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters, clip_by_norm_, l2_norm
 from accel_rl.optim.optimizer import ALIGNMENT
-from accel_rl.optim.rmsprop import RMSProp
+from accel_rl.optim.optimizers import AdaGrad, Adam, RAdam, RMSProp
 
 
 def model():
@@ -34,6 +32,12 @@ def trajectories(ours_of, theirs_of, steps=20):
 
 def test_adam_equals_torch():
     ours, theirs = trajectories(lambda n: Adam(n, epsilon=1e-5), lambda p: torch.optim.Adam(p, 1e-2, eps=1e-5))
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
+
+
+def test_radam_equals_torch():
+    """With the first five steps, which are not adaptive."""
+    ours, theirs = trajectories(lambda n: RAdam(n, epsilon=1e-5), lambda p: torch.optim.RAdam(p, 1e-2, eps=1e-5))
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-5)
 
 
@@ -93,6 +97,7 @@ OPTIMIZERS = {
     "adagrad": lambda n: AdaGrad(n, epsilon=1e-6),
     "adam": Adam,
     "adam-epsilon-hat": lambda n: Adam(n, epsilon=1e-5, epsilon_hat=True),
+    "radam": RAdam,
     "rmsprop": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=True),
     "rmsprop-torch": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=False),
     "rmsprop-centered": lambda n: RMSProp(n, 0.9, 1e-3, epsilon_inside=True, centered=True),
@@ -106,7 +111,7 @@ def test_a_slice_updates_like_the_whole(name):
     grad = torch.randn(n, generator=torch.Generator().manual_seed(0))
     whole, parts = torch.zeros(n), torch.zeros(n)
     optimizer, first, second = (OPTIMIZERS[name](k) for k in (n, cut, n - cut))
-    for _ in range(3):
+    for _ in range(8):
         optimizer.step(whole, grad, 0.1)
         first.step(parts[:cut], grad[:cut], 0.1)
         second.step(parts[cut:], grad[cut:], 0.1)

@@ -9,6 +9,7 @@ import torch
 from accel_rl.checkpoints.checkpoint import Checkpoints
 from accel_rl.cli.main import main
 from accel_rl.config.advice import inactive
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.papers import daley, dalton, gorila, parr, stooke
 from accel_rl.papers.stooke import sampling_only
@@ -31,8 +32,7 @@ from experiments import cpu, sampling
 )
 def test_it_can_be_begun(make):
     config = make()
-    config.check()
-    assert not inactive(config)
+    assert not inactive(config, resolve(config))
     assert TrainConfig.from_dict(config.to_dict()) == config
 
 
@@ -112,10 +112,9 @@ def test_a_sweep_can_be_begun_at_full_size_and_scaled(name, runs):
     for m in found.members:
         seen.setdefault(tuple(v for k, v in m.labels.items() if k not in ("game", "seed")), m.config)
     for config in seen.values():
-        config.check()
-        assert not inactive(config)
+        assert not inactive(config, resolve(config))
         for scale in (0.01, 1e-4, 1e-5):
-            scaled(config, scale).check()
+            resolve(scaled(config, scale))
 
 
 def test_daley_and_amatos_hyperparameters_are_table_5():

@@ -29,7 +29,7 @@ def test_a_run_with_two_learners_is_drawn(tmp_path, capsys):
 
 
 def test_runs_that_differ_by_seed_are_one_curve(tmp_path, capsys):
-    columns = {name: (1.0, 2.0) for name in norms.norms.titles().values()}
+    columns = {name: (1.0, 2.0) for name in norms.layer_norms.titles().values()}
     for seed in (0, 1):
         config = replace(stooke.optimizers("qbert", seed=seed), env_steps=100)
         write_run(tmp_path / str(seed), config, scores=(1.0, 2.0), **columns)

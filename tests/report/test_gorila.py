@@ -8,7 +8,7 @@ import pytest
 
 from accel_rl.cli.main import main
 from accel_rl.config.train import default_config
-from accel_rl.envs.games import ATARI_49, scores
+from accel_rl.envs.atari_games import ATARI_49, scores
 from accel_rl.envs.start_points import NOTE
 from accel_rl.papers.gorila import gorila_figures, gorila_scores, gorila_tables
 from accel_rl.papers.published import percent_of, published_by

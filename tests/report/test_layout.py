@@ -9,7 +9,7 @@ import pytest
 from accel_rl.cli.main import main
 from accel_rl.papers import stooke
 from accel_rl.papers.stooke.stooke_tables import claims, stooke_figures
-from accel_rl.report import norms, panels
+from accel_rl.report import layer_norms, panels
 from accel_rl.report.curves import score_bands
 from accel_rl.report.runs import read_runs
 from accel_rl.results.run import by_setting
@@ -108,7 +108,7 @@ def test_secondary_learners_are_beside_their_sampler_learners(tmp_path):
         write_run(tmp_path / "S" / str(seed), config, scores=SCORES, **columns)
     write_sweep(tmp_path / "S", "experiments.stooke:figure_6")
     runs = read_runs([tmp_path / "S"])
-    score, norm = norms.secondary_panels(runs).values()
+    score, norm = layer_norms.secondary_panels(runs).values()
     assert [p.title for p in score] == ["breakout: sampler 2048, secondary 64"]
     assert score[0].lines["secondary learner"].mean.tolist() == [s + 1 for s in SCORES]
     assert norm[0].lines["secondary learner"].mean.tolist() == [2, 4, 6, 8]
@@ -117,7 +117,7 @@ def test_secondary_learners_are_beside_their_sampler_learners(tmp_path):
     assert headings(text)[0].startswith("Stooke &amp; Abbeel 2018, figure 6") and "kept pace" in text
     found = rows_of(tmp_path / "R", "secondary")
     assert {(r["quantity"], r["learner"]) for r in found} == {
-        (q, learner) for q in norms.QUANTITIES for learner in norms.SHORT.values()
+        (q, learner) for q in layer_norms.QUANTITIES for learner in layer_norms.SHORT.values()
     }
 
 
@@ -125,10 +125,10 @@ def test_norms_are_means_over_seeds(tmp_path):
     for optimizer in ("adam", "rmsprop"):
         for seed in (0, 1):
             config = replace(stooke.optimizers("qbert", optimizer, 64, 4.2e-4, seed), env_steps=4_000)
-            columns = {name: [1.0 + seed, 2, 3, 4] for name in norms.titles().values()}
+            columns = {name: [1.0 + seed, 2, 3, 4] for name in layer_norms.titles().values()}
             write_run(tmp_path / f"{optimizer}{seed}", config, scores=SCORES, **columns)
-    found = norms.panels(read_runs([tmp_path]))
-    assert [p.title for p in found] == [f"qbert, {title}" for title in norms.titles()]
+    found = layer_norms.panels(read_runs([tmp_path]))
+    assert [p.title for p in found] == [f"qbert, {title}" for title in layer_norms.titles()]
     assert list(found[1].lines) == ["Adam, 64, 0.00042", "RMSProp, 64, 0.00042"]
     line = found[1].lines["Adam, 64, 0.00042"]
     assert (line.seeds, line.mean[0], line.low[0], line.high[0]) == (2, 1.5, 1, 2)

@@ -5,7 +5,7 @@ import statistics
 import pytest
 
 from accel_rl.config.train import default_config
-from accel_rl.envs.games import ATARI_49, scores
+from accel_rl.envs.atari_games import ATARI_49, scores
 from accel_rl.papers.daley import daley_tables
 from accel_rl.papers.daley.daley_tables import daley_hours
 from accel_rl.papers.published import percent, published, published_by, table_of_49

@@ -10,8 +10,7 @@ import pytest
 
 from accel_rl.cli.main import main
 from accel_rl.config.train import default_config, read_settings
-from accel_rl.metrics.plot import gather
-from accel_rl.metrics.seeds import counted_once
+from accel_rl.metrics.plot import counted_once, gather
 from accel_rl.report.runs import find_runs, read_runs
 from accel_rl.results.run import Run, distinct
 from accel_rl.system.errors import ConfigError

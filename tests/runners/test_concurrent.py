@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from accel_rl.algos.algorithm import advance
+from accel_rl.config.resolved import resolve
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.metrics.update_metrics import UpdateMetrics
@@ -53,7 +54,7 @@ def config(
 def trainer(tmp_path):
     def build(*args, secondary=0, **kwargs):
         c = replace(config(*args, **kwargs), secondary=SecondaryConfig(batch=secondary))
-        c.check()
+        c = resolve(c)
         built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
         return built[-1]
 
@@ -163,7 +164,7 @@ def test_every_step_is_in_the_replay_once_after_each_meeting(trainer):
 
 def test_nothing_is_lost_on_ctrl_c_nor_around_an_evaluation(tmp_path):
     c = config()
-    c = replace(c, env_steps=6 * C, evaluation=replace(c.evaluation, interval=2 * C, steps=200, parallel=2))
+    c = resolve(replace(c, env_steps=6 * C, evaluation=replace(c.evaluation, interval=2 * C, steps=200, parallel=2)))
     folder, seen = RunFolder.create(tmp_path / "run", c), []
 
     def play(state, stop_at):
@@ -283,4 +284,4 @@ def test_settings_that_do_not_go_together(change, line):
     else:
         c = config(**change)
     with pytest.raises(ConfigError, match=line):
-        c.check()
+        resolve(c)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from accel_rl.config.outputs import EvaluationConfig
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import default_config
 from accel_rl.envs.make import make_spec
 from accel_rl.runners.evaluation import Evaluation, Quota
@@ -120,7 +121,7 @@ def test_result():
 
 def test_the_shorter_time_limit_counts():
     config = default_config("a2c")
-    config = replace(config, env=replace(config.env, game="pong"))
+    config = fill_in(replace(config, env=replace(config.env, game="pong")))
     own = config.env.rules().for_evaluation().max_episode_steps
     for max_episode_steps in (own - 1, own + 1):
         spec = make_spec(

@@ -9,19 +9,21 @@ import pytest
 import torch
 
 from accel_rl.config.outputs import EvaluationConfig
-from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.config.resolved import Resolved, fill_in
+from accel_rl.config.train import default_config
+from accel_rl.envs.make import ResolvedEnv
 from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
 from accel_rl.samplers.workers.pool import WorkerPool
+from tests.environments import env_of
 
-PONG = EnvConfig(game="pong", max_episode_steps=60, max_evaluation_steps=60, repeat_action_probability=0.25)
+PONG = env_of(game="pong", max_episode_steps=60, max_evaluation_steps=60, repeat_action_probability=0.25)
 
 
-def config_of(env: EnvConfig, engine: str = "workers", algorithm: str = "a2c", **algo) -> TrainConfig:
+def config_of(env: ResolvedEnv, engine: str = "workers", algorithm: str = "a2c", **algo) -> Resolved:
     base = default_config(algorithm)
-    return replace(
+    config = replace(
         base,
         env=env,
         algo=replace(base.algo, **algo),
@@ -29,10 +31,11 @@ def config_of(env: EnvConfig, engine: str = "workers", algorithm: str = "a2c", *
         evaluation=EvaluationConfig(parallel=4, episodes=6),
         torch_threads=1,
     )
+    return fill_in(config)
 
 
-def learner_of(config: TrainConfig) -> Learner:
-    return Learner(config, make_spec(config.env, training=True), "cpu", 0)
+def learner_of(config: Resolved) -> Learner:
+    return Learner(config, config.spec, "cpu", 0)
 
 
 def step(learner: Learner) -> None:
@@ -41,7 +44,7 @@ def step(learner: Learner) -> None:
         learner.flat.data.add_(torch.randn(len(learner.flat.data)), alpha=0.05)
 
 
-def fresh(config: TrainConfig, agent, seed: int):
+def fresh(config: Resolved, agent, seed: int):
     with closing(Evaluator(config, RankPlan.resolve(config, device="cpu"))) as evaluator:
         return evaluator.evaluate(agent, steps=1_000, seed=seed)
 
@@ -53,7 +56,7 @@ def fresh(config: TrainConfig, agent, seed: int):
         pytest.param(replace(PONG, backend="ale"), "a2c", {}, marks=pytest.mark.slow),
         pytest.param(replace(PONG, backend="emulator"), "a2c", {}, marks=pytest.mark.slow),
         (replace(PONG, backend="emulator"), "dqn", {}),
-        (EnvConfig(id="CartPole-v1"), "a2c", {"lstm": 8}),
+        (env_of(id="CartPole-v1"), "a2c", {"lstm": 8}),
     ],
     ids=["ale", "emulator", "emulator-dqn", "cartpole-lstm"],
 )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accel_rl.config.resolved import resolve
 from accel_rl.runners.loop import train
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.run_folder import RunFolder
@@ -21,12 +22,13 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_a_trainer_equals_the_loop_bit_for_bit(name, tmp_path):
     config = replace(RUNS[name], env_steps=600)
-    plan = RankPlan.resolve(config)
+    resolved = resolve(config)
+    plan = RankPlan.resolve(resolved)
     threads = torch.get_num_threads()
     tune_torch(1)
     try:
         loop = train(config, groups=plan.sampler.grouping.groups)
-        trainer = Trainer(config, plan, RunFolder.create(tmp_path / "run", config))
+        trainer = Trainer(resolved, plan, RunFolder.create(tmp_path / "run", resolved))
         result = trainer.run()
     finally:
         torch.set_num_threads(threads)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from accel_rl.config.resolved import Resolved, fill_in
 from accel_rl.config.sampler import SamplerConfig
-from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.config.train import default_config
 from accel_rl.distributed.settings import DistributedConfig
 from accel_rl.envs.make import EnvConfig
 from accel_rl.runners.plan import RankPlan, RunPlan
@@ -26,8 +27,8 @@ def machine(monkeypatch):
     return make
 
 
-def config_of(backend: str = "emulator", **changes) -> TrainConfig:
-    return replace(default_config("dqn"), env=EnvConfig(game="pong", backend=backend), **changes)
+def config_of(backend: str = "emulator", **changes) -> Resolved:
+    return fill_in(replace(default_config("dqn"), env=EnvConfig(game="pong", backend=backend), **changes))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_the_engine_in_this_process_has_no_threads_of_its_own(machine):
 def test_ranks_divide_cores_and_environments(machine):
     machine(4)
     config = replace(default_config("a2c"), env=EnvConfig(game="pong", backend="ale"))
-    config = replace(config, distributed=DistributedConfig(ranks=2))
+    config = fill_in(replace(config, distributed=DistributedConfig(ranks=2)))
     plan = RunPlan.resolve(config)
     assert [(r.rank, r.size, r.device, r.sampler.grouping.B) for r in plan.ranks] == [
         (0, 2, "cpu", 8),

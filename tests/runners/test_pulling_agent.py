@@ -11,14 +11,15 @@ from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.algorithm import advance
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
-from accel_rl.envs.make import EnvConfig, make_spec
-from accel_rl.optim.adam import Adam
+from accel_rl.envs.make import make_spec
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
 from accel_rl.runners.pulling_agent import PullingAgent
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
+from tests.environments import env_of
 
 T, B = 8, 8
 
@@ -116,7 +117,7 @@ class Interrupted(PullingAgent):
 @pytest.fixture
 def ranks():
     """(algorithm, its central parameters, those of another rank, sampler): A2C on Pong."""
-    env, fd = EnvConfig(game="pong").resolved(), os.memfd_create("central")
+    env, fd = env_of(game="pong"), os.memfd_create("central")
     spec, found = make_spec(env, training=True), []
     for rank in range(2):
         torch.manual_seed(0)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.secondary import SecondaryConfig
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.runners.plan import RankPlan
@@ -33,7 +34,7 @@ def config(algorithm="dqn", **secondary) -> TrainConfig:
 def trainer(tmp_path):
     def build(**secondary):
         c = config(**secondary)
-        c.check()
+        c = resolve(c)
         built.append(Trainer(c, RankPlan.resolve(c), RunFolder.create(tmp_path / str(len(built)), c)))
         return built[-1]
 
@@ -90,11 +91,11 @@ def test_it_is_saved_and_goes_on(trainer):
 )
 def test_impossible_ones(change, message):
     with pytest.raises(ConfigError, match=message):
-        replace(config(), **change).check()
+        resolve(replace(config(), **change))
 
 
 def test_only_replays_can_be_shared():
     base = default_config("a2c")
     c = replace(base, env=replace(base.env, id="CartPole-v1"), secondary=SecondaryConfig(8))
     with pytest.raises(ConfigError, match="only dqn, c51 and rainbow"):
-        c.check()
+        resolve(c)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import default_config
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.context import SingleRank
@@ -35,7 +36,7 @@ def build(tmp_path):
             env_steps=10_000,
             torch_threads=1,
         )
-        config.check()
+        config = resolve(config)
         folder = RunFolder.create(tmp_path / str(len(built)), config)
         built.append(Trainer(config, RankPlan.resolve(config), folder, None, context))
         built[-1]._open()

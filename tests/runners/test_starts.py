@@ -8,22 +8,24 @@ from dataclasses import replace
 import pytest
 
 from accel_rl.agents.random import StickyRandomAgent
+from accel_rl.config.resolved import fill_in, resolve
 from accel_rl.config.train import default_config
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import make_spec
 from accel_rl.envs.start_points import NOTE, StartPoints
 from accel_rl.runners.evaluator import Evaluator
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.random_baseline import FRAMES, at_10_hz, evaluate_random
 from accel_rl.runners.record_starts import KEEP, record, recorded_env
 from accel_rl.system.errors import ConfigError
+from tests.environments import env_of
 from tests.runners.test_evaluator import config_of, learner_of
 
-PONG = EnvConfig(game="pong", protocol="mnih2015", repeat_action_probability=0.25)
+PONG = env_of(game="pong", protocol="mnih2015", repeat_action_probability=0.25)
 
 
 def points_of(game: str = "pong", seed: int = 0, **sizes: int) -> StartPoints:
     base = default_config("dqn")
-    config = replace(base, env=recorded_env(EnvConfig(game=game)))
+    config = fill_in(replace(base, env=recorded_env(env_of(game=game))))
     agent = StickyRandomAgent(make_spec(config.env, training=False).n_actions, KEEP)
     return record(config, agent, "tests", **{"points": 7, "games": 2, "steps": 120, "seed": seed, **sizes})
 
@@ -47,8 +49,7 @@ def test_each_start_is_played_once_up_to_the_limit(engine, tmp_path):
     evaluation = replace(
         config.evaluation, starts="saved", starts_file=str(file), max_episode_steps=limit, episodes=30, parallel=3
     )
-    config = replace(config, evaluation=evaluation)
-    config.check()
+    config = resolve(replace(config, evaluation=evaluation))
     agent = learner_of(config).algo.agent.evaluating(False)
     with closing(Evaluator(config, RankPlan.resolve(config, device="cpu"))) as evaluator:
         first, again = (evaluator.evaluate(agent, steps=1_000, seed=3) for _ in range(2))
@@ -63,7 +64,7 @@ def test_a_lost_worker_does_not_change_which_starts_are_played(tmp_path):
     points_of().save(file)
     config = config_of(PONG)
     evaluation = replace(config.evaluation, starts="saved", starts_file=str(file), max_episode_steps=150, parallel=2)
-    config = replace(config, evaluation=evaluation)
+    config = fill_in(replace(config, evaluation=evaluation))
     agent = learner_of(config).algo.agent.evaluating(False)
     with closing(Evaluator(config, RankPlan.resolve(config, device="cpu"))) as evaluator:
         wanted = evaluator.evaluate(agent, steps=1_000, seed=3)
@@ -92,11 +93,11 @@ def test_random_play_at_10_hz_from_the_same_starts(tmp_path):
     points.save(file)
     config = config_of(replace(PONG, repeat_action_probability=None), "in-process")
     evaluation = replace(config.evaluation, starts="saved", starts_file=str(file), max_episode_steps=150)
-    config = replace(config, evaluation=evaluation)
+    config = fill_in(replace(config, evaluation=evaluation))
     limit = 150 * 4 // FRAMES
     assert at_10_hz(config).evaluation_limit == limit and at_10_hz(config).env.frame_skip == 6
     found = evaluate_random(config, RankPlan.resolve(config, device="cpu"), steps=0, seed=1)
     assert sorted(found.lengths) == sorted(limit - -(-points.frames(i) // FRAMES) for i in range(len(points)))
     assert found.protocol["frame_skip"] == 6 and found.protocol["starts"] == "saved"
     with pytest.raises(ConfigError, match="CartPole"):
-        at_10_hz(replace(config, env=EnvConfig(id="CartPole-v1")))
+        at_10_hz(replace(config, env=env_of(id="CartPole-v1")))

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import default_config
 from accel_rl.envs.ale import AtariEnv
-from accel_rl.envs.make import make_spec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.runners import video
 from accel_rl.system.errors import ConfigError
+from tests.environments import env_of
 
 CONFIG = default_config("a2c")
-CONFIG = replace(CONFIG, env=replace(CONFIG.env, game="pong"))
+CONFIG = fill_in(replace(CONFIG, env=replace(CONFIG.env, game="pong")))
 
 
 def pictures(n: int = 5):
@@ -84,7 +85,7 @@ class Remembering(CategoricalPolicyAgent):
 def test_an_episode_is_what_the_agent_sees():
     """The same stacks as a plain list of frames of the same environment gives, from the first step on."""
     torch.manual_seed(0)
-    agent = Remembering(ActorCritic(make_spec(CONFIG.env, training=False)))
+    agent = Remembering(ActorCritic(CONFIG.spec))
     episode = video.Episode(CONFIG, agent, seed=5, max_steps=7)
     shown = list(episode.pictures())
     assert len(shown) == 8 and episode.length == 7 and {p.shape for p in shown} == {(210, 160, 3)}
@@ -144,8 +145,8 @@ def blind() -> gymnasium.Env:
 
 
 def shown(name: str) -> video.Episode:
-    config = replace(CONFIG, env=replace(CONFIG.env, game="", id=f"{__name__}:{name}"))
-    agent = CategoricalPolicyAgent(ActorCritic(make_spec(config.env, training=False)))
+    config = replace(CONFIG, env=env_of(id=f"{__name__}:{name}"))
+    agent = CategoricalPolicyAgent(ActorCritic(config.spec))
     return video.Episode(config, agent, seed=0, max_steps=100)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
@@ -48,12 +48,10 @@ def make_sampler(
     seed=1,
     reset="immediate",
     decorrelation_steps=0,
-    log=None,
     dedicated_workers=False,
     threaded_inference=False,
     device="cpu",
     capture=True,
-    note=lambda line: None,
     **pool,
 ):
     """workers 0: the serial engine. threaded_inference: each group has workers and a server thread of its own."""
@@ -66,13 +64,13 @@ def make_sampler(
     if workers:
         cores = allowed_cores()
         config = PoolConfig(cores=tuple(cores[i % len(cores)] for i in range(workers)), **pool)
-        engine = WorkerPool(setup, config, log or (lambda line: None))
+        engine = WorkerPool(setup, config)
     else:
         engine = InProcessEngine(setup)
     cores_of = [[allowed_cores()[g % len(allowed_cores())]] for g in range(groups)]
     threads = InferenceThreads(engine, cores_of, 1) if threaded_inference else None
     return Sampler(
-        engine, spec, seed, reset=reset, threads=threads, device=device, acceleration=CapturedActing(capture, note)
+        engine, spec, seed, reset=reset, threads=threads, device=device, acceleration=CapturedActing(capture)
     )
 
 

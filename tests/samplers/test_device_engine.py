@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.agents.random import RandomAgent
 from accel_rl.emulator.counter import CACHED_STARTS, Counter
-from accel_rl.envs.games import ATARI_57
+from accel_rl.envs.atari_games import ATARI_57
 from accel_rl.envs.make import EnvConfig, make_spec
 from accel_rl.envs.state import pack, unpack
 from accel_rl.models.actor_critic import ActorCritic
@@ -17,6 +17,7 @@ from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
 from accel_rl.samplers.workers.pool import PoolConfig, WorkerPool
+from tests.environments import env_of
 
 pytest.importorskip("accel_rl.emulator._core")
 
@@ -24,8 +25,8 @@ T, B = 16, 6
 CELLS = ("frames", "age", "action", "reward", "terminated", "truncated", "ended", "valid")
 
 
-def env_of(game: str, **rules: object) -> EnvConfig:
-    return EnvConfig(game=game, randomness="counter", **{"max_episode_steps": 60, **rules})
+def counter_env(game: str, **rules: object) -> EnvConfig:
+    return env_of(game=game, randomness="counter", **{"max_episode_steps": 60, **rules})
 
 
 def device_sampler(env: EnvConfig, seed: int = 3, groups: int = 1, reset: str = "immediate"):
@@ -72,23 +73,23 @@ QUICK = ("asterix", "montezuma_revenge", "pong", "seaquest")
 
 @pytest.mark.parametrize("game", [g if g in QUICK else pytest.param(g, marks=pytest.mark.slow) for g in EIGHT])
 def test_a_policys_rollouts_are_those_of_the_serial_engine(game):
-    assert_same_rollouts(env_of(game), rollouts=10)
+    assert_same_rollouts(counter_env(game), rollouts=10)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("game", [game for game in ATARI_57 if game not in EIGHT])
 def test_a_policys_rollouts_in_every_other_game(game):
-    assert_same_rollouts(env_of(game), rollouts=10)
+    assert_same_rollouts(counter_env(game), rollouts=10)
 
 
 @pytest.mark.parametrize("game", ["pong", "space_invaders"])
 def test_sticky_actions_and_the_nature_picture(game):
-    assert_same_rollouts(env_of(game, protocol="machado2018"), rollouts=10)
+    assert_same_rollouts(counter_env(game, protocol="machado2018"), rollouts=10)
 
 
 @pytest.mark.parametrize("rules", [{"frame_skip": 1}, {"frame_skip": 3}, {"frame": "104x80-mean"}, {"mode": 2}])
 def test_other_rules(rules):
-    assert_same_rollouts(env_of("breakout" if "mode" not in rules else "space_invaders", **rules), rollouts=9)
+    assert_same_rollouts(counter_env("breakout" if "mode" not in rules else "space_invaders", **rules), rollouts=9)
 
 
 def test_cached_starts_are_a_few_of_all():
@@ -96,7 +97,7 @@ def test_cached_starts_are_a_few_of_all():
     assert len(counter.starts) == CACHED_STARTS and all(len(row) == 1 for row in counter.starts)
     drawn = {counter.start(seed, episode) for seed in range(40) for episode in range(20)}
     assert drawn == {row[0] for row in counter.starts}
-    assert_same_rollouts(env_of("breakout"), rollouts=10, reset="cached")
+    assert_same_rollouts(counter_env("breakout"), rollouts=10, reset="cached")
 
 
 def test_starts_are_uniform_over_timers_and_noops():
@@ -110,13 +111,13 @@ def test_starts_are_uniform_over_timers_and_noops():
 
 
 def test_two_groups_are_the_same_environments():
-    assert_same_rollouts(env_of("pong"), rollouts=9, groups=2)
+    assert_same_rollouts(counter_env("pong"), rollouts=9, groups=2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("game", EIGHT)
 def test_rollouts_are_those_of_worker_processes(game):
-    env, agent = env_of(game), policy(env_of(game))
+    env, agent = counter_env(game), policy(counter_env(game))
     spec, log = make_spec(env, training=True), []
     pool = WorkerPool(
         EngineSetup(env, spec, Grouping(B, 1, 2), T, 3, decorrelation_steps=40),
@@ -132,7 +133,7 @@ def test_rollouts_are_those_of_worker_processes(game):
 
 
 def test_an_open_loop_agent_and_idle_environments():
-    env = env_of("pong")
+    env = counter_env("pong")
     agent = RandomAgent(make_spec(env, training=True).n_actions)
     first, second = in_process(env), device_sampler(env)
     for idle in (None, np.arange(B) % 2 == 0):
@@ -145,7 +146,7 @@ def test_an_open_loop_agent_and_idle_environments():
 
 @pytest.mark.parametrize("at", [1, 5])
 def test_a_restored_sampler_continues_bit_for_bit(at):
-    env = env_of("seaquest", repeat_action_probability=0.25)
+    env = counter_env("seaquest", repeat_action_probability=0.25)
     agent, first = policy(env), device_sampler(env)
     for _ in range(at):
         first.collect(agent)
@@ -160,7 +161,7 @@ def test_a_restored_sampler_continues_bit_for_bit(at):
 @pytest.mark.parametrize("game", ["seaquest", "breakout"])
 @pytest.mark.parametrize("to_device", [True, False])
 def test_an_engine_continues_from_the_others_state(game, to_device):
-    env = env_of(game, repeat_action_probability=0.25, life_loss_ends_return=True)
+    env = counter_env(game, repeat_action_probability=0.25, life_loss_ends_return=True)
     agent = policy(env)
     first, second = (in_process(env), device_sampler(env)) if to_device else (device_sampler(env), in_process(env))
     for _ in range(3):
@@ -172,7 +173,7 @@ def test_an_engine_continues_from_the_others_state(game, to_device):
 
 
 def test_a_reseeded_sampler_is_a_new_one():
-    env = env_of("pong")
+    env = counter_env("pong")
     agent, first = policy(env), device_sampler(env)
     first.collect(agent)
     first.reseed(5)
@@ -182,7 +183,7 @@ def test_a_reseeded_sampler_is_a_new_one():
 
 
 def test_foreign_states_are_refused():
-    env = env_of("pong")
+    env = counter_env("pong")
     sampler = device_sampler(env)
     state = sampler.state_dict()
     header, inner = unpack(state["envs"][0])
@@ -191,6 +192,6 @@ def test_foreign_states_are_refused():
     for states in (state["envs"][:-1], [b"x", *state["envs"][1:]], [damaged, *state["envs"][1:]]):
         with pytest.raises(ValueError, match="state"):
             device_sampler(env).load_state_dict({**state, "envs": states})
-    other = device_sampler(env_of("breakout")).state_dict()
+    other = device_sampler(counter_env("breakout")).state_dict()
     with pytest.raises(ValueError, match="breakout"):
         sampler.load_state_dict(other)

@@ -3,12 +3,13 @@
 import psutil
 import pytest
 
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import ResolvedEnv, make_spec
 from accel_rl.samplers.memory_budget import EMULATOR_BYTES, WORKER_BYTES, bound
+from tests.environments import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 
 
-def private_bytes(env: EnvConfig, B: int, reset: str) -> int:
+def private_bytes(env: ResolvedEnv, B: int, reset: str) -> int:
     sampler, agent = make_sampler(env, B, 1, 1, reset=reset), make_agent(env)
     try:
         for _ in range(3):
@@ -33,7 +34,7 @@ def private_bytes(env: EnvConfig, B: int, reset: str) -> int:
 )
 @pytest.mark.parametrize("backend", ["ale", "auto"])
 def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str, backend: str) -> None:
-    env = EnvConfig(game=game, frame=frame, noop_max=0, backend=backend)
+    env = env_of(game=game, frame=frame, noop_max=0, backend=backend)
     few, many = private_bytes(env, 1, reset), private_bytes(env, 9, reset)
     limit = bound(make_spec(env, True), 5, reset)
     assert few <= limit.worker + limit.emulator
@@ -43,7 +44,7 @@ def test_an_environment_stays_within_its_bound(game: str, reset: str, frame: str
 
 
 def test_swap_takes_two_emulators() -> None:
-    spec = make_spec(EnvConfig(game="pong"), True)
+    spec = make_spec(env_of(game="pong"), True)
     one, two = bound(spec, 5), bound(spec, 5, "swap")
     assert (one.emulator, two.emulator) == (EMULATOR_BYTES, 2 * EMULATOR_BYTES) and one.shared == two.shared
     assert one.total(B=10, workers=2) == 10 * (EMULATOR_BYTES + one.shared) + 2 * WORKER_BYTES

@@ -3,12 +3,12 @@
 import threading
 import time
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
-from accel_rl.envs.make import EnvConfig
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.runners.pulling_agent import PullingAgent
+from tests.environments import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 
-ENV = EnvConfig(game="pong")
+ENV = env_of(game="pong")
 
 
 class Noted(CategoricalPolicyAgent):

@@ -12,18 +12,19 @@ import torch
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
 from accel_rl.agents.random import RandomAgent
 from accel_rl.data.rollout_arrays import Step
-from accel_rl.envs.make import EnvConfig, make_batch, make_spec
+from accel_rl.envs.make import make_batch, make_spec
 from accel_rl.models.q_network import QNetwork
 from accel_rl.samplers.grouping import env_seed
 from accel_rl.samplers.sampler import Phase
 from accel_rl.system.hardware import allowed_cores
+from tests.environments import env_of
 from tests.samplers.conftest import digest, digest_of, make_agent, make_noisy_agent, make_sampler
 
 # short time limits, so that ends and resets are many
 GAMES = [
-    EnvConfig(game="breakout", max_episode_steps=40, noop_max=5),
-    EnvConfig(game="pong", max_episode_steps=23, noop_max=5, repeat_action_probability=0.25),
-    EnvConfig(game="boxing", max_episode_steps=64, noop_max=5),
+    env_of(game="breakout", max_episode_steps=40, noop_max=5),
+    env_of(game="pong", max_episode_steps=23, noop_max=5, repeat_action_probability=0.25),
+    env_of(game="boxing", max_episode_steps=64, noop_max=5),
 ]
 
 
@@ -223,7 +224,7 @@ def slow_on_one_core():
 @pytest.mark.skipif(len(allowed_cores()) < 2, reason="the cores tell the workers apart")
 def test_a_slow_worker_keeps_only_itself_waiting(monkeypatch):
     monkeypatch.setenv("SLOW_CORE", str(allowed_cores()[0]))
-    env = EnvConfig(id="tests.samplers.test_sampler:slow_on_one_core")
+    env = env_of(id="tests.samplers.test_sampler:slow_on_one_core")
     sampler, order = make_sampler(env, 2, 2, 2, T=8, dedicated_workers=True), []
     agent, serve = make_agent(env), sampler.server.serve
 
@@ -354,8 +355,8 @@ def test_frames_before_the_rollout_are_the_last_ones_of_the_one_before():
 
 def test_start_states_differ():
     sampler, agent = (
-        make_sampler(EnvConfig(game="pong"), 8, 2, 0, decorrelation_steps=200),
-        make_agent(EnvConfig(game="pong")),
+        make_sampler(env_of(game="pong"), 8, 2, 0, decorrelation_steps=200),
+        make_agent(env_of(game="pong")),
     )
     frames = sampler.collect(agent).frames[3]
     assert len({f.numpy().tobytes() for f in frames}) == 8

@@ -4,18 +4,19 @@ import pytest
 import torch
 from torch import nn
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
 from accel_rl.agents.epsilon_greedy import EpsilonGreedyAgent
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.agents.policy import CategoricalPolicyAgent
+from accel_rl.envs.make import make_spec
 from accel_rl.kernels.native import compiled
 from accel_rl.models.actor_critic import ActorCritic
 from accel_rl.models.q_network import QNetwork
 from accel_rl.speed.capturable import register_module
 from accel_rl.speed.captured_inference import CapturedInference
+from tests.environments import env_of
 from tests.samplers.conftest import digest_of, make_agent, make_sampler
 
 pytestmark = pytest.mark.skipif(compiled() is None or not compiled().has_avx512(), reason="not compiled, or no AVX-512")
-ENV = EnvConfig(game="breakout", max_episode_steps=40, noop_max=5)
+ENV = env_of(game="breakout", max_episode_steps=40, noop_max=5)
 SPEC = make_spec(ENV, training=True)
 
 
@@ -190,7 +191,6 @@ def test_a_users_module_can_opt_in(called):
         (lambda: q_agent(is_dueling=True), {}, "no kernel computes"),
     ],
 )
-def test_one_line_says_why_inference_is_not_captured(make, options, why):
-    lines = []
-    _, acts = play(make(), note=lines.append, **options)
-    assert len(lines) == 1 and why in lines[0] and "is not captured" in lines[0] and not acts._captures
+def test_one_line_says_why_inference_is_not_captured(make, options, why, logged):
+    _, acts = play(make(), **options)
+    assert len(logged) == 1 and why in logged[0] and "is not captured" in logged[0] and not acts._captures

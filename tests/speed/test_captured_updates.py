@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from accel_rl.agents.categorical import CategoricalPolicyAgent
+from accel_rl.agents.policy import CategoricalPolicyAgent
 from accel_rl.algos.a2c import A2C, A2CConfig
 from accel_rl.algos.ppo import PPO
 from accel_rl.speed.static_batch import StaticBatch, kind_of

@@ -4,11 +4,11 @@ one (`pytest -m gpu`)."""
 import pytest
 import torch
 
-from accel_rl.agents.categorical import RecurrentPolicyAgent
+from accel_rl.agents.policy import RecurrentPolicyAgent
 from accel_rl.models.q_network import CategoricalQNetwork
 from accel_rl.models.recurrent import RecurrentActorCritic
 from accel_rl.speed.cuda_graph import CudaGraphs
-from accel_rl.system import hardware
+from accel_rl.system import events, hardware
 from tests.samplers.conftest import digest_of, make_agent, make_noisy_agent, make_sampler
 from tests.speed.test_captured_inference import ENV, SPEC, Counting, anneal, apart, learn, q_agent, replace
 
@@ -19,7 +19,7 @@ def play(make, captured, n=6, between=lambda agent, i: None, groups=2, device="s
 
     agent, notes = make(), []
     agent.model.to(device)
-    sampler = make_sampler(ENV, 8, groups, workers, device=device, capture=captured, note=notes.append)
+    sampler = make_sampler(ENV, 8, groups, workers, device=device, capture=captured)
     in_parts(*(x for r in sampler.server.rollouts for x in (r.frames, r.age)))
     try:
 
@@ -28,7 +28,8 @@ def play(make, captured, n=6, between=lambda agent, i: None, groups=2, device="s
                 between(agent, i)
                 yield on_host(sampler.collect(agent))
 
-        return digest_of(rollouts()), len(sampler.server._inference._captures), notes
+        with events.written(notes.append, notes.append):
+            return digest_of(rollouts()), len(sampler.server._inference._captures), notes
     finally:
         sampler.close()
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.papers import daley, stooke
 from accel_rl.sweeps.grid import Grid, Level, find_grid, grid, overridden, scaled
@@ -134,7 +135,7 @@ def test_a_scaled_run_is_shorter_and_can_be_begun(name):
     )
     if name == "rainbow":
         assert (small.algo.replay.size, small.algo.replay.start) == (1_000, base.algo.replay.start // 1000)
-    small.check()
+    resolve(small)
 
 
 def test_every_member_is_a_whole_configuration():
@@ -149,7 +150,7 @@ def test_a_scaled_run_has_room_for_a_rollout_and_few_evaluations():
     base = stooke.dqn_scaling(batch_size=32)
     for scale in (1e-4, 1e-5):
         small = scaled(base, scale)
-        small.check()
+        resolve(small)
         assert small.env_steps / small.evaluation.interval <= 10
     assert scaled(base, 0.5).evaluation.interval == base.evaluation.interval / 2
     suite = scaled(daley.table_4(), 1e-3)
@@ -162,6 +163,6 @@ def test_a_scaled_concurrent_run_has_several_periods(scale, threads):
     """Within the first one nothing is learned: Daley & Amato's table at --scale 0.002 showed a speed-up of eight."""
     base = daley.table_1(threads, "both" if threads > 1 else "concurrent")
     small = scaled(base, scale)
-    small.check()
+    resolve(small)
     assert small.env_steps / small.period >= 15 and small.period <= base.period
     assert scaled(daley.table_1(8, "synchronized"), scale).algo.target_interval == base.algo.target_interval

@@ -6,6 +6,7 @@ import yaml
 from wandb.sdk.launch.sweeps.utils import create_sweep_command_args
 
 from accel_rl.config.arguments import parse
+from accel_rl.config.resolved import resolve
 from accel_rl.config.train import TrainConfig, default_config
 
 EXAMPLE = Path(__file__).parent.parent.parent / "experiments" / "wandb_sweep.yaml"
@@ -20,7 +21,7 @@ def test_the_example_sweeps_arguments_are_ours():
     config = parse(TrainConfig, [*command[3:-1], *args], "", "", default_config("a2c"))
     assert (config.env.game, config.algo.learning_rate, config.sampler.envs) == ("breakout", 3e-3, 64)
     assert (config.seed, config.env_steps, config.wandb) == (1, 1_000_000, "online")
-    config.check()
+    resolve(config)
 
 
 def test_runs_of_a_sweep_are_grouped_by_its_name(tmp_path, monkeypatch):

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from accel_rl.emulator.atari import core
-from accel_rl.emulator.device.arguments import StepArguments
 from accel_rl.emulator.device.nvrtc import cubin, version
+from accel_rl.emulator.device.step_arguments import StepArguments
 from accel_rl.system.errors import ConfigError, RunError
 
 WARP, DRAWING, BEGINNING = 32, 64, 64  # threads of a block of step, draw and begin
@@ -42,7 +42,7 @@ class CudaKernels:
 
         self._driver, self._device = driver, device
         with torch.cuda.device(device):
-            torch.cuda.current_stream().synchronize()  # the driver's context exists from here on
+            torch.cuda.current_stream().synchronize()  # creates the driver's context
             module = self._checked(driver.cuModuleLoadData(cubin(torch.cuda.get_device_capability(device))))
             self._kernels = {
                 name: self._checked(driver.cuModuleGetFunction(module, name.encode()))
@@ -51,12 +51,13 @@ class CudaKernels:
         self._shared = dict.fromkeys(self._kernels, PLAIN_SHARED)  # bytes that a block may have
 
     def step(self, a: StepArguments) -> None:
-        """A thread an environment, one warp a block; the ROM lies in shared memory twice, and the opcodes' table."""
+        """Launch one thread per environment, one warp per block. The ROM is stored in shared memory twice, with the
+        opcode table."""
         words = (a.tables.rom_bytes + 5) // 4
         self._launch("step", -(-a.envs.n // WARP), WARP, 4 * (256 + 2 * words), a)
 
     def draw(self, a: StepArguments, rows: int) -> None:
-        """A block an environment, a warp a picture; both pictures lie in shared memory."""
+        """Launch one block per environment and one warp per picture. Both pictures are in shared memory."""
         self._launch("draw", a.envs.n, DRAWING, 2 * core().device.picture_bytes(rows), a)
 
     def finish(self, a: StepArguments, scratch: Tensor) -> None:

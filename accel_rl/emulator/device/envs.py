@@ -39,7 +39,7 @@ class DeviceEnvs:
     """n environments of one game. All randomness of an episode follows from the environment's seed and its number."""
 
     def __init__(self, game: DeviceGame, seeds: list[int]) -> None:
-        """seeds: whole numbers below 2^32, one for each environment."""
+        """seeds: one whole number below 2^32 per environment."""
         functions = core().device
         self.game, self.n = game, len(seeds)
         sizes, self._at = functions.sizes, functions.words
@@ -74,7 +74,8 @@ class DeviceEnvs:
         self._step(self._no_action, out, begins=True)
 
     def step(self, action: Tensor, out: DeviceStep) -> None:
-        """Play an agent step. action [n] int64; below 0: skip the environment. Ended episodes are followed at once."""
+        """Play an agent step. action [n] int64; a negative action skips the environment. After an episode's end the
+        next episode begins within the step."""
         self._step(action, out)
 
     def _step(self, action: Tensor, out: DeviceStep, begins: bool = False) -> None:
@@ -82,7 +83,7 @@ class DeviceEnvs:
         step_atari(action, self._state, list(out), self._tables, self._rules, repeat_probability, begins)
 
     def step_counting(self, action: Tensor, out: DeviceStep) -> tuple[int, int]:
-        """As `step`, on a CPU; returns the iterations of the processor that all warps made, and all lanes."""
+        """Play a step on a CPU like `step`; return the processor iterations of all warps, and of all lanes."""
         return play_on_host(
             step_arguments(
                 action, self._state, list(out), self._tables, self._rules, self.game.rules.repeat_probability
@@ -95,7 +96,8 @@ class DeviceEnvs:
 
     @property
     def code(self) -> Tensor:
-        """Of each environment's last step [n] uint8: 0, or why the plain core played it (see kernels/envs.h)."""
+        """For each environment's last step [n] uint8: 0, or the reason why the plain core played it (see
+        kernels/envs.h)."""
         return self.state["code"]
 
     def get_state(self) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""One game on a device: ROM, rules and start states, shared by all of its environments there."""
+"""One game on a device: ROM, rules and start states, which all environments of the game on this device share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.emulator.atari import core, rom_path
-from accel_rl.emulator.device.starts import Starts
+from accel_rl.emulator.device.start_table import Starts
 from accel_rl.emulator.env_core import OBSERVATIONS
 from accel_rl.emulator.games import cartridge, settings
 
@@ -22,7 +22,7 @@ class AgentStepRules:
     life_loss: bool
     repeat_probability: float
     frame: str  # see FRAMES of envs.protocols
-    oldest: int  # `age` saturates here
+    oldest: int  # value at which `age` saturates
 
 
 class DeviceGame:
@@ -65,6 +65,6 @@ class DeviceGame:
         }
 
     def _bytes(self, source: bytes) -> Tensor:
-        """Copy bytes to the device. Kernels read whole words, so that a few bytes follow."""
+        """Copy bytes to the device, with padding, because kernels read whole words."""
         padded = source + bytes(8 - len(source) % 4)
         return torch.frombuffer(bytearray(padded), dtype=torch.uint8).to(self.device)

@@ -36,7 +36,7 @@ class Compiled(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """What one kernel needs, per thread; spills are of the kernel and the functions that it calls."""
+    """Resources of one kernel, per thread. Spills include those of the functions that the kernel calls."""
 
     registers: int
     stack_bytes: int
@@ -56,7 +56,7 @@ def cubin(capability: tuple[int, int] | int) -> bytes:
 
 
 def resources(capability: tuple[int, int] | int) -> dict[str, Resources]:
-    """Return what each kernel needs on a compute capability, by name. ConfigError without NVRTC."""
+    """Return the resources of each kernel on a compute capability, by name. ConfigError without NVRTC."""
     return parse_log(compiled(capability).log)
 
 
@@ -85,7 +85,8 @@ def sources() -> dict[str, str]:
 
 
 def with_rooted_includes(path: Path) -> str:
-    """Return a file's text with #includes relative to the emulator's folder: NVRTC knows a header by one name alone."""
+    """Return a file's text with #includes relative to the emulator's folder, because NVRTC finds a header by a single
+    name."""
 
     def rooted(include: re.Match[str]) -> str:
         return f'#include "{(path.parent / include[1]).resolve().relative_to(EMULATOR.resolve()).as_posix()}"'
@@ -96,7 +97,7 @@ def with_rooted_includes(path: Path) -> str:
 def compile_sources(texts: dict[str, str], main: str, architecture: str, *more: str) -> Compiled:
     """Compile the text named `main`, which includes the others. RunError with the compiler's first error.
 
-    architecture: sm_90, or compute_90 for PTX alone; more: flags beside FLAGS.
+    architecture: sm_90, or compute_90 for PTX only. more: flags in addition to FLAGS.
     """
     nvrtc = _nvrtc()
     headers = {name: text for name, text in texts.items() if name != main}
@@ -187,7 +188,7 @@ def _checked(result: tuple[Any, ...]) -> Any:
 
 
 def _read(file: Path) -> Compiled | None:
-    """Return a file's content; None if there is no such file, or it is damaged."""
+    """Return a file's content; None if the file is missing or damaged."""
     try:
         digest, content = file.read_bytes()[:_DIGEST_BYTES], file.read_bytes()[_DIGEST_BYTES:]
     except OSError:
@@ -199,7 +200,7 @@ def _read(file: Path) -> Compiled | None:
 
 
 def _write(file: Path, result: Compiled) -> None:
-    """Write a file as a whole or not at all. A folder that cannot be written is no error: there is no cache then."""
+    """Write a file atomically. If the folder is not writable, nothing is cached, which is not an error."""
     log = result.log.encode()
     content = len(log).to_bytes(_LENGTH_BYTES, "little") + log + result.cubin
     with contextlib.suppress(OSError):

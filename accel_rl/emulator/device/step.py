@@ -1,8 +1,8 @@
-"""An agent step on a device as one operator for torch: on a GPU by kernels, on a CPU by their host build.
+"""An agent step on a device as one torch operator. On a GPU it runs kernels, on a CPU their host build.
 
     step -> draw -> finish -> begin        (kernels/kernels.cu)
 
-As an operator it takes part in streams and in the capture of CUDA graphs like torch's own operations.
+Like torch's own operators it runs on the current stream and can be captured in CUDA graphs.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from accel_rl.emulator.atari import core
-from accel_rl.emulator.device import arguments
+from accel_rl.emulator.device.step_arguments import EnvArrays, GameTables, Rules, Starts, StepArguments, StepOutputs
 
 STATE = ("envs", "shots", "logs", "shown", "code", "scratch")
 TABLES = ("game", "rom", "code", "stages", "luminance", "wanted", "codes", "starts", "start_frames")
@@ -35,9 +35,9 @@ def step_atari(
 ) -> None:
     """Play one agent step of n environments. The lists are in the order of STATE, OUT, TABLES and RULES.
 
-    action [n] int64: indices of the game's actions; below 0: skip the environment. out: [n, ...], see `data.step.Step`;
-    where an episode ended, the next one begins, and `frame` is its first. begins: begin episode 0 of all environments
-    instead, and write frame and age alone.
+    action [n] int64: indices of the game's actions; a negative action skips the environment. out: arrays [n, ...], see
+    `data.step.Step`. If an episode ends, the next episode begins in the same step, and `frame` is its first. begins:
+    begin episode 0 of all environments instead of a step, and write frame and age only.
     """
     a = step_arguments(action, state, out, tables, rules, repeat_probability)
     if begins:
@@ -67,7 +67,7 @@ def _on_cuda(
     kernels.begin(a, begins)
 
 
-def play_on_host(a: arguments.StepArguments) -> tuple[int, int]:
+def play_on_host(a: StepArguments) -> tuple[int, int]:
     """Play an agent step by the host build; returns the processor's iterations of all warps, and of all lanes."""
     kernels, given = core().device, bytes(a)
     warps, lanes = kernels.step(given)
@@ -84,20 +84,18 @@ def step_arguments(
     tables: Sequence[Tensor],
     rules: Sequence[int],
     repeat_probability: float,
-) -> arguments.StepArguments:
+) -> StepArguments:
     """Return the kernels' argument: addresses in the device's memory, and the rules."""
     assert all(x.is_contiguous() for x in (action, *state, *out))
     at = {f"state.{k}": x.data_ptr() for k, x in zip(STATE, state, strict=True)}
     at |= {f"table.{k}": x.data_ptr() for k, x in zip(TABLES, tables, strict=True)}
     r = dict(zip(RULES, rules, strict=True))
-    a = arguments.StepArguments()
-    a.envs = arguments.EnvArrays(len(action), *(at[f"state.{k}"] for k in STATE[:-1]))
-    a.tables = arguments.GameTables(*(at[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
-    a.rules = arguments.Rules(
-        r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"]
-    )
-    a.starts = arguments.Starts(at["table.starts"], at["table.start_frames"], r["start_rows"], r["start_columns"])
+    a = StepArguments()
+    a.envs = EnvArrays(len(action), *(at[f"state.{k}"] for k in STATE[:-1]))
+    a.tables = GameTables(*(at[f"table.{k}"] for k in TABLES[:6]), r["rom_bytes"], r["kind"])
+    a.rules = Rules(r["frame_skip"], r["max_steps"], bool(r["life_loss"]), repeat_probability, r["observation"])
+    a.starts = Starts(at["table.starts"], at["table.start_frames"], r["start_rows"], r["start_columns"])
     a.action, a.codes, a.oldest = action.data_ptr(), at["table.codes"], r["oldest"]
-    a.out = arguments.StepOutputs(*(x.data_ptr() for x in out))
+    a.out = StepOutputs(*(x.data_ptr() for x in out))
     assert ctypes.sizeof(a) == core().device.sizes["arguments"]
     return a

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.sweeps.grid import Level, levels
 
 THREADS = (1, 2, 4, 8)
@@ -22,15 +22,16 @@ VARIANTS = ("standard", "concurrent", "synchronized", "both")
 FILL = 50_000
 """Env steps of random play that fill the replay before Algorithm 1 counts its first (Table 5: N)."""
 FOURTEEN = [(n, v) for n in THREADS for v in VARIANTS if n > 1 or v in ("standard", "concurrent")]
-"""With one sampler there is nothing to synchronize (Table 1)."""
+"""The paper's 14 variants. A single thread has no synchronized variants, because there is nothing to synchronize (Table
+1)."""
 
 
 def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
     """Table 5 and section 5.2 at full size: 50 M env steps after the random start, 30 evaluation episodes every 250,000
     env steps.
 
-    Network, frames and epsilon are those of Mnih et al. 2015, as in the paper. There is no decorrelation by random
-    first actions, which is Stooke & Abbeel's.
+    Network, frames and epsilon are those of Mnih et al. 2015, as in the paper. Episodes do not start with random
+    actions, unlike in Stooke & Abbeel 2018.
     """
     if threads < 1 or variant not in VARIANTS:
         raise ValueError(f"threads={threads}, variant={variant!r}: at least 1, and one of {', '.join(VARIANTS)}")
@@ -48,7 +49,7 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
         rmsprop_alpha=0.95,  # appendix B, of both moments
         optimizer_eps=0.01,  # appendix B
         network="nature",  # Mnih et al. 2015
-        epsilon=1.0,  # Mnih et al. 2015: to 0.1 within a million steps
+        epsilon=1.0,  # Mnih et al. 2015: epsilon falls to 0.1 within a million steps
         epsilon_final=0.1,
         epsilon_steps=1_000_000,
         epsilon_evaluation=0.05,  # section 5.2
@@ -77,8 +78,8 @@ def dqn(game: str = "pong", threads: int = 8, variant: str = "both", seed: int =
     seeds=(0, 1, 2, 3, 4),  # section 5.1: five trials
 )
 def speed_test(threads: int = 8, variant: str = "both", seed: int = 0) -> TrainConfig:
-    """Tables 1 to 3, section 5.1: Pong, a million env steps after the random start, epsilon 0.1 throughout. The hours
-    for 50 M env steps are 50 times those of a run."""
+    """Tables 1 to 3, section 5.1: Pong, a million env steps after the random start, with a constant epsilon of 0.1. 50
+    M env steps take 50 times the hours of one run."""
     config = dqn("pong", threads, variant, seed)
     algo: Any = config.algo
     return replace(

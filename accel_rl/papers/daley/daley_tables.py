@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.papers.published import percent_of, published_by, wanted
 from accel_rl.results.run import BySetting, Run
 from accel_rl.results.run_settings import Settings, asynchronous, differences, plays_atari, ranks
@@ -23,8 +23,8 @@ Hours = Mapping[tuple[str, str], list[float]]  # of the runs of a cell: {(thread
 def speed_tables(runs: Sequence[Run]) -> list[Table]:
     """Build tables 1 to 3: hours for 50 M env steps by threads and variant, the same in percent, and the speed-up.
 
-    Tables 2 and 3 are relative to the standard variant with one thread, and need a run of it. As in the paper, runs
-    without evaluations are used, and runs with evaluations only if there are no others.
+    Tables 2 and 3 are relative to the standard variant with one thread, and need a run of that variant. As in the
+    paper, runs without evaluations are used; runs with evaluations are used only if there are no others.
     """
     timed = [r for r in runs if daley_cell(r.settings) and not math.isnan(hours_counted(r))]
     measured = [r for r in timed if not r.settings.get("evaluation.interval")] or timed
@@ -117,7 +117,7 @@ def _is_of_suite(run: Run) -> bool:
 def best(runs: Sequence[Run]) -> tuple[float, float, int]:
     """Return (mean, standard deviation, number of episodes) of the best evaluations of these runs.
 
-    The mean is over runs, the deviation over all episodes of these evaluations; NaN if it was not recorded.
+    The mean is over runs, and the deviation over all episodes of these evaluations; NaN if no deviation was recorded.
     """
     means, variances, episodes = [], [], 0
     for run in runs:
@@ -195,7 +195,7 @@ def daley_cell(settings: Settings) -> tuple[str, str] | None:
     theirs = is_daleys_dqn(settings) and threads in printed["threads"]
     if not theirs or not (per_worker or settings.get("sampler.groups") == 1):
         return None
-    alone = None in printed["threads"][threads]  # with one environment there is nothing to synchronize
+    alone = None in printed["threads"][threads]  # one environment has nothing to synchronize
     column = (settings.get("schedule") == "concurrent") + 2 * (not per_worker and not alone)
     return threads, printed["columns"][column]
 

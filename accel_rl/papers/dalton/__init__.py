@@ -14,8 +14,8 @@ from accel_rl.sweeps.grid import Level, levels
 
 GAMES = ("assault", "asterix", "ms_pacman", "pong")
 STEPS = 20_000_000
-"""Env steps, 80 million emulated frames. The longest of the paper's runs takes 18 million training frames to its score,
-and a training frame is an env step (footnote 2)."""
+"""Env steps per run, 80 million emulated frames. The paper's longest run reaches its score after 18 million training
+frames, and a training frame is an env step (footnote 2)."""
 
 EVALUATION_INTERVAL = 500_000
 """Env steps between evaluations: the training frames of Table 3 are multiples of half a million."""
@@ -39,9 +39,9 @@ COLUMNS = {  # engine, environments of a rank, batches, ranks
 def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> TrainConfig:
     """One column: environments emulated on CPU cores (the paper: OpenAI Gym) or on the learner's GPU (CuLE).
 
-    Pictures of 84x84 and CuLE's 30 cached start states with `gpu` are the paper's. Ours are the network, that of Mnih
-    et al. 2015 with 1.7 million parameters (the paper gives their number, 4 million, and no layers), and the learning
-    rate, that of A2C scaled with the batch (the paper gives none).
+    From the paper: pictures of 84x84 and, with `gpu`, CuLE's 30 cached start states. Chosen by this project: the
+    network of Mnih et al. 2015 with 1.7 million parameters (the paper reports 4 million parameters, but not their
+    layers), and A2C's learning rate, scaled with the batch size (the paper reports none).
     """
     if column not in COLUMNS:
         raise ValueError(f"column={column!r} is not in Table 3: {', '.join(COLUMNS)}")
@@ -58,7 +58,7 @@ def table_3(game: str = "pong", column: str = "cpu-120-20", seed: int = 0) -> Tr
             envs=envs * ranks,
             horizon=steps_per_update,
             engine=engine,
-            reset="cached" if engine == "device" else "immediate",
+            reset="cached" if column.startswith("gpu") else "immediate",
         ),
         evaluation=replace(base.evaluation, interval=EVALUATION_INTERVAL),
         env_steps=STEPS,

@@ -15,17 +15,18 @@ from typing import Any
 
 from accel_rl.config.on_gorila import on_gorila
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.games import ATARI_49
+from accel_rl.envs.atari_games import ATARI_49
 from accel_rl.papers import daley
 from accel_rl.sweeps.grid import levels
 
 BUNDLES, SHARDS = 100, 31  # section 5.1
 ENV_STEPS = 200_000_000
-"""Env steps of all bundles together. The paper gives "up to 6 days" instead of a number of steps; this is ours."""
+"""Env steps of all bundles together. The number was chosen by this project, since the paper only gives "up to 6
+days"."""
 SMALL_UPDATES = 300_000
 """Updates of the parameters in `pong_small`."""
 SMALL_BUNDLES, SMALL_REPLAY = 2, 100_000
-"""Of `pong_small`: bundles, and transitions in the replays of all of them."""
+"""Number of bundles of `pong_small`, and number of transitions in the replays of all bundles."""
 
 
 def gorila(
@@ -33,9 +34,9 @@ def gorila(
 ) -> TrainConfig:
     """The experiment of section 5.1 at the paper's size. replay: transitions in the replay of each bundle.
 
-    The paper's replay holds "1 million frames". We take them as the frames that the agent sees, one a transition, as in
-    Mnih et al. 2015, whose setup the paper follows: 7.1 GB a bundle. Taken as emulated frames, four a transition, they
-    are `replay=250_000`.
+    The paper's replay holds "1 million frames". This experiment assumes that a frame is one that the agent sees, one
+    per transition, as in Mnih et al. 2015, whose setup the paper follows: 7.1 GB per bundle. If it were an emulated
+    frame, four per transition, the setting would be `replay=250_000`.
     """
     base = on_gorila(default_config("dqn"))
     default: Any = base.algo
@@ -47,10 +48,10 @@ def gorila(
         gamma=0.99,  # Mnih et al. 2015
         target_interval=60_000,  # section 5.1, in updates of the parameters
         optimizer="adagrad",  # section 4.2
-        learning_rate=0.003,  # ours, not searched; in a small test it had not begun to learn Pong
+        learning_rate=0.003,  # chosen by this project without a search; in a small test Pong was not learned with it
         optimizer_eps=1e-6,  # ours
         network="nature",  # section 5.1
-        epsilon=1.0,  # section 5.1: to 0.1 within a million updates of the parameters
+        epsilon=1.0,  # section 5.1: epsilon falls to 0.1 within a million updates of the parameters
         epsilon_final=0.1,
         epsilon_steps=1_000_000,
         epsilon_evaluation=0.05,  # Mnih et al. 2015
@@ -68,7 +69,7 @@ def gorila(
             outlier_deviations=5.0,  # ours; the paper: "several"
         ),
         evaluation=replace(base.evaluation, interval=2_000_000, episodes=30),  # section 5.2; the interval is ours
-        device="cpu",  # the paper names no GPU but that of DQN
+        device="cpu",  # the paper reports a GPU for DQN only
         env_steps=ENV_STEPS,
         seed=seed,
     )
@@ -93,9 +94,9 @@ table_1 = table_2 = table_3 = table_4 = figure_3 = figure_4 = figure_5 = tables
 def pong_small(seed: int = 1) -> TrainConfig:
     """Pong's first 300,000 updates on two cores: two bundles, two shards.
 
-    Actions and frames are those of Stooke & Abbeel 2018, with 2 frames of 104x80 in a stack. All is small: A3C's
-    network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments a bundle, a replay of 50,000 a
-    bundle. The optimizer is RMSProp; AdaGrad's learning rate was not searched.
+    Actions and frames are those of Stooke & Abbeel 2018, with stacks of 2 frames of 104x80. The sizes are small: A3C's
+    network with 64 hidden units, batches of 8, targets of 3 steps, 16 environments and a replay of 50,000 per bundle.
+    The optimizer is RMSProp, because no learning rate was searched for AdaGrad.
     """
     config = on_gorila(default_config("dqn"))
     default: Any = config.algo
@@ -133,7 +134,8 @@ def pong_small_unguarded(seed: int = 1) -> TrainConfig:
 def pong_small_single(seed: int = 1) -> TrainConfig:
     """The 300,000 updates of `pong_small` by one learner without a cluster, with the same settings.
 
-    Its replay is as large as those of both bundles, so that a transition stays for as many updates.
+    Its replay is as large as the replays of both bundles together, so that a transition is available for as many
+    updates.
     """
     config = pong_small(seed)
     algo: Any = config.algo

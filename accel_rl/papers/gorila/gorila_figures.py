@@ -1,4 +1,4 @@
-"""Figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, as PNG, with the paper's values drawn beside."""
+"""Figures 3 to 5 of Nair et al. 2015 (Gorila) for given runs, as PNG, together with the paper's values."""
 
 import math
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from accel_rl.envs.games import ATARI_49
-from accel_rl.envs.games import scores as published_scores
+from accel_rl.envs.atari_games import ATARI_49
+from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.metrics.plot import picture, pyplot
 from accel_rl.papers.gorila.gorila_scores import KINDS, NAMES, Score, Starts, during_training, is_gorila, percent_of_dqn
 from accel_rl.papers.gorila.gorila_tables import Setting
@@ -24,9 +24,10 @@ Bars = Mapping[str, Mapping[str, float]]
 
 
 def figure_3(own: Mapping[str, Score]) -> Bars:
-    """Human-normalized scores: DQN, Gorila, and ours.
+    """Human-normalized scores of DQN, Gorila and the given runs.
 
-    As in the paper, games where human is not above random are left out, and DQN's scores below random are not drawn.
+    As in the paper, games in which the human score is not above the random score are left out, and DQN's scores below
+    random are not drawn.
     """
     found: dict[str, dict[str, float]] = {"DQN (paper)": {}, "Gorila (paper)": {}, "ours": {}}
     for game, s in own.items():
@@ -40,7 +41,7 @@ def figure_3(own: Mapping[str, Score]) -> Bars:
 
 
 def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
-    """Scores in percent of DQN's from the same kind of starts: Gorila's and ours."""
+    """Scores of Gorila and of the given runs, in percent of DQN's score from the same kind of starts."""
     found: dict[str, dict[str, float]] = {}
     games = [game for game in ATARI_49 if any(game in own for own in by_starts.values())]
     for starts, own in by_starts.items():
@@ -55,7 +56,7 @@ def figure_4(by_starts: Mapping[Starts, Mapping[str, Score]]) -> Bars:
 def bars(setting: Setting) -> list[tuple[Bars, str, str]]:
     """Return figures 3 and 4 of a setting: (bars, label of the axis, caption).
 
-    The paper draws figure 3 for human starts alone; null op starts get a picture like it.
+    The paper draws figure 3 for human starts only; here null-op starts have the same figure.
     """
     found = []
     wanted: tuple[tuple[Starts, str, int], ...] = (("saved", "Figure 3", 2), ("noop", "Like figure 3", 1))
@@ -99,7 +100,7 @@ def drawn_bars(groups: Bars, label: str) -> bytes:
 
 @dataclass(frozen=True)
 class Progress:
-    """By game: hours until DQN's score was passed, and until the best score; infinite if never. Median over runs."""
+    """Hours until a run passes DQN's score and until its best score, by game; infinite if never. Medians over runs."""
 
     starts: Starts
     passed: Mapping[str, float]
@@ -111,7 +112,7 @@ class Progress:
 
 
 def progress(setting: Setting, starts: Starts) -> Progress | None:
-    """Read the progress of one setting from evaluations during training; None if none has a time."""
+    """Read the progress of one setting from evaluations during training; None if no evaluation has a time."""
     passed, peak = {}, {}
     for game in ATARI_49:
         both = [h for r in setting.games.get(game, ()) if is_gorila(r) and (h := _hours(r, starts)) is not None]

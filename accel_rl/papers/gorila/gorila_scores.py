@@ -25,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 
 from accel_rl.config.registry import experiment_of
-from accel_rl.envs.games import ATARI_49
-from accel_rl.envs.games import scores as published_scores
+from accel_rl.envs.atari_games import ATARI_49
+from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.papers.published import percent_of, wanted
 from accel_rl.results.run import Run
 from accel_rl.results.run_settings import Settings, differences
@@ -49,12 +49,12 @@ class Result:
 
 
 def final(run: Run, starts: Starts) -> Result | None:
-    """Return the final evaluation of a run from these starts; None if there is none."""
+    """Return the final evaluation of a run from these starts; None if the run has none."""
     return _one(run, starts, starts)
 
 
 def random_play(run: Run, starts: Starts) -> Result | None:
-    """Return the evaluation of random play at 10 Hz in a run's game from these starts; None if there is none."""
+    """Return the evaluation of random play at 10 Hz in a run's game from these starts; None if the run has none."""
     return _one(run, f"random-{starts}", starts)
 
 
@@ -67,8 +67,8 @@ def during_training(run: Run, starts: Starts) -> list[Result]:
 def score(run: Run, starts: Starts) -> tuple[Result, bool] | None:
     """Return the result that counts for a run, and whether it is a final evaluation.
 
-    Without a final evaluation it is the best one during training, whose mean is a little too high since it was chosen
-    for being high. None if the run has neither.
+    Without a final evaluation, this is the best evaluation during training. Its mean is slightly too high, since it is
+    a maximum over noisy values. None if the run has no evaluation.
     """
     if (found := final(run, starts)) is not None:
         return found, True
@@ -119,7 +119,7 @@ def _read(path: Path) -> Result:
 PAPER = "Nair et al. 2015"
 HUMAN_LEVEL = 75  # percent between random and human (section 6)
 KINDS: dict[Starts, str] = {"noop": "null_op", "saved": "human"}
-"""Our starts, and the paper's of that kind, as scores.json names them."""
+"""The starts of this project's evaluations, and the corresponding names in scores.json."""
 NAMES = {"null_op": "null op starts", "human": "human starts"}
 OURS = (
     "Our episodes begin at start points of ours, not at the paper's 100 points of a professional's play: those are not "
@@ -128,7 +128,7 @@ OURS = (
 
 
 def is_gorila(run: Run) -> bool:
-    """Whether a run is shown in these tables."""
+    """Whether a run belongs in these tables."""
     settings = run.settings
     of_paper = bool(experiment_of("gorila", run.experiment)) or settings.get("cluster") == "gorila"
     from_saved = settings.get("evaluation.starts") == "saved"
@@ -136,7 +136,8 @@ def is_gorila(run: Run) -> bool:
 
 
 def gorila_differences(settings: Settings, kind: str) -> list[str]:
-    """Return the settings in which a run differs from the paper's Gorila. kind: of starts, null_op or human."""
+    """Return the settings in which a run differs from the paper's Gorila. kind: the kind of starts, null_op or
+    human."""
     return differences(settings, wanted("gorila", "all", kind))
 
 
@@ -171,9 +172,9 @@ class Score:
 
 
 def percent_of_dqn(game: str, kind: str, value: float) -> float:
-    """100 (score - random) / (DQN - random), with the paper's random; 0 for random where DQN is not above it.
+    """100 (score - random) / (DQN - random), with the paper's random score.
 
-    The paper's figure 4 says so. NaN where DQN is not above 0 either.
+    If DQN is not above random, random is replaced by 0, as the paper's figure 4 does. NaN if DQN is not above 0 either.
     """
     row = published_scores(kind)[game]
     random = row["random"] if row["dqn"] > row["random"] else 0.0

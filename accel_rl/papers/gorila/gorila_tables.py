@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from accel_rl.envs.games import ATARI_49
-from accel_rl.envs.games import scores as published_scores
+from accel_rl.envs.atari_games import ATARI_49
+from accel_rl.envs.atari_games import scores as published_scores
 from accel_rl.papers.gorila.gorila_scores import (
     HUMAN_LEVEL,
     KINDS,
@@ -24,7 +24,7 @@ from accel_rl.results.table import Table, number, sentence
 
 @dataclass(frozen=True)
 class Setting:
-    """The runs of one setting with scores. suffix: of the names of its tables, "" for the first setting."""
+    """The runs of one setting with scores. suffix: appended to the names of its tables; "" for the first setting."""
 
     name: str
     suffix: str
@@ -32,7 +32,7 @@ class Setting:
     by_starts: Mapping[Starts, Mapping[str, Score]]
 
     def tables(self) -> list[Table]:
-        """Build those of tables 1 to 4 for which there are scores, and the counts of section 6."""
+        """Build tables 1 to 4, as far as there are scores for them, and the counts of section 6."""
         found = [
             build(i, self.name, self.by_starts[starts], self.suffix)
             for i, starts, build in LAYOUT
@@ -93,7 +93,7 @@ def _title(i: int, kind: str, what: str, setting: str) -> str:
 
 
 def _note(setting: str, own: Mapping[str, Score]) -> str:
-    """Say where our numbers are from."""
+    """Return a note on the source of this project's numbers."""
     episodes = sorted({r.episodes for s in own.values() for r in s.results})
     counts = f"{episodes[0]}" if len(episodes) == 1 else f"{episodes[0]} to {episodes[-1]}"
     said = [f"Ours: {setting}, mean over runs (5 in the paper) of {counts} episodes each."]
@@ -142,7 +142,8 @@ def _counts(setting: str, by_starts: Mapping[Starts, Mapping[str, Score]], suffi
 
 
 def is_human_level(s: Score, score: float, percent: float) -> bool:
-    """Whether a score is 75 % of human or more; where human is not above random, whether it is human's or more."""
+    """Whether a score is at least 75 % of the human score; if human is not above random, whether it is at least
+    human."""
     row = s.printed
     return percent >= HUMAN_LEVEL if row["human"] > row["random"] else score >= row["human"]
 

@@ -16,9 +16,11 @@ WORKERS, UPDATE_SIZE = 50, 2_000  # sections 3 and 4: experiences reach the repl
 
 def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0) -> TrainConfig:
     """The paper's settings: one million experiences, a shared layer of 128 units, dueling streams of 512, a target
-    network that is copied every 10,000 train steps (section 4.2). device: of the replay; cpu: the paper's in-RAM one.
+    network that is copied every 10,000 train steps (section 4.2). device: device of the replay; cpu is the paper's
+    in-RAM replay.
 
-    The paper does not give the start-up fill, the exploration and the learning rate: those are DQN's here.
+    The paper does not report the number of random steps before training, the exploration and the learning rate, so this
+    experiment uses DQN's.
     """
     if batch_size not in BATCH_SIZES:
         raise ValueError(f"batch_size={batch_size} is not in Table 1: {', '.join(map(str, BATCH_SIZES))}")
@@ -42,5 +44,5 @@ def replay_on_the_gpu(batch_size: int = 128, device: str = "auto", seed: int = 0
 
 
 def replay_in_ram() -> TrainConfig:
-    """The same with the replay in the host's memory."""
+    """`replay_on_the_gpu` with the replay in host memory."""
     return replay_on_the_gpu(device="cpu")

@@ -46,7 +46,7 @@ from accel_rl.papers.stooke.policy_gradients import (
     step_size_rules,
     step_size_warmup,
 )
-from accel_rl.papers.stooke.q_learning import (
+from accel_rl.papers.stooke.stooke_q_learning import (
     async_dqn,
     c51_scaling,
     dqn_scaling,

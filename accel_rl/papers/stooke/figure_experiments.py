@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from accel_rl.config.train import TrainConfig
 from accel_rl.papers.stooke.policy_gradients import a2c_scaling, a3c, appo, ppo_scaling
-from accel_rl.papers.stooke.q_learning import optimizers, secondary_learner
+from accel_rl.papers.stooke.stooke_q_learning import optimizers, secondary_learner
 from accel_rl.papers.stooke.stooke_settings import POLICY_GRADIENT_GAMES, Q_LEARNING_GAMES, TEST_GAMES, q_learning
 from accel_rl.sweeps.grid import Grid, Level, grid
 
@@ -54,7 +54,7 @@ def figure_4(seeds: Sequence[int] = SEEDS) -> Grid:
 def figure_5(seeds: Sequence[int] = SEEDS) -> Grid:
     """Policy gradients on a whole machine of 8 GPUs (section 5.5).
 
-    The text gives 256 environments for A2C. The sizes of the others are those of Figures 10 and 11.
+    The paper's text gives 256 environments for A2C. For the other algorithms, sizes of Figures 10 and 11 are used.
     """
     names = ("a2c-256env", "a3c-16env-16", "ppo-64env", "appo-8env-8")
     return variants(TEST_GAMES, names, seeds, gpus=(WHOLE_MACHINE,) * 4)

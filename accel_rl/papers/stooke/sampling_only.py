@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.algos.algorithm import Loss
 from accel_rl.algos.policy_gradient import PolicyBatch, PolicyGradient, PolicyGradientConfig
 from accel_rl.config.train import TrainConfig, default_config
@@ -24,8 +24,8 @@ class SamplingOnlyConfig(PolicyGradientConfig):
     """Settings of the network that acts, and the source of its parameters."""
 
     policy: str = ""
-    """Folder of a run of a2c, ppo or impala with the same network and game; its newest checkpoint acts. Default: an
-    untrained network, for which inference takes the same time."""
+    """Folder of a run of a2c, ppo or impala with the same network and game; its newest checkpoint acts. By default an
+    untrained network acts, whose inference takes the same time."""
 
     def check(self) -> None:
         super().check()

@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from accel_rl.config.train import TrainConfig, default_config
-from accel_rl.envs.games import ATARI_49, ATARI_57
+from accel_rl.envs.atari_games import ATARI_49, ATARI_57
 
 STEPS = 50_000_000
 """Env steps of a learning curve (section 5.3: 200 M frames)."""
 
 TEST_GAMES = ("beam_rider", "breakout", "pong", "qbert", "seaquest", "space_invaders")
-"""Games of Figures 3 to 5. The paper's text names three of them (Breakout, Pong, Seaquest); we chose the others."""
+"""Games of Figures 3 to 5. The paper's text names three of them (Breakout, Pong, Seaquest); this project chose the
+others."""
 
 POLICY_GRADIENT_GAMES = tuple(sorted({*ATARI_49, "pitfall"} - {"hero"}))
 """Games of Figures 10 and 11: those of Schulman et al. 2017, as in the paper's published code."""
@@ -37,7 +38,7 @@ POLICY_GRADIENT: dict[str, dict[str, Any]] = {
 Q_STEP_SIZES: dict[str, dict[int, float]] = {
     "dqn": {32: 2.5e-4, 512: 7.5e-4, 1_024: 15e-4},  # section 5.4.1
     "c51": {32: 2.5e-4, 256: 4.2e-4},  # section 5.4.1; Bellemare et al. 2017 at 32
-    "rainbow": {512: 6.25e-5},  # section 5.4.1: that of Hessel et al. 2018
+    "rainbow": {512: 6.25e-5},  # section 5.4.1: the learning rate of Hessel et al. 2018
 }
 """{algorithm: {batch size: learning rate}}; each rate holds up to the next batch size."""
 

@@ -37,9 +37,9 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def sampling_rate(run: Run) -> float:
-    """Return the median env steps/s of the rows after the first, which includes the start of the run.
+    """Return the median env steps/s over the rows after the first, because the first row includes the start of the run.
 
-    With fewer than three rows: env steps/s of the whole run. NaN before the first row.
+    With fewer than three rows, env steps/s of the whole run. NaN before the first row.
     """
     rates = run.speeds[1]
     return float(np.median(rates[1:])) if len(rates) > 2 else run.steps_per_s
@@ -129,7 +129,8 @@ def stooke_row(settings: Settings) -> tuple[int, str] | None:
 
 
 def stooke_cell(settings: Settings) -> Cell | None:
-    """Return the cell of tables 2 and 3 that a run of these settings measures, whether printed or not.
+    """Return the cell of tables 2 and 3 that a run of these settings measures, even if the paper does not print this
+    cell.
 
     None for other runs, such as runs with another number of environments per rank.
     """
@@ -152,7 +153,7 @@ def stooke_differences(settings: Settings) -> list[str]:
 
 
 def printed_hours(cell: Cell) -> float | None:
-    """Return the printed value of a cell of Stooke & Abbeel's tables; None if it is not printed."""
+    """Return the printed value of a cell of Stooke & Abbeel's tables; None if the paper does not print it."""
     table, row, n = cell
     rows = published_by("stooke")[f"table_{table}"]
     cells = rows["asynchronous"][row.removesuffix(ASYNCHRONOUS)] if row.endswith(ASYNCHRONOUS) else None
@@ -163,7 +164,7 @@ def printed_hours(cell: Cell) -> float | None:
 def stooke_hours(settings: Settings) -> float | None:
     """Return the hours for 50 M env steps of a run's settings in tables 2 and 3 of Stooke & Abbeel 2018.
 
-    A rank there has one GPU and 5 cores. None if the tables have no such cell.
+    In these tables a rank has one GPU and 5 cores. None if the tables have no cell for the settings.
     """
     cell = stooke_cell(settings)
     return printed_hours(cell) if cell else None

@@ -7,8 +7,8 @@ from typing import Any
 from accel_rl.config.train import TrainConfig
 from accel_rl.papers.stooke.figure_experiments import variant
 from accel_rl.papers.stooke.policy_gradients import a2c_ranks, a3c, appo, ppo_ranks
-from accel_rl.papers.stooke.q_learning import async_dqn
 from accel_rl.papers.stooke.sampling_only import LEARNERS, SIMULATORS, sampling_only
+from accel_rl.papers.stooke.stooke_q_learning import async_dqn
 from accel_rl.papers.stooke.stooke_settings import together
 from accel_rl.sweeps.grid import Level, levels
 
@@ -19,8 +19,8 @@ GPUS = (1, 2, 4, 8)
 def table_1(simulators: int = 256, mode: str = "sync", policy: str = "", seed: int = 0) -> TrainConfig:
     """Samples/s of 8 ranks that only sample, with A3C-Net on Breakout.
 
-    sync: all ranks synchronize every five steps; async: each samples independently. policy: folder of a run whose agent
-    acts; default: an untrained network, for which inference takes the same time.
+    sync: all ranks synchronize every five steps; async: each rank samples independently. policy: folder of a run whose
+    agent acts. By default an untrained network acts, whose inference takes the same time.
     """
     if mode not in ("sync", "async") or simulators < 1 or simulators % LEARNERS:
         raise ValueError(f"mode={mode!r}, simulators={simulators}: sync or async, and a multiple of {LEARNERS}")

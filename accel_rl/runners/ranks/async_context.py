@@ -12,7 +12,7 @@ from typing import Any
 
 from accel_rl.algos.algorithm import Algorithm
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.collective import Watch
@@ -87,7 +87,7 @@ class AsyncContext(SamplesAndLearns):
         self._pulling: PullingAgent | None = None
 
     @classmethod
-    def inherit(cls, setup: dict[str, Any], config: TrainConfig) -> "AsyncContext":
+    def inherit(cls, setup: dict[str, Any], config: Resolved) -> "AsyncContext":
         """Build the context of a rank started by a launcher. The process has inherited the shared memory."""
         counters = SharedCounters.attach(config.distributed.size, config.log.window, setup["counters"])
         on_cluster = config.cluster == "gorila"
@@ -97,7 +97,7 @@ class AsyncContext(SamplesAndLearns):
         )  # fmt: skip
 
     @classmethod
-    def connect(cls, store: Any, rank: int, config: TrainConfig, env_steps: int | None) -> "AsyncContext":
+    def connect(cls, store: Any, rank: int, config: Resolved, env_steps: int | None) -> "AsyncContext":
         """Build the context of a rank without a launcher: rank 0 creates the shared memory, the others open it.
 
         The memory is an anonymous memfd whose path rank 0 publishes in the store; the kernel frees it when the last

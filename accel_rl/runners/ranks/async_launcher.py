@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks.rank_process import Rank, finish, launch, raise_for, setup_of
 from accel_rl.runners.ranks.shared_counters import SharedCounters
@@ -19,7 +19,7 @@ MAX_FAILED_STARTS = 3
 class AsyncLauncher:
     """The rank processes of an asynchronous run on this machine, and their shared memory."""
 
-    def __init__(self, config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None):
+    def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
         self._config, self._plan, self._run = config, plan, run
         self.counters = SharedCounters.create(config.distributed.size, config.log.window)
         self.central = os.memfd_create("accel_rl_central", os.MFD_CLOEXEC)

@@ -18,7 +18,7 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     if "listening" in setup:
         return _run_on_network(setup)
     from accel_rl.checkpoints.checkpoint import Checkpoints, load
-    from accel_rl.config.train import TrainConfig
+    from accel_rl.config.resolved import Resolved
     from accel_rl.distributed.process_group import file_store
     from accel_rl.runners.plan import RankPlan
     from accel_rl.runners.ranks.sync_context import join_ranks
@@ -26,7 +26,7 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
     from accel_rl.runners.run_folder import RunFolder
     from accel_rl.runners.trainer import Trainer
 
-    config, plan, rank = TrainConfig.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"]), setup["rank"]
+    config, plan, rank = Resolved.from_dict(setup["config"]), RankPlan.from_dict(setup["plan"]), setup["rank"]
     folder = folder_of(RunFolder(Path(setup["run"])), rank)
     if config.distributed.is_async:
         from accel_rl.runners.ranks.async_context import AsyncContext
@@ -46,10 +46,10 @@ def run(setup: dict[str, Any]) -> dict[str, Any]:
 
 def _run_on_network(setup: dict[str, Any]) -> dict[str, Any]:
     """Run a rank that finds the others by the environment variables of torchrun."""
-    from accel_rl.config.train import TrainConfig
+    from accel_rl.config.resolved import Resolved
     from accel_rl.runners.ranks import torchrun
 
-    info, config = torchrun.rank_info(), TrainConfig.from_dict(setup["config"])
+    info, config = torchrun.rank_info(), Resolved.from_dict(setup["config"])
     assert info is not None, "RANK is not set"
     _, _, result = torchrun.train(info, config, info.plan(config), Path(setup["run"]), setup["listening"])
     return {} if result is None else result.to_dict()

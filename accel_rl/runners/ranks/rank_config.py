@@ -2,14 +2,34 @@
 
 from dataclasses import replace
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.resolved import Resolved
+from accel_rl.optim.optimizers import is_adam
 from accel_rl.system import hardware
+from accel_rl.system.errors import ConfigError
 from accel_rl.system.placement import share_of_cores
 
 
-def rank_config(
-    config: TrainConfig, rank: int, local_rank: int | None = None, local_size: int | None = None
-) -> TrainConfig:
+def check(config: Resolved) -> None:
+    """Raise ConfigError for settings that several ranks cannot have."""
+    d, ranks = config.distributed, config.distributed.size
+    if d.local_updates > 1 and not is_adam(optimizer := config.algo.optimizer_name):
+        raise ConfigError(
+            f"--distributed.local-updates {d.local_updates}: needs --algo.optimizer adam, not {optimizer}"
+        )
+    if d.is_async:
+        if config.secondary.batch:
+            raise ConfigError(f"--secondary.batch {config.secondary.batch}: only with --update all-reduce")
+        return
+    shared = {"--envs": config.sampler.envs}
+    if isinstance(config.algo, ReplayAlgorithmConfig):
+        shared |= {"--batch-size": config.algo.batch_size, "--secondary.batch": config.secondary.batch}
+    for flag, n in shared.items():
+        if n % ranks:
+            raise ConfigError(f"{flag} {n}: must divide by {ranks} ranks; use {-(-n // ranks) * ranks}")
+
+
+def rank_config(config: Resolved, rank: int, local_rank: int | None = None, local_size: int | None = None) -> Resolved:
     """Return the settings of one rank: its environments, device, part of the replay and share of the machine's cores.
 
     local_rank, local_size: index and number of the ranks on this machine. Default: all ranks are on this machine.
@@ -23,7 +43,7 @@ def rank_config(
         cores = share_of_cores(hardware.usable_cores(cores), size, local, len(d.gpu_list))
     return replace(
         config,
-        sampler=replace(config.sampler, envs=config.rank_envs, horizon=config.T, cores=cores),
+        sampler=replace(config.sampler, envs=config.rank_envs, cores=cores),
         algo=config.algo.of_rank(d.size),
         device=d.device(local, size, config.device),
         wandb="disabled" if rank else config.wandb,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.runners.plan import RankPlan
 from accel_rl.runners.ranks.rank_config import rank_config
 from accel_rl.runners.result import Result
@@ -91,7 +91,7 @@ class Rank:
         os.close(self.reply_fd)
 
 
-def setup_of(config: TrainConfig, plan: RankPlan) -> dict[str, Any]:
+def setup_of(config: Resolved, plan: RankPlan) -> dict[str, Any]:
     """Return the setup of a rank's process: its settings and plan."""
     return {"rank": plan.rank, "config": rank_config(config, plan.rank).to_dict(), "plan": plan.to_dict()}
 

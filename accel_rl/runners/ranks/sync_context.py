@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from accel_rl.algos.algorithm import Algorithm
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.distributed.all_reduce import AllReduce, CollectiveMean, GradientMean, compare_ranks
 from accel_rl.distributed.collective import Collective
 from accel_rl.distributed.gradient_sync import GradientSync
@@ -133,7 +133,7 @@ class SyncContext(SamplesAndLearns):
 
 @contextmanager
 def join_ranks(
-    config: TrainConfig,
+    config: Resolved,
     device: str,
     store: Any,
     rank: int,

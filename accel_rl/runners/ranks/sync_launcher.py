@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from accel_rl.checkpoints.checkpoint import Checkpoints
-from accel_rl.config.train import TrainConfig
+from accel_rl.config.resolved import Resolved
 from accel_rl.runners.plan import RunPlan
 from accel_rl.runners.ranks.async_launcher import AsyncLauncher
 from accel_rl.runners.ranks.rank_process import LOOK_S, Rank, RankLost, finish, launch, raise_for, setup_of
@@ -41,7 +41,7 @@ def folder_of(run: RunFolder, rank: int) -> RunFolder:
     return folder
 
 
-def train(config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
+def train(config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None) -> Result:
     """Train from the checkpoint at env_steps, or from the beginning (None). RunError, naming the rank at fault."""
     if config.distributed.is_async:
         with AsyncLauncher(config, plan, run, env_steps) as launcher:
@@ -50,7 +50,7 @@ def train(config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | N
 
 
 def train_with_restarts(
-    config: TrainConfig, run: RunFolder, env_steps: int | None, build: Callable[[int | None], Launcher]
+    config: Resolved, run: RunFolder, env_steps: int | None, build: Callable[[int | None], Launcher]
 ) -> Result:
     """Train, and start all ranks again from the newest checkpoint if one is lost, up to --distributed.max-restarts.
 
@@ -76,7 +76,7 @@ def train_with_restarts(
 class SyncLauncher:
     """The rank processes of a synchronous run. They connect through an anonymous file. If one is lost, all end."""
 
-    def __init__(self, config: TrainConfig, plan: RunPlan, run: RunFolder, env_steps: int | None):
+    def __init__(self, config: Resolved, plan: RunPlan, run: RunFolder, env_steps: int | None):
         self.config, self.plan, self.run = config, plan, run
         self._setup = {"run": str(run.path.absolute()), "env_steps": env_steps, "size": config.distributed.size}
         self._ranks: list[Rank] = []

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_rl.checkpoints.checkpoint import Checkpoints, load
+from accel_rl.config.resolved import Resolved, resolve
 from accel_rl.config.train import TrainConfig
 from accel_rl.data.shared_memory import address, open_at
 from accel_rl.distributed.process_group import choose_interface, environment_store, part
@@ -56,11 +57,11 @@ class RankInfo:
             raise ConfigError("--run-dir: needed with torchrun --max-restarts, so that a restart finds the run")
         return replace(config, distributed=replace(g, ranks=self.size))
 
-    def config(self, config: TrainConfig) -> TrainConfig:
+    def config(self, config: Resolved) -> Resolved:
         """This rank's own settings."""
         return rank_config(config, self.rank, self.local_rank, self.local_size)
 
-    def plan(self, config: TrainConfig) -> RankPlan:
+    def plan(self, config: Resolved) -> RankPlan:
         """Resolve the plan of this rank. ConfigError."""
         return RankPlan.resolve(self.config(config), self.rank, self.size)
 
@@ -81,8 +82,8 @@ def rank_info() -> RankInfo | None:
 
 
 def train(
-    info: RankInfo, config: TrainConfig, plan: RankPlan, path: Path | None, listening: int | None = None
-) -> tuple[TrainConfig, RunFolder, Result | None]:
+    info: RankInfo, config: Resolved, plan: RankPlan, path: Path | None, listening: int | None = None
+) -> tuple[Resolved, RunFolder, Result | None]:
     """Run this rank's part of a new run, or resume an existing run. Only rank 0 returns a result.
 
     plan: of `config`. An existing run keeps its own settings; the plan is resolved again if they differ from `config`.
@@ -99,9 +100,10 @@ def train(
         store.set("steps", str(steps))
     else:
         steps = int(store.get("steps").decode())
-        run, config = RunFolder.open(path)
+        run, begun = RunFolder.open(path)
+        config = resolve(begun)
     of_rank, folder = info.config(config), folder_of(run, rank)
-    if replace(given.resolved(), run_dir=config.run_dir) != config:
+    if replace(given, run_dir=config.run_dir) != config:
         plan = info.plan(config)
     checkpoints = Checkpoints(folder.path / "checkpoints")
     if config.distributed.is_async:
@@ -132,14 +134,15 @@ def _gradients(store: Any, context: SyncContext) -> int | None:
     return fd if context.communicator.all_reduce_min(int(fd is not None)) else None
 
 
-def _opened(path: Path, config: TrainConfig, launcher: str) -> tuple[RunFolder, TrainConfig, int]:
+def _opened(path: Path, config: Resolved, launcher: str) -> tuple[RunFolder, Resolved, int]:
     """Create or open the run folder; returns it, its settings, and the env steps of its checkpoint or -1."""
     if not (path / "config.json").exists():
-        config = replace(config.resolved(), run_dir=str(path))
+        config = replace(config, run_dir=str(path))
         run = RunFolder.create(path, config)
         launches.record(run, env_steps=0)
         return run, config, -1
-    run, begun = RunFolder.open(path)
+    run, saved = RunFolder.open(path)
+    begun = resolve(saved)
     there, wanted = ((c.algorithm, c.distributed.size, c.distributed.update) for c in (begun, config))
     if there != wanted:
         raise ConfigError(f"{path} holds a run of {there[0]} on {there[1]} ranks, {there[2]}; choose another folder")

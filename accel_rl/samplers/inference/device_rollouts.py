@@ -33,7 +33,7 @@ class DeviceRollouts:
         self.uniform = [torch.zeros(r.T, r.B, device=device) for r in host]  # the numbers that actions are drawn by
         self._runtime = runtime(device)
         locked = PageLocked((getattr(r, name) for r in host for name in TENSORS), self._runtime)
-        # also where the constructor of a caller fails; at exit the process frees the memory
+        # also runs if the constructor of a caller fails; at exit the process frees the memory
         self._unlock = weakref.finalize(self, locked.close)
         self._unlock.atexit = False
         self._staging = Staging(device)
@@ -46,11 +46,11 @@ class DeviceRollouts:
         self._copied = [self._runtime.Event() for _ in host]  # by buffer: the rollout's last copies
 
     def begin(self, buffer: int, uniform: Tensor) -> None:
-        """Start a rollout: take over the frames of its first observation. uniform [T, B], on the host."""
+        """Start a rollout with the frames of its first observation. uniform [T, B], on the host."""
         self._staging.copy(self.uniform[buffer], uniform)
         self._fetch_first(buffer)
         self._fetched = [(buffer, 0) for _ in self._groups]
-        self._copying.wait_stream(self._now)  # what read this memory before
+        self._copying.wait_stream(self._now)  # wait for earlier reads of this memory
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
         """Begin to copy the frames that were new at step t of a group's environments."""
@@ -73,17 +73,17 @@ class DeviceRollouts:
         self._actions_there[group].record(self._now)
 
     def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Wait until the group's actions are in host memory. meanwhile: called until they are."""
+        """Wait until the group's actions are in host memory. meanwhile: called repeatedly while waiting."""
         there = self._actions_there[group]
         while meanwhile is not None and not there.query():
             meanwhile()
         there.synchronize()
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
-        """Copy what inference has not needed, after a rollout's last step.
+        """Copy the data that inference did not need, after a rollout's last step.
 
-        is_unseen: no frame was fetched, and no actions were waited for: nothing else keeps the host from overwriting
-        the next rollout's memory before it is copied.
+        is_unseen: whether the rollout was played without fetching frames or waiting for actions. Then this method must
+        wait, so that the host does not overwrite the next rollout's memory before it is copied.
         """
         rollout, host, last = self.rollouts[buffer], self.host[buffer], self.rollouts[buffer].T
         if is_unseen:

@@ -1,7 +1,7 @@
-"""How the action server acts for a group of environments: the interface, and its plain form.
+"""The interface by which the action server acts for a group of environments, and its plain implementation.
 
-`accel_rl.speed` has forms that replay the work of an earlier act, with the same results. A sampler is given one
-`Acceleration`, and does not know which.
+`accel_rl.speed` has implementations that replay an earlier act, with the same results. A sampler receives an
+`Acceleration` and does not depend on its class.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -11,27 +11,28 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.samplers.inference.device_rollouts import DeviceRollouts
 
 Act = Callable[[Agent, Tensor, Tensor, slice, RnnState | None], tuple[Tensor, dict[str, Tensor]]]
 """(agent, obs, uniform, environments, recurrent state) -> (action, values to record)."""
 Play = Callable[[bool], None]
-"""(whether groups of environments may play side by side) -> None: does the GPU work of one rollout."""
+"""A function that does the GPU work of one rollout. Its argument is whether groups may run in parallel."""
 
 
 class Inference:
     """Calls the agent at every step."""
 
     reads_frames = False
-    """Whether observations may be given as `FrameStacks`, not gathered."""
+    """Whether observations may be passed as `FrameStacks`, without gathering them."""
 
     def begin(self, buffer: int, rollout: Rollout, uniform: Tensor) -> None:
         """Start that rollout. uniform [T, B]: the numbers that its actions are drawn by."""
 
     def use(self, agent: Agent, settings: Hashable, state: Tensor | None = None) -> None:
-        """Serve that agent from now on. settings: what else its actions depend on. state [B, Z]: recurrent states."""
+        """Set the agent to serve. settings: further values that its actions depend on. state [B, Z]: recurrent
+        states."""
 
     def replay(self, buffer: int, t: int, group: int) -> bool:
         """Act for the group at step t of the buffer's rollout without the agent; returns whether that was possible."""
@@ -48,12 +49,12 @@ class Inference:
 
 
 class RolloutPlayer(Protocol):
-    """Plays whole rollouts of environments that live on a GPU."""
+    """Plays whole rollouts of environments that run on a GPU."""
 
     def play(self, agent: Agent | None, buffer: int, settings: Hashable, play: Play) -> None:
-        """Play a rollout of the buffer. agent: None if its actions are drawn before.
+        """Play a rollout into the buffer. agent: None if its actions are drawn before the rollout.
 
-        settings: what else the rollout depends on.
+        settings: further values that the rollout depends on.
         """
 
 
@@ -69,7 +70,7 @@ class Acceleration:
         return Inference()
 
     def player(self, device: torch.device) -> RolloutPlayer | None:
-        """Return the player of rollouts whose environments live on a GPU; None: Python plays every step."""
+        """Return the player of rollouts whose environments run on a GPU; None if Python plays every step."""
         return None
 
 

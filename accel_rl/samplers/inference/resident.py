@@ -1,4 +1,4 @@
-"""Rollouts of environments that live on the device themselves: nothing is copied there, and no actions come back."""
+"""Rollouts of environments that run on the device: no frames are copied to the device, and no actions back."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ def resident_rollout(spec: EnvSpec, T: int, B: int, device: torch.device) -> Rol
 
 
 class ResidentRollouts:
-    """As `DeviceRollouts`, for rollouts that environments write on the GPU. The host waits once a rollout."""
+    """`DeviceRollouts` for environments that write their steps on the GPU. The host waits once per rollout."""
 
     def __init__(self, rollouts: list[Rollout], groups: list[slice], device: torch.device):
         self.rollouts, self._groups, self._device = rollouts, groups, device
@@ -44,17 +44,17 @@ class ResidentRollouts:
         self._staging.copy(self.uniform[buffer], uniform)
 
     def prefetch(self, buffer: int, t: int, group: int) -> None:
-        """The frames are there."""
+        """Do nothing, because the frames are on the device."""
 
     def fetch(self, buffer: int, t: int, group: int) -> None:
-        """The frames are there."""
+        """Do nothing, because the frames are on the device."""
 
     def send_actions(self, buffer: int, t: int, group: int, action: Tensor) -> None:
         """Store a group's actions [n] at step t."""
         self.rollouts[buffer].action[t, self._groups[group]].copy_(action)
 
     def await_actions(self, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """The environments read them on the GPU."""
+        """Do nothing, because the environments read the actions on the GPU."""
 
     def finish(self, buffer: int, is_unseen: bool) -> None:
         """Copy all but the frames to the host, which needs the ends of episodes."""

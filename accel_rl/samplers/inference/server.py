@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import RnnState, Rollout
 from accel_rl.models.precision import Precision, autocast_for
 from accel_rl.samplers.grouping import Grouping
@@ -24,11 +24,11 @@ def is_open_loop(agent: Agent) -> bool:
 
 
 class ActionServer:
-    """Infers for one group at a time, reading and writing the rollout's memory in place.
+    """Infers for one group at a time, and reads and writes the rollout's memory in place.
 
-    On a GPU each new frame is copied there once (`DeviceRollouts`), and stacks are rebuilt there.
-    If the server shares its cores with the workers, it moves to the next of `cores` for each batch: on one core it
-    would take all its time from the same worker, for which the others would wait.
+    On a GPU each new frame is copied once (`DeviceRollouts`), and stacks are rebuilt on the GPU. If the server shares
+    its cores with the workers, it moves to the next of `cores` for each batch. If it stayed on one core, it would take
+    all its time from the same worker, and the other workers would wait for that one.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class ActionServer:
         acceleration: Acceleration = PLAIN,
         resident: bool = False,
     ):
-        """host: the buffers' rollouts. threads: of one torch operation. acceleration: selects the form of inference.
-        resident: environments write the rollouts on the device itself."""
+        """host: the buffers' rollouts. threads: number of threads of one torch operation. acceleration: selects the
+        implementation of inference. resident: whether environments write the rollouts on the device."""
         self._threads, self._cores, self._turn, self._precision = threads, cores, 0, precision
         self.host, self.device = host, torch.device(device)
         self._groups = [grouping.group(g) for g in range(grouping.groups)]
@@ -60,10 +60,12 @@ class ActionServer:
         self.state: torch.Tensor | None = None  # [B, Z], a recurrent agent's
         self._uniform: dict[int, torch.Tensor] = {}  # by buffer, [T, B]
         self._one_at_a_time = Lock()  # for agents that are not reentrant
-        self._is_unseen = [False] * len(host)  # by buffer: actions were drawn at once, and no frame was fetched
+        self._is_unseen = [False] * len(
+            host
+        )  # for each buffer: whether all actions were drawn before the rollout, so that no frame was fetched
 
     def draw_all(self, agent: Agent, buffer: int, uniform: torch.Tensor) -> None:
-        """Draw all actions of a rollout, by an open-loop agent. uniform [T, B]: the numbers they are drawn by."""
+        """Draw all actions of a rollout by an open-loop agent. uniform [T, B]: the random numbers of the actions."""
         rollout = self.rollouts[buffer]
         rollout.state = self._copied_state(rollout.state)
         unseen: Any = None
@@ -73,9 +75,9 @@ class ActionServer:
         self._is_unseen[buffer] = True
 
     def begin(self, agent: Agent, buffer: int, uniform: torch.Tensor, ahead: bool = False) -> None:
-        """Take over frames and recurrent state from before the rollout's first step. uniform [T, B].
+        """Start with the frames and recurrent state before the rollout's first step. uniform [T, B].
 
-        ahead: the rollout before is still being served, for the same agent, which has no recurrent state.
+        ahead: the previous rollout is still being served, for the same agent, which has no recurrent state.
         """
         rollout = self.rollouts[buffer]
         if self._gpu is not None:
@@ -103,9 +105,9 @@ class ActionServer:
             self._gpu.prefetch(buffer, t, group)
 
     def serve(self, agent: Agent, buffer: int, t: int, group: int, meanwhile: Callable[[], None] | None = None) -> None:
-        """Act for a group at step t: read its frames, write its actions and what the agent records.
+        """Act for a group at step t: read its frames, write its actions and the agent's recorded values.
 
-        Several threads may serve different groups at once. meanwhile: called while a GPU acts.
+        Several threads may serve different groups at the same time. meanwhile: called while a GPU acts.
         """
         b = self._groups[group]
         if self._gpu is not None:
@@ -148,7 +150,8 @@ class ActionServer:
             return agent.act(obs, uniform, memory, b)
 
     def can_go_ahead(self, agent: Agent) -> bool:
-        """Whether two rollouts may be served at the same time: only if no state belongs to a single rollout."""
+        """Whether two rollouts may be served at the same time, which requires that no state belongs to a single
+        rollout."""
         return not agent.state_size and self._gpu is None
 
     def finish(self, buffer: int) -> Rollout:
@@ -165,7 +168,8 @@ class ActionServer:
         return rollout
 
     def _copied_state(self, memory: torch.Tensor | None) -> torch.Tensor | None:
-        """Return a copy of the recurrent state. memory: of the last copy, which a GPU's captured updates read again."""
+        """Return a copy of the recurrent state. memory: the previous copy, which is overwritten because a GPU's
+        captured updates read its address."""
         if self.state is None:
             return None
         if self._gpu is None or memory is None:
@@ -173,7 +177,7 @@ class ActionServer:
         return memory.copy_(self.state)
 
     def forget(self) -> None:
-        """Begin again without a recurrent state; its memory stays where captured inference reads it."""
+        """Reset the recurrent state to zeros in place, at the address that captured inference reads."""
         if self.state is not None:
             self.state.zero_()
 

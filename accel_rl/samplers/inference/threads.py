@@ -1,11 +1,11 @@
-"""Inference in a thread for each group of environments, on the cores of the group's own workers.
+"""Inference in one thread per group of environments, on the cores of the group's own workers.
 
     core 0   step A  | act A  | step A  | act A  | ...
     core 1   step B | act B | step B | act B | ...        no core waits for another within a rollout
 
-Where workers and action server share cores, and a step takes less time than inference, alternating hides nothing. One
-batch for all groups would make every core wait at every step for the slowest one, and for the slowest thread of each
-torch operation.
+If workers and action server share cores, and a step takes less time than inference, alternating groups save no time.
+And with one batch for all groups, every core would wait at every step for the slowest core, and for the slowest thread
+of each torch operation.
 """
 
 from collections import deque
@@ -20,9 +20,10 @@ from accel_rl.system.hardware import pin
 
 
 class InferenceThreads:
-    """One thread a group, for a pool in which each group has dedicated workers.
+    """One thread per group, for a pool in which each group has dedicated workers.
 
-    cores: of each group; empty: not pinned. torch_threads: of one torch operation in each of the threads.
+    cores: cores of each group; empty if threads are not pinned. torch_threads: number of threads of one torch
+    operation.
     """
 
     def __init__(self, pool: WorkerPool, cores: Sequence[Sequence[int]], torch_threads: int):
@@ -36,9 +37,9 @@ class InferenceThreads:
         self._rollouts: deque[list[Future[None]]] = deque()  # in flight, the oldest first
 
     def begin(self, T: int, serve: Callable[[int, int], None]) -> None:
-        """Start a rollout: call serve(t, group) for t = 0 .. T - 1, each once the group's workers are ready.
+        """Start a rollout: call serve(t, group) for t = 0 .. T - 1, each time when the group's workers are ready.
 
-        A group that has finished the rollout before goes on with this one at once.
+        A group that has finished the previous rollout continues with this one immediately.
         """
         pool, stop = self._pool, self._stop
 
@@ -60,7 +61,7 @@ class InferenceThreads:
             future.add_done_callback(ended)
 
     def wait(self) -> None:
-        """Wait for the oldest rollout in flight; meanwhile this thread handles workers that die or hang.
+        """Wait for the oldest running rollout. During the wait this thread replaces workers that die or hang.
 
         Raises the first exception of a thread, after all threads have stopped.
         """

@@ -1,19 +1,19 @@
 """Every signal between the action server and its workers.
 
-Two groups of environments on each worker, one action server. While the server infers for one group, the workers step
-the other, and the quicker of the two hides behind the slower:
+Each worker has two groups of environments, and there is one action server. While the server infers for one group, the
+workers step the other, so the shorter of the two times is hidden:
 
     worker 0   | step A | step B | step A | step B | ...
     worker 1   | step A | step B | step A | step B | ...
     server              |act A |  |act B |  |act A | ...
                         ^ every worker has answered A    ^ A's actions are released
 
-A request is a number in shared memory that only the server raises, an answer one that only the worker raises; a group
-owes nothing when they are equal. Several successive steps can be requested at once: the request is then ahead by as
-many, and no process waits between them. The steps that follow can be requested before these are done (`ahead`). An
-eventfd wakes a sleeping process: it is set after every change and cleared before the process looks again, so that no
-wake-up is lost. Rare messages (set-up, states, errors) go over one socket per worker (control.py); its end of file is
-the death of the peer, whichever side dies.
+A request is a counter in shared memory that only the server increases, an answer a counter that only the worker
+increases. A group is ready when they are equal. Several successive steps can be requested together: the request is then
+larger by their number, and no process waits between these steps. Further steps can be requested before the first ones
+are done (`ahead`). An eventfd wakes a sleeping process. It is set after every change, and a process clears it before
+reading the counters, so no wake-up is lost. Rare messages (set-up, states, errors) are sent over one socket per worker
+(control.py). The end of file of this socket signals the peer's death, to the server as well as to the worker.
 """
 
 import os
@@ -32,7 +32,7 @@ _LINE = 8  # int64 per cache line: no two processes write to one line
 
 
 class WorkersSilent(Exception):
-    """Workers owe an answer and have given none within the timeout."""
+    """Workers have not answered a request within the timeout."""
 
     def __init__(self, workers: list[int], timeout_s: float):
         super().__init__(f"no answer from worker {', '.join(map(str, workers))} within {timeout_s:g} s")
@@ -61,7 +61,7 @@ class WorkerSide:
     def __init__(
         self, arrays: dict[str, np.ndarray], worker: int, event: EventFd, server: EventFd, control: Control, spins: int
     ):
-        """spins: looks at the requests before the worker sleeps."""
+        """spins: number of reads of the requests before the worker sleeps."""
         self._request, self._answer, self._step = (_cells(arrays[k][worker]) for k in ("request", "answer", "step"))
         self.groups = arrays["request"].shape[1]
         self._event, self._server, self._spins = event, server, spins
@@ -71,7 +71,8 @@ class WorkerSide:
         self._poll.register(control.fileno(), select.POLLIN)
 
     def _due(self) -> int | None:
-        """A group with a request; the one after the last served comes first, so that none starves."""
+        """Return a group with a request. The search starts after the group that was served last, so that every group is
+        served."""
         for i in range(1, self.groups + 1):
             g = (self._last + i) % self.groups
             if self._request[g * _LINE] != self._answer[g * _LINE]:
@@ -79,7 +80,7 @@ class WorkerSide:
         return None
 
     def next(self) -> tuple[int, int] | None:
-        """Wait for a request -> (group, step index); None when a control message has come."""
+        """Wait for a request, and return (group, step index); None if a control message has arrived."""
         for _ in range(self._spins):
             g = self._due()
             if g is not None:
@@ -106,7 +107,7 @@ class ServerSide:
     """The action server's end of the channel: the workers that still owe an answer for a group."""
 
     def __init__(self, arrays: dict[str, np.ndarray], event: EventFd, spins: int, group_events: Sequence[EventFd] = ()):
-        """group_events: one for each group, if each has dedicated workers, which then set that one."""
+        """group_events: one event per group if groups have dedicated workers, which then set their group's event."""
         self.workers, self.groups = arrays["request"].shape[:2]
         self._request = [_cells(arrays["request"][w]) for w in range(self.workers)]
         self._answer = [_cells(arrays["answer"][w]) for w in range(self.workers)]
@@ -117,12 +118,12 @@ class ServerSide:
         self._controls: dict[int, int] = {}  # file descriptor -> worker
         self._quiet: dict[int, tuple[int, float]] = {}  # worker -> its answers so far, seconds waited since the last
         self._all = {e.read_fd: e for e in (event, *group_events)}
-        # every descriptor; the same without the groups' events; each group's event
+        # poll all descriptors, and all without the groups' events
         self._poll, self._watching = _poll(self._all), _poll([event.read_fd])
         self._alone, self._group_events = [_poll([e.read_fd]) for e in group_events], group_events
 
     def attach(self, worker: int, event: EventFd, control: Control) -> None:
-        """A worker takes part from now on, and owes nothing."""
+        """Include a worker, which has no open request."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE] = 0
         self._events[worker] = event
@@ -131,7 +132,7 @@ class ServerSide:
             poll.register(control.fileno(), select.POLLIN)
 
     def detach(self, worker: int, control: Control) -> None:
-        """A worker is gone: no answer is expected of it any more."""
+        """Exclude a worker that is lost, so that no answer of it is awaited."""
         for g in range(self.groups):
             self._answer[worker][g * _LINE] = self._request[worker][g * _LINE]
         self._events.pop(worker, None)
@@ -142,23 +143,24 @@ class ServerSide:
         self.wake_all()
 
     def wake(self) -> None:
-        """Make the thread in `watch` look again."""
+        """Wake the thread in `watch`, which then checks its condition again."""
         self._event.set()
 
     def wake_all(self) -> None:
-        """Make every waiting thread look again."""
+        """Wake every waiting thread, which then checks its condition again."""
         for event in self._all.values():
             event.set()
 
     def release(self, worker: int, group: int, step_index: int, n: int = 1) -> None:
-        """Request `step_index` and the n - 1 steps after it, of a group that owes nothing.
+        """Request `step_index` and the n - 1 steps after it, of a group that has answered all requests.
 
-        If the group does owe steps, `step_index` must follow the last of them: the worker goes on without waiting.
+        If the group has open requests, `step_index` must follow the last of them; the worker then continues without
+        waiting.
         """
         at, steps, request = group * _LINE, self._step[worker], self._request[worker]
         steps[at + 1] = request[at]  # before the request: a worker that sees it raised still wakes us at the last one
         if self._answer[worker][at] == request[at]:
-            steps[at] = step_index - request[at]  # the answers so far are as many
+            steps[at] = step_index - request[at]  # equals the number of answers so far
         request[at] += n
         self._events[worker].set()
 
@@ -178,10 +180,11 @@ class ServerSide:
         return None
 
     def wait(self, groups: Sequence[int], timeout_s: float, ahead: int = 0) -> list[int]:
-        """Block until one of the groups is ready ([]), or until workers send a message or die (those workers).
+        """Wait until one of the groups is ready, and return []; or until workers send a message or die, and return
+        these workers.
 
-        Raises WorkersSilent for workers that owed an answer for timeout_s (a quarter more at most) and gave none in any
-        group, even if other workers answer meanwhile.
+        Raises WorkersSilent for workers that have not answered for timeout_s (a quarter more at most) in any group,
+        even if other workers answer in this time.
         """
         for _ in range(self._spins):
             if self.ready(groups, ahead) is not None:
@@ -193,9 +196,9 @@ class ServerSide:
         return []
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Block until a group with dedicated workers is ready; False if `stopped` becomes true first.
+        """Wait until a group with dedicated workers is ready; return False if `stopped` becomes true first.
 
-        One thread a group may call it. The thread that calls `watch` handles workers that die or hang.
+        Each group's thread may call this. The thread that calls `watch` handles workers that die or hang.
         """
         while self.ready((group,)) is None:
             if stopped():
@@ -224,7 +227,7 @@ class ServerSide:
         for w in owing:
             answers = sum(self._answer[w][g * _LINE] for g in range(self.groups))
             before, quiet_s = self._quiet.get(w, (-1, 0.0))
-            # as in Patience: time in which this process itself was stopped does not count
+            # as in Patience, time in which this process itself was stopped does not count
             self._quiet[w] = answers, quiet_s + min(waited_s, SLICE_S) if answers == before else 0.0
         return [w for w in owing if self._quiet[w][1] >= timeout_s]
 

@@ -13,25 +13,25 @@ class WorkerSetup:
     worker: int
     parent_pid: int
     core: int | None
-    """The core to pin itself to; None: not pinned."""
+    """The core that the worker is pinned to; None if it is not pinned."""
     nice: int
     spins: int
     env: dict[str, Any]
-    """The fields of an EnvConfig."""
+    """The fields of a ResolvedEnv."""
     training: bool
     reset: str
     decorrelation_steps: int
     starts_file: str
-    """Of saved starts of episodes; "": episodes begin with a reset."""
+    """File of saved states in which episodes begin; with "", episodes begin with a reset."""
     environments: int
     """Number of environments of all workers."""
     start: bool
     """Whether to begin episodes; else states are set next."""
     groups: list[int]
     slices: list[tuple[int, int]]
-    """For each group, the range of the worker's environments b."""
+    """The range of the worker's environments b in each group."""
     seeds: list[list[int]]
-    """For each group, one seed for each environment."""
+    """One seed per environment, by group."""
     stack: int
     buffers: int
     """Rollouts in shared memory."""
@@ -50,22 +50,22 @@ class Request:
 
     kind: str
     sizes: tuple[tuple[int, ...], ...] = ()
-    """set_state: by group, the bytes of each environment's state in the blob."""
+    """set_state: number of bytes of each environment's state in the blob, by group."""
     seeds: tuple[tuple[int, ...], ...] = ()
-    """reseed: by group, one for each environment."""
+    """reseed: one seed per environment, by group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A message from a worker: the reply to a request, or sent by itself when the worker is ready or has failed."""
+    """A message from a worker: the reply to a request, or a notice that the worker is ready or has failed."""
 
     is_ready: bool = False
     error: str = ""
     """One line."""
     traceback: str = ""
-    """Of an error that is none of this package's own."""
+    """Traceback of an error other than this package's own errors."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """get_state: by group, the bytes of each environment's state in the blob."""
+    """get_state: number of bytes of each environment's state in the blob, by group."""
     late_resets: int = 0
 
 

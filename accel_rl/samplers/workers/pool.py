@@ -1,8 +1,8 @@
-"""The worker processes of one sampler: started, watched, replaced when they die, ended with it."""
+"""The worker processes of one sampler: their start, supervision, replacement and end."""
 
 import contextlib
+import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +20,8 @@ from accel_rl.samplers.workers.messages import Reply, Request, WorkerSetup
 from accel_rl.samplers.workers.process import History, WorkerProcess
 from accel_rl.system.errors import RunError
 from accel_rl.system.patience import Patience
+
+logger = logging.getLogger(__name__)
 
 
 class PoolMemory:
@@ -54,7 +56,7 @@ class PoolConfig:
     """How the worker processes of a sampler behave."""
 
     cores: tuple[int | None, ...]
-    """Core of each worker; None: it is not pinned."""
+    """Core of each worker; None for a worker that is not pinned."""
     strict: bool = False
     """Whether a dead worker ends the run instead of being replaced."""
     timeout_s: float = 60.0
@@ -66,31 +68,29 @@ class PoolConfig:
 
 
 class WorkerPool:
-    """Worker processes that step the environments of every group. A dead one is noticed at once, and its cells of the
-    rollout are invalid. A new process joins at a later rollout."""
+    """Worker processes that step the environments of every group. The death of a worker is detected immediately, and
+    its cells of the rollout become invalid. A new process takes part from a later rollout on."""
 
-    def __init__(
-        self,
-        setup: EngineSetup,
-        config: PoolConfig,
-        log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
-    ):
+    def __init__(self, setup: EngineSetup, config: PoolConfig):
         grouping = setup.grouping
         self.setup, self.grouping, self.config = setup, grouping, config
-        self._seed, self._log = setup.seed, log
+        self._seed = setup.seed
         self._memory = PoolMemory(setup.spec, grouping, setup.T, setup.buffers)
         self.buffers = self._memory.buffers
         self._event = EventFd()
         self._group_events = [EventFd() for _ in range(grouping.groups)] if grouping.dedicated_workers else []
         self._side = ServerSide(self._memory.counters.arrays, self._event, config.spins, self._group_events)
-        self._changing = threading.Lock()  # which workers take part; threads release groups side by side
+        self._changing = (
+            threading.Lock()
+        )  # guards the set of workers that take part, because threads release groups in parallel
         self._workers: list[WorkerProcess | None] = [None] * grouping.workers
         self._history = [History() for _ in range(grouping.workers)]
 
     # -- a process's life ------------------------------------------------------------
 
     def start(self, restore: bool = False) -> None:
-        """Start all workers and wait until they are ready; with `restore` their states are set next."""
+        """Start all workers and wait until they are ready. With `restore` no episode is begun, because the states are
+        set next."""
         for w in range(self.grouping.workers):
             self._launch(w, start=not restore)
         self._until_ready()
@@ -100,7 +100,7 @@ class WorkerPool:
         answers_to = self._group_events[groups[0]] if self._group_events else self._event
         worker = WorkerProcess.launch(w, event, {*self._memory.fds, *answers_to.fds})
         self._workers[w] = worker
-        self._side.attach(w, event, worker.control)  # before it looks at its requests
+        self._side.attach(w, event, worker.control)  # must happen before the worker reads its requests
         worker.set_up(self._setup(w, start, event, answers_to))
         return worker
 
@@ -134,7 +134,7 @@ class WorkerPool:
         )
 
     def _seeds(self, w: int) -> list[list[int]]:
-        """By group, of a worker's environments."""
+        """Return the seeds of a worker's environments, by group."""
         first, generation = self.setup.first_index, self._history[w].generation
         slices = [self.grouping.part(w, g) for g in self.grouping.groups_of(w)]
         return [[env_seed(self._seed, first + i, generation) for i in range(b.start, b.stop)] for b in slices]
@@ -161,7 +161,7 @@ class WorkerPool:
             self._history[w].failed_starts = 0
 
     def _on_death(self, w: int) -> None:
-        """Say how a worker's process ended, then replace it (or, if strict, raise RunError)."""
+        """Log how a worker's process ended, then replace the process. With --strict, raise RunError instead."""
         worker, history = self._worker(w), self._history[w]
         line, was_ready = worker.obituary(), worker.is_ready
         with self._changing:
@@ -175,7 +175,7 @@ class WorkerPool:
         history.generation += 1
         with self._changing:
             replacement = self._launch(w)
-        self._log(f"{line}: its part of the rollout is dropped, pid {replacement.pid} takes its place")
+        logger.warning(f"{line}: its part of the rollout is dropped, pid {replacement.pid} takes its place")
 
     def _discard(self, worker: WorkerProcess) -> None:
         self._side.detach(worker.index, worker.control)
@@ -198,7 +198,7 @@ class WorkerPool:
             self._on_message(w)
 
     def join(self) -> list[int]:
-        """At the beginning of a rollout: let workers that became ready take part. Returns them."""
+        """Include, at the beginning of a rollout, workers that became ready; return their numbers."""
         self.check()
         while not any(x is not None and x.is_ready for x in self._workers):
             self._until_ready()
@@ -208,12 +208,12 @@ class WorkerPool:
         return [worker.index for worker in joined]
 
     def absent(self) -> list[slice]:
-        """The environments that took no part in the whole rollout."""
+        """Return the environments that were missing in the whole rollout."""
         gone = [w for w, x in enumerate(self._workers) if x is None or not x.has_joined]
         return [self.grouping.part(w, g) for w in gone for g in self.grouping.groups_of(w)]
 
     def release(self, group: int, step_index: int, n: int = 1, workers: list[int] | None = None) -> None:
-        """Ask a group for n steps from step_index on (workers: only these)."""
+        """Request n steps of a group from step_index on, from all its workers or the given ones."""
         with self._changing:
             for w in self.grouping.workers_of(group):
                 worker = self._workers[w]
@@ -231,20 +231,22 @@ class WorkerPool:
         return self._side.ready((group,), 0) is not None
 
     def wait_alone(self, group: int, stopped: Callable[[], bool]) -> bool:
-        """Wait in a thread of the group until it is ready; False once `stopped`. Another must `oversee` meanwhile."""
+        """Wait in the group's thread until the group is ready; return False once `stopped`. Another thread must call
+        `oversee`."""
         return self._side.wait_alone(group, stopped)
 
     def oversee(self, is_over: Callable[[], bool]) -> None:
-        """While threads wait for the groups: handle workers that die or hang, until `is_over` (looked at on `wake`)."""
+        """Handle workers that die or hang while threads wait for the groups, until `is_over`, which is checked at every
+        `wake`."""
         while not is_over():
             self._handle(lambda: self._side.watch(self.config.timeout_s))
 
     def wake(self) -> None:
-        """Make the thread in `oversee` look again."""
+        """Wake the thread in `oversee`, which then checks its condition again."""
         self._side.wake()
 
     def wake_all(self) -> None:
-        """Make every waiting thread look again."""
+        """Wake every waiting thread, which then checks its condition again."""
         self._side.wake_all()
 
     def _handle(self, wait: Callable[[], list[int]]) -> None:
@@ -255,14 +257,14 @@ class WorkerPool:
             for w in e.workers:  # a hung worker is killed, and handled like any dead one
                 worker = self._workers[w]
                 if worker is not None:
-                    self._log(f"{e}: killing pid {worker.pid}")
+                    logger.warning(f"{e}: killing pid {worker.pid}")
                     worker.process.kill()
                     self._on_death(w)
 
     # -- states ------------------------------------------------------------
 
     def _ask_all(self, kind: str) -> list[tuple[Reply, bytes]]:
-        """Ask every worker; returns their answers. Waits for workers that are being replaced."""
+        """Send a request to every worker, and return the replies. Waits for workers that are being replaced."""
         self._until_ready()
         return [self._worker(w).ask(Request(kind), self.config.timeout_s) for w in range(self.grouping.workers)]
 
@@ -282,7 +284,7 @@ class WorkerPool:
         return states
 
     def set_state(self, states: list[bytes]) -> None:
-        """States as `get_state` returned them. Waits for workers that are being replaced."""
+        """Set the states that `get_state` returned. Waits for workers that are being replaced."""
         self._until_ready()
         for w in range(self.grouping.workers):
             groups = [states[self.grouping.part(w, g)] for g in self.grouping.groups_of(w)]
@@ -293,10 +295,10 @@ class WorkerPool:
             self._worker(w).answer("set_state", self.config.timeout_s + sum(map(len, states)) / REPLAYED_BYTES_PER_S)
 
     def reseed(self, seed: int) -> None:
-        """Rebuild all environments from another seed, in the processes that there are, as a new pool would.
+        """Rebuild all environments from another seed, as in a new pool but in the existing processes.
 
-        A worker that is lost, before or meanwhile, is replaced by one with the same new environments (if strict,
-        RunError).
+        A worker that is lost, before or during this call, is replaced by one with the same new environments (with
+        --strict, RunError).
         """
         self.check()
         self._until_ready()
@@ -310,7 +312,7 @@ class WorkerPool:
             try:
                 reply, _ = worker.control.receive(START_TIMEOUT_S)
             except Disconnected:
-                self._history[w].generation = -1  # its replacement is of generation 0, like the others
+                self._history[w].generation = -1  # so that the replacement has generation 0, like the others
                 self._on_death(w)
                 continue
             worker.check(reply)

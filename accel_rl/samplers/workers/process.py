@@ -17,7 +17,7 @@ from accel_rl.system.errors import RunError
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """A process, the socket to it and the event that wakes it."""
+    """A worker process, with the socket to it and the event that wakes it."""
 
     index: int
     process: "subprocess.Popen[bytes]"
@@ -48,7 +48,7 @@ class WorkerProcess:
         return self.process.pid
 
     def tell(self, request: Request, timeout_s: float, blob: bytes = b"") -> None:
-        """Send a request. RunError if the worker is lost, or does not take it within the timeout."""
+        """Send a request. RunError if the worker is lost, or does not accept the request within the timeout."""
         with self._talking(request.kind, timeout_s):
             self.control.send(request, blob)
 
@@ -64,7 +64,8 @@ class WorkerProcess:
         return self.answer(request.kind, timeout_s)
 
     def check(self, reply: Reply) -> None:
-        """RunError for an error that the worker reports; the worker's traceback is the exception's note."""
+        """Raise RunError for an error that the worker reports; the worker's traceback is attached as a note of the
+        exception."""
         if reply.error:
             error = RunError(f"worker {self.index} (pid {self.pid}): {reply.error}")
             if reply.traceback:
@@ -101,7 +102,7 @@ class WorkerProcess:
 
 @dataclass(slots=True)
 class History:
-    """What the successive processes of one worker have been through."""
+    """The deaths and failed starts of one worker's successive processes."""
 
     generation: int = 0
     failed_starts: int = 0

@@ -5,22 +5,22 @@ from collections.abc import Callable
 import numpy as np
 
 from accel_rl.data.rollout_arrays import RolloutArrays, Step
-from accel_rl.envs.base import BatchEnv
+from accel_rl.envs.environment import BatchEnv
 
 BUFFERS = 2
 """Rollouts in memory, at least: the initial observation of the next one is written while the last is learned from."""
 
 
 def initial(buffer: int) -> int:
-    """The step index that asks for a buffer's initial observation instead of a step."""
+    """Return the step index that requests a buffer's initial observation instead of a step."""
     return -1 - buffer
 
 
 class GroupStepper:
-    """Step index buffer * T + t asks for step t of a buffer's rollout, modulo the steps of all buffers. The
-    negative index `initial(buffer)` asks for the observation before a rollout's first step.
+    """Steps a group. Step index buffer * T + t requests step t of a buffer's rollout, modulo the steps of all buffers.
+    The negative index `initial(buffer)` requests the observation before a rollout's first step.
 
-    Every view is sliced once, here: a step allocates nothing.
+    All views of the memory are created here, so that a step allocates nothing.
     """
 
     def __init__(self, env: BatchEnv, buffers: list[RolloutArrays], b: slice):
@@ -33,7 +33,7 @@ class GroupStepper:
         self._is_fresh = False
 
     def start(self) -> None:
-        """Begin the first episodes, with decorrelated starts. The next initial observation shows them."""
+        """Begin the first episodes, with decorrelated starts. Their first frames are the next initial observation."""
         self.env.reset(self._first)
         self._is_fresh = True
 
@@ -50,7 +50,7 @@ class GroupStepper:
             self.env.reset_waiting(self._initial[-1 - step_index])
 
     def replace(self, build: Callable[[], BatchEnv]) -> None:
-        """Close the environments, build others like them, and begin their first episodes."""
+        """Close the environments, build new ones of the same kind, and begin their first episodes."""
         self.env.close()
         self.env = build()
         self.start()

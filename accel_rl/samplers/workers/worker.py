@@ -1,7 +1,7 @@
-"""A worker process: it pins itself to a core and steps its environments of every group, in turn.
+"""A worker process: it pins itself to a core and steps its environments of every group, one group after another.
 
-Started by `accel_rl.system.child`, a fresh interpreter that imports neither torch nor the program that started it, so a
-worker is up in a fraction of a second and a user's script needs no `if __name__ == "__main__"`.
+`accel_rl.system.child` starts it as a new interpreter that imports neither torch nor the user's program. So a worker
+starts in a fraction of a second, and a user's script needs no `if __name__ == "__main__"`.
 """
 
 import os
@@ -14,7 +14,7 @@ import warnings
 
 from accel_rl.data.rollout_arrays import RolloutArrays
 from accel_rl.data.shared_memory import SharedArrays
-from accel_rl.envs.base import BatchEnv
+from accel_rl.envs.environment import BatchEnv
 from accel_rl.samplers.workers.channel import WorkerSide
 from accel_rl.samplers.workers.control import Control, Disconnected
 from accel_rl.samplers.workers.event_fd import EventFd
@@ -67,15 +67,15 @@ def _build(setup: WorkerSetup) -> dict[int, GroupStepper]:
 
 def _batch(setup: WorkerSetup, first: int, seeds: list[int]) -> BatchEnv:
     """first: index b of the batch's first environment."""
-    from accel_rl.envs.make import EnvConfig, make_batch
+    from accel_rl.envs.make import ResolvedEnv, make_batch
     from accel_rl.envs.starts import StartOrder
 
     starts = StartOrder(setup.starts_file, first, setup.environments) if setup.starts_file else None
-    return make_batch(EnvConfig(**setup.env), seeds, setup.training, setup.reset, setup.decorrelation_steps, starts)
+    return make_batch(ResolvedEnv(**setup.env), seeds, setup.training, setup.reset, setup.decorrelation_steps, starts)
 
 
 def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -> bool:
-    """Answer one request; False if it was to close."""
+    """Answer one request; return False if the request was to close."""
     request, blob = control.receive()
     assert isinstance(request, Request)
     if request.kind == "get_state":
@@ -105,8 +105,9 @@ def _reply(control: Control, steppers: list[GroupStepper], setup: WorkerSetup) -
 
 
 def main() -> None:
-    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group; the main process decides. The
-    # handler does nothing; unlike SIG_IGN it is not inherited by programs that an environment starts.
+    # Ctrl-C, and SIGTERM of `timeout` or a batch system, reach the whole process group, and the main process decides
+    # what happens. So this handler does nothing. Unlike SIG_IGN it is not inherited by programs that an environment
+    # starts.
     for s in (signal.SIGINT, signal.SIGTERM):
         signal.signal(s, lambda *_: None)
     warnings.showwarning = show_warning

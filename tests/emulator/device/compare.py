@@ -17,10 +17,10 @@ import numpy as np
 
 from accel_rl.data.rollout_arrays import Step
 from accel_rl.emulator.atari import core, rom_path
-from accel_rl.emulator.device.arguments import EnvArrays, GameTables, Rules, Starts, StepArguments, StepOutputs
+from accel_rl.emulator.device.step_arguments import EnvArrays, GameTables, Rules, Starts, StepArguments, StepOutputs
 from accel_rl.emulator.env_core import OBSERVATIONS, AtariEnvCore, make_env_core, step_env_cores
 from accel_rl.emulator.games import cartridge, games, settings
-from accel_rl.envs.palette import luminance
+from accel_rl.envs.colors import luminance
 
 POLICIES = ("random", "held", "all")
 CARTRIDGE_BYTES = (2048, 4096, 8192, 16384, 8192, 16384, 8192, 8192, 10240)  # by kind

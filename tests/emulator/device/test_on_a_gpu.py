@@ -6,9 +6,10 @@ import torch
 pytest.importorskip("accel_rl.emulator._core")
 
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
-from accel_rl.envs.games import ATARI_57
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.atari_games import ATARI_57
+from accel_rl.envs.make import make_spec
 from accel_rl.samplers.device_engine import make_device_game
+from tests.environments import env_of
 
 pytestmark = pytest.mark.gpu
 
@@ -18,8 +19,8 @@ ENVS, STEPS = 64, 40  # the host build takes most of the time
 @pytest.mark.parametrize("frame", ["84x84", "104x80"])
 @pytest.mark.parametrize("game", ATARI_57)
 def test_a_gpu_plays_as_the_host_build(game, frame):
-    env = EnvConfig(game=game, frame=frame, randomness="counter", repeat_action_probability=0.25)
-    env = env if frame == "84x84" else EnvConfig(game=game, randomness="counter", max_episode_steps=150)
+    env = env_of(game=game, frame=frame, randomness="counter", repeat_action_probability=0.25)
+    env = env if frame == "84x84" else env_of(game=game, randomness="counter", max_episode_steps=150)
     n_actions, generator = make_spec(env, training=True).n_actions, torch.Generator().manual_seed(0)
     actions = torch.randint(n_actions, (STEPS, ENVS), generator=generator)
     envs, outs = [], []
@@ -41,7 +42,7 @@ def test_a_gpu_plays_as_the_host_build(game, frame):
 
 
 def test_a_step_can_be_captured():
-    env = EnvConfig(game="breakout", randomness="counter")
+    env = env_of(game="breakout", randomness="counter")
     device_game = make_device_game(env, True, False, "cuda")
     eager, captured = DeviceEnvs(device_game, [0, 1]), DeviceEnvs(device_game, [0, 1])
     outs = [DeviceStep.empty(2, device_game) for _ in range(2)]

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from accel_rl.config.resolved import fill_in
 from accel_rl.config.train import default_config
 from accel_rl.distributed.central import Central
 from accel_rl.distributed.locked_chunk import LockedChunks
 from accel_rl.distributed.process_group import file_store
-from accel_rl.envs.make import make_spec
-from accel_rl.optim.adam import Adam
 from accel_rl.optim.flat import FlatParameters
+from accel_rl.optim.optimizers import Adam
 from accel_rl.runners.build import build_sampler
 from accel_rl.runners.learner import Learner
 from accel_rl.runners.plan import RankPlan
@@ -102,7 +102,8 @@ def test_whose_parameters_a_gradient_is_of(algorithm, newest, monkeypatch):
     config = replace(config, sampler=replace(base.sampler, engine="in-process", envs=8, horizon=config.T))
     if algorithm == "impala":
         config = replace(config, algo=replace(config.algo, window=1, batches=1))
-    spec, fd = make_spec(config.env, training=True), os.memfd_create("central")
+    config = fill_in(config)
+    spec, fd = config.spec, os.memfd_create("central")
     plan = RankPlan.resolve(config, device="cpu")
     sampler = build_sampler(plan.sampler, config.env, spec, config, seed=0, training=True)
     mine, other = (Learner(config, spec, "cpu", 0, Free(rank, fd)) for rank in (0, 1))

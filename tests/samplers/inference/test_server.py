@@ -2,17 +2,18 @@
 
 import torch
 
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import make_spec
 from accel_rl.models.precision import autocast_for
 from accel_rl.samplers.engine import EngineSetup
 from accel_rl.samplers.grouping import Grouping
 from accel_rl.samplers.in_process import InProcessEngine
 from accel_rl.samplers.sampler import Sampler
+from tests.environments import env_of
 from tests.samplers.conftest import make_agent
 
 
 def test_what_is_recorded_is_what_the_learner_computes_in_the_same_precision():
-    env = EnvConfig(game="pong").resolved()
+    env = env_of(game="pong")
     spec, agent = make_spec(env, training=True), make_agent(env)
     for precision in ("float32", "bfloat16"):
         sampler = Sampler(

@@ -13,24 +13,25 @@ import psutil
 import pytest
 
 from accel_rl.agents.random import RandomAgent
-from accel_rl.envs.make import EnvConfig, make_spec
+from accel_rl.envs.make import make_spec
 from accel_rl.envs.state import pack, unpack
+from accel_rl.system import events
 from accel_rl.system.errors import RunError
+from tests.environments import env_of
 from tests.samplers.conftest import make_agent, make_sampler
 
-ENV = EnvConfig(game="pong")
+ENV = env_of(game="pong")
 
 
-def test_a_killed_worker_is_replaced_and_its_part_marked():
-    lines = []
-    sampler, agent = make_sampler(ENV, 8, 2, 2, log=lines.append), make_agent(ENV)
+def test_a_killed_worker_is_replaced_and_its_part_marked(warned):
+    sampler, agent = make_sampler(ENV, 8, 2, 2), make_agent(ENV)
     try:
         sampler.collect(agent)
         victim = sampler.engine.pids()[1]
         os.kill(victim, signal.SIGKILL)
         r = sampler.collect(agent)
         assert (
-            f"worker 1 (pid {victim}) was killed by SIGKILL" in lines[0] and str(sampler.engine.pids()[1]) in lines[0]
+            f"worker 1 (pid {victim}) was killed by SIGKILL" in warned[0] and str(sampler.engine.pids()[1]) in warned[0]
         )
         lost = [2, 3, 6, 7]  # worker 1's half of each group of 4
         assert not r.valid[:, lost].any() and r.valid[:, [0, 1, 4, 5]].all()
@@ -40,15 +41,15 @@ def test_a_killed_worker_is_replaced_and_its_part_marked():
             assert time.monotonic() < deadline
             r = sampler.collect(agent)
         assert (r.age[0, lost] < 3).any() or r.valid.all()  # fresh episodes
-        assert len(lines) == 1
+        assert len(warned) == 1
     finally:
         sampler.close()
 
 
-def test_a_killed_worker_is_noticed_within_a_second():
+def test_a_killed_worker_is_noticed_within_a_second(warned):
     """The fastest of three: other programs may keep this one waiting."""
-    lines, took = [], []
-    sampler, agent = make_sampler(ENV, 8, 2, 2, log=lines.append), make_agent(ENV)
+    took = []
+    sampler, agent = make_sampler(ENV, 8, 2, 2), make_agent(ENV)
     try:
         for i in range(3):
             while not sampler.collect(agent).valid.all():
@@ -57,16 +58,15 @@ def test_a_killed_worker_is_noticed_within_a_second():
             began = time.monotonic()
             sampler.collect(agent)
             took.append(time.monotonic() - began)
-            assert len(lines) == i + 1
+            assert len(warned) == i + 1
     finally:
         sampler.close()
     assert min(took) < 1.0, took
 
 
 @pytest.mark.parametrize("threaded", [False, True])
-def test_a_worker_killed_in_the_middle_of_a_rollout(threaded):
-    lines = []
-    sampler = make_sampler(ENV, 8, 2, 2, T=100, log=lines.append, threaded_inference=threaded)
+def test_a_worker_killed_in_the_middle_of_a_rollout(threaded, warned):
+    sampler = make_sampler(ENV, 8, 2, 2, T=100, threaded_inference=threaded)
     agent = make_agent(ENV)
     act, acted, lost = agent.act, 0, [0, 1, 2, 3] if threaded else [0, 1, 4, 5]
 
@@ -81,7 +81,7 @@ def test_a_worker_killed_in_the_middle_of_a_rollout(threaded):
     try:
         sampler.start()
         r = sampler.collect(agent)
-        assert len(lines) == 1
+        assert len(warned) == 1
         assert not r.valid[:, lost].any() and r.valid[:, [b for b in range(8) if b not in lost]].all()
         deadline = time.monotonic() + 30
         while not sampler.collect(agent).valid.all():
@@ -115,11 +115,10 @@ def test_an_agent_that_fails_in_a_thread_ends_the_rollout(ahead):
 
 
 @pytest.mark.parametrize("threaded", [False, True])
-def test_a_worker_killed_while_the_next_rollout_is_begun(threaded):
+def test_a_worker_killed_while_the_next_rollout_is_begun(threaded, warned):
     """Its part is missing in both; the others' are what they would have been."""
-    lines: list[str] = []
     agent = make_agent(ENV) if threaded else RandomAgent(make_spec(ENV, training=True).n_actions)
-    sampler, calm = (make_sampler(ENV, 8, 2, 2, log=lines.append, threaded_inference=threaded) for _ in range(2))
+    sampler, calm = (make_sampler(ENV, 8, 2, 2, threaded_inference=threaded) for _ in range(2))
     lost, kept, missing = [0, 1, 4, 5], [2, 3, 6, 7], 0
     if threaded:
         lost, kept = [0, 1, 2, 3], [4, 5, 6, 7]
@@ -135,16 +134,15 @@ def test_a_worker_killed_while_the_next_rollout_is_begun(threaded):
                 assert (getattr(r, name)[:, kept] == getattr(want, name)[:, kept]).all()
             assert r.valid[:, kept].all() and r.valid[:, lost].all() == r.valid[:, lost].any()
             missing += int(not r.valid.all())
-        assert len(lines) == 1 and missing >= 1
+        assert len(warned) == 1 and missing >= 1
         assert next(stream).valid.all()
     finally:
         sampler.close()
         calm.close()
 
 
-def test_all_workers_killed_at_once():
-    lines = []
-    sampler, agent = make_sampler(ENV, 4, 1, 2, log=lines.append), make_agent(ENV)
+def test_all_workers_killed_at_once(warned):
+    sampler, agent = make_sampler(ENV, 4, 1, 2), make_agent(ENV)
     try:
         sampler.collect(agent)
         for pid in sampler.engine.pids():
@@ -153,7 +151,7 @@ def test_all_workers_killed_at_once():
         deadline = time.monotonic() + 30
         while not sampler.collect(agent).valid.all():
             assert time.monotonic() < deadline
-        assert len(lines) == 2
+        assert len(warned) == 2
     finally:
         sampler.close()
 
@@ -190,15 +188,14 @@ def test_a_state_that_leads_elsewhere_on_the_other_backend_is_said_in_a_line():
         other.close()
 
 
-def test_a_hung_worker_is_replaced():
-    lines = []
-    sampler, agent = make_sampler(ENV, 4, 1, 2, timeout_s=2.0, log=lines.append), make_agent(ENV)
+def test_a_hung_worker_is_replaced(warned):
+    sampler, agent = make_sampler(ENV, 4, 1, 2, timeout_s=2.0), make_agent(ENV)
     try:
         sampler.collect(agent)
         os.kill(sampler.engine.pids()[1], signal.SIGSTOP)
         r = sampler.collect(agent)
         assert not r.valid[:, 2:].any() and r.valid[:, :2].all()
-        assert "no answer from worker 1 within 2 s" in lines[0]
+        assert "no answer from worker 1 within 2 s" in warned[0]
     finally:
         sampler.close()
 
@@ -214,13 +211,14 @@ def slow_cartpole():
 
 def test_a_hung_worker_is_given_up_on_while_another_gets_on():
     """Who answers does not lengthen the patience with who does not: 40 steps of 0.1 s beside a stopped worker."""
-    env, seen = EnvConfig(id="tests.samplers.workers.test_pool:slow_cartpole"), []
-    sampler = make_sampler(env, 2, 1, 2, T=40, timeout_s=0.8, log=lambda line: seen.append((time.monotonic(), line)))
+    env, seen = env_of(id="tests.samplers.workers.test_pool:slow_cartpole"), []
+    sampler = make_sampler(env, 2, 1, 2, T=40, timeout_s=0.8)
     try:
         sampler.start()
         begin = time.monotonic()
         os.kill(sampler.engine.pids()[1], signal.SIGSTOP)
-        r = sampler.collect(RandomAgent(sampler.spec.n_actions))
+        with events.written(seen.append, lambda line: seen.append((time.monotonic(), line))):
+            r = sampler.collect(RandomAgent(sampler.spec.n_actions))
         assert time.monotonic() - begin >= 4 and r.valid[:, 0].all() and not r.valid[:, 1].any()
         noticed, line = seen[0]
         assert noticed - begin < 3.5 and "no answer from worker 1 within 0.8 s" in line
@@ -231,17 +229,17 @@ def test_a_hung_worker_is_given_up_on_while_another_gets_on():
 @pytest.mark.parametrize(
     "fault", [signal.SIGKILL, *(pytest.param(f, marks=pytest.mark.slow) for f in (None, signal.SIGSTOP))]
 )
-def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault):
+def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_fault(fault, warned):
     """20 steps of 0.1 s with a timeout of a second: a worker that gets on is no hung one."""
-    env, lines = EnvConfig(id="tests.samplers.workers.test_pool:slow_cartpole"), []
-    sampler = make_sampler(env, 2, 1, 2, T=20, timeout_s=1.0, log=lines.append)
+    env = env_of(id="tests.samplers.workers.test_pool:slow_cartpole")
+    sampler = make_sampler(env, 2, 1, 2, T=20, timeout_s=1.0)
     agent = RandomAgent(sampler.spec.n_actions)
     try:
         sampler.start()
         if fault:
             threading.Timer(0.5, os.kill, (sampler.engine.pids()[1], fault)).start()
         r = sampler.collect(agent)
-        assert r.valid[:, 0].all() and r.valid[:, 1].all() == (fault is None) and bool(lines) == bool(fault)
+        assert r.valid[:, 0].all() and r.valid[:, 1].all() == (fault is None) and bool(warned) == bool(fault)
         if fault:
             assert not r.valid[:, 1].any() and (r.action[:, 1] == 0).all()
             until = time.monotonic() + 60
@@ -252,7 +250,7 @@ def test_a_rollout_whose_actions_are_all_chosen_outlasts_the_timeout_but_not_a_f
 
 
 def test_an_environments_own_error_is_shown_and_ends_the_run():
-    env = EnvConfig(id="tests.samplers.workers.test_pool:failing")
+    env = env_of(id="tests.samplers.workers.test_pool:failing")
     sampler, agent = make_sampler(env, 2, 1, 1), make_agent(env)
     try:
         with pytest.raises(RunError, match="this environment fails at step 3"):

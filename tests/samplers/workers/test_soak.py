@@ -67,7 +67,7 @@ def collect_for(sampling: Sampling, seconds: float) -> float:
 def test_sampling_survives_kills_and_stops():
     """Every fourth worker is stopped, so that it seems to hang."""
     before = psutil.Process().children(recursive=True)
-    sampling = Sampling(sampling_config("pong", 4, 2, decorrelation_steps=0, timeout_s=HANG_S), lambda line: None)
+    sampling = Sampling(sampling_config("pong", 4, 2, decorrelation_steps=0, timeout_s=HANG_S))
     choice, held = random.Random(0), None
     try:
         rate = collect_for(sampling, 3.0)

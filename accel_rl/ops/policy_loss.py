@@ -18,8 +18,8 @@ def entropy(logits: Tensor) -> Tensor:
 def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     """Mean of x over the valid cells (all cells if `valid` is None). x, valid [...] -> []. Zero if no cell is valid.
 
-    An invalid cell of x may be NaN: the mean and its gradient with respect to x are still finite. The gradient flows on
-    to the inputs that x was computed from, and zero times NaN is NaN; apply `finite_where_invalid` to these inputs.
+    An invalid cell of x may be NaN: the mean and its gradient with respect to x are still finite. However, the gradient
+    with respect to the inputs of x would be zero times NaN, which is NaN; apply `finite_where_invalid` to these inputs.
     """
     if valid is None:
         return x.mean()
@@ -29,9 +29,10 @@ def masked_mean(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def finite_where_invalid(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Replace non-finite numbers of invalid cells by zero. x [..., *], valid [...] bool; None: all are valid.
+    """Replace the non-finite numbers of invalid cells by zero. x [..., *], valid [...] bool, or None if all cells are
+    valid.
 
-    Valid cells stay unchanged: a NaN in them must be reported.
+    Valid cells are unchanged, because a NaN in them must be reported.
     """
     if valid is None or not x.is_floating_point():
         return x
@@ -57,5 +58,5 @@ def clipped_value_error(value: Tensor, old_value: Tensor, target: Tensor, clip: 
 def sample_categorical(logits: Tensor, uniform: Tensor) -> Tensor:
     """Draw actions by inverting the distribution function. logits [N, A]; uniform [N] in [0, 1) -> [N] int64."""
     cdf = torch.softmax(logits, -1).cumsum(-1)
-    # The last entry may round to just below 1; an index past the end then means the last action.
+    # The last entry may be rounded to just below 1. An index past the end then means the last action.
     return (cdf <= uniform.unsqueeze(-1)).sum(-1).clamp_(max=logits.shape[-1] - 1)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from accel_rl.data.rollout import RnnState
 from accel_rl.kernels.actions import sample_categorical
-from accel_rl.ops.policy_gradient import log_prob
+from accel_rl.ops.policy_loss import log_prob
 
 
 class CategoricalPolicyAgent:
@@ -22,8 +22,11 @@ class CategoricalPolicyAgent:
         self.greedy = greedy
 
     def forward(self, obs: Tensor, memory: RnnState | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """obs [T * n, ...], memory of n environments over T steps -> (logits [T * n, A], value [T * n], states after
-        each step [T, n, Z], None without a memory). With gradients, for losses."""
+        """Compute the network's outputs with gradients, for losses.
+
+        obs [T * n, ...], memory of n environments over T steps -> (logits [T * n, A], value [T * n], the recurrent
+        state after each step [T, n, Z] or None without a memory).
+        """
         return *self.model(obs), None
 
     @torch.no_grad()
@@ -47,7 +50,8 @@ class CategoricalPolicyAgent:
         return self.forward(obs, memory)[1]
 
     def evaluating(self, greedy: bool = False) -> "CategoricalPolicyAgent":
-        """A2C and PPO are evaluated as they act: sampling (or greedily, if asked)."""
+        """Return this agent, because A2C and PPO sample actions in evaluations, too; if `greedy` is true, a greedy
+        copy."""
         return type(self)(self.model, greedy)
 
     def state_dict(self) -> dict[str, Any]:
@@ -58,7 +62,7 @@ class CategoricalPolicyAgent:
 
 
 class RecurrentPolicyAgent(CategoricalPolicyAgent):
-    """The same over a `RecurrentActorCritic`."""
+    """A `CategoricalPolicyAgent` whose network is a `RecurrentActorCritic`."""
 
     def __init__(self, model: nn.Module, greedy: bool = False):
         super().__init__(model, greedy)

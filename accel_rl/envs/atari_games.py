@@ -25,9 +25,8 @@ GAMES = tuple(
     """.split()  # noqa: SIM905
 )
 
-# Restored by ale-py 0.12.1 into another course of the game, from some states (found by trying 40 in each of
-# the 104). In yars_revenge some first pictures after a restore differ, which a frame skip above 2 never
-# shows.
+# Games that ale-py 0.12.1 does not restore exactly from some states, found by trying 40 states in each of the 104
+# games. In yars_revenge some first screens after a restore differ, which does not matter with a frame skip above 2.
 INEXACT_RESTORE = frozenset({"qbert", "tetris", "tic_tac_toe_3d"})
 
 # Mnih et al. 2015, Extended Data Table 2.
@@ -69,12 +68,13 @@ def check_game(name: str) -> None:
 
 @cache
 def unclean_resets() -> frozenset[str]:
-    """Return the games whose reset keeps state of the previous episode (unclean_reset.json says how this was found)."""
+    """Return the games whose reset does not clear all state of the previous episode. unclean_reset.json describes the
+    test."""
     return frozenset(json.loads(files("accel_rl.envs").joinpath("unclean_reset.json").read_text())["games"])
 
 
 def unclean_reset(game: str, reset: str) -> str | None:
-    """Return why episodes with this mode of reset are not exactly those of `immediate`; None if they are."""
+    """Return why episodes with this mode of reset may differ from those of `immediate`; None if they are equal."""
     if reset == "cached" and game in INEXACT_RESTORE:
         return f"ale-py restores a stored state of {game} inexactly"
     if reset in ("swap", "cached") and game in unclean_resets():
@@ -86,7 +86,7 @@ def unclean_reset(game: str, reset: str) -> str | None:
 def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
     """{game: {"random", "human", "dqn", "gorila"}}: raw scores from "null_op" or "human" starts.
 
-    Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json says what they were checked against.
+    Source: Nair et al. 2015, arXiv:1507.04296, tables 3 and 4; scores.json names the sources used to check them.
     """
     tables: dict[str, Any] = json.loads(files("accel_rl.envs").joinpath("scores.json").read_text())
     if start not in ("null_op", "human"):
@@ -98,10 +98,23 @@ def scores(start: str = "null_op") -> dict[str, dict[str, float]]:
 def human_normalized(game: str, score: float, start: str = "null_op") -> float:
     """100 * (score - random) / (human - random), in percent. ConfigError for a game without published scores.
 
-    Human below random (video_pinball from human starts) gives the formula's number all the same.
+    If the human score is below the random score (video_pinball from human starts), the formula is used unchanged.
     """
     table = scores(start)
     if game not in table:
         raise ConfigError(f"game={game!r} has no published scores: {len(table)} games have" + nearest(game, table))
     random, human = table[game]["random"], table[game]["human"]
     return 100.0 * (score - random) / (human - random)
+
+
+def table() -> list[str]:
+    """Return one line per game: its benchmarks, and published random and human scores (null-op starts)."""
+    published = scores("null_op")
+    lines = [f"{'game':<20} {'49':>3} {'57':>3} {'random':>10} {'human':>10}"]
+    for game in GAMES:
+        row = published.get(game, {})
+        cells = "".join(f" {row[k]:>10,.1f}" if k in row else f" {'-':>10}" for k in ("random", "human"))
+        in_49, in_57 = ("x" if game in names else "" for names in (ATARI_49, ATARI_57))
+        lines.append(f"{game:<20} {in_49:>3} {in_57:>3}{cells}")
+    lines.append(f"{len(GAMES)} games; scores from null-op starts: Nair et al. 2015, table 4")
+    return lines

@@ -14,18 +14,19 @@ def episode_rng(seed: int, episode: int) -> np.random.Generator:
 
 
 class Env(Protocol):
-    """One environment. `SequentialEnv` makes a batch of several.
+    """One environment. `SequentialEnv` combines several into a batch.
 
-    Everything random in an episode follows from the environment's seed and the episode's number (`episode_rng`),
-    whatever was drawn in the episodes before and whichever instance plays it.
+    All random numbers of an episode follow from the environment's seed and the episode's number (`episode_rng`). They
+    depend neither on earlier episodes nor on the instance that plays the episode.
     """
 
     spec: EnvSpec
 
     def reset(self, frame: np.ndarray, episode: int | None = None) -> None:
-        """Start the episode of this number, by default one more than the last (the first: 0).
+        """Start the episode with this number; by default, the number after the last episode's. The first episode is
+        number 0.
 
-        Its first frame is written into `frame` [*frame_shape].
+        The episode's first frame is written into `frame` [*frame_shape].
         """
 
     def step(self, action: int, frame: np.ndarray) -> tuple[float, bool, bool, bool]:
@@ -38,7 +39,7 @@ class Env(Protocol):
         """The complete state as bytes, without pickle."""
 
     def set_state(self, state: bytes) -> None:
-        """Restore a state. Raises ValueError if it is not one of this environment's."""
+        """Restore a state. Raises ValueError if the state belongs to another kind of environment."""
 
     def close(self) -> None: ...
 

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from accel_rl.agents.base import Agent
+from accel_rl.agents.agent import Agent
 from accel_rl.data.rollout import Rollout
 from accel_rl.data.spec import EnvSpec
 from accel_rl.samplers.episodes import Episode, EpisodeTracker
@@ -18,7 +18,7 @@ class RolloutSampler(Protocol):
     T: int
     B: int
     buffers: int
-    """Rollouts in memory: one stays whole until `buffers` - 1 more have been collected."""
+    """Number of rollouts in memory. A rollout is valid until `buffers` - 1 further rollouts have been collected."""
     episodes: EpisodeTracker
     finished: list[Episode]
     """Episodes that ended in the last rollout."""
@@ -29,7 +29,7 @@ class RolloutSampler(Protocol):
     """Number of times that a lost worker's part of a rollout was invalid, since the start or the last `reseed`."""
 
     def start(self) -> None:
-        """Begin the first episodes. `collect` does so if nothing else has."""
+        """Begin the first episodes. `collect` calls this if it was not called before."""
 
     def collect(self, agent: Agent) -> Rollout:
         """Play T steps in each environment."""

@@ -8,14 +8,15 @@ from accel_rl.data.rollout import RnnState
 
 
 class Agent(Protocol):
-    """`act` turns a batch of observations into actions; its randomness is an argument, one number per environment.
+    """`act` turns a batch of observations into actions. Its randomness is an argument: one uniform number per
+    environment.
 
-    An agent whose parameters another process changes (`runners.pulling_agent`) has two more methods. `before_act(b)` is
-    called before each act for the environments b; it may replace the parameters. Each act happens inside the context
-    `acting()`; parameters must not be replaced while any thread is inside it. Such an agent is a wrapper: `wrapped` is
-    the agent that acts.
+    An agent whose parameters are changed by another process (`runners.pulling_agent`) has two more methods.
+    `before_act(b)` is called before each act for the environments b, and may replace the parameters. Each act runs
+    inside the context `acting()`; parameters must not be replaced while any thread is inside this context. Such an
+    agent is a wrapper, and its attribute `wrapped` is the agent that acts.
 
-    An agent with the attribute `epsilon` explores by it: it is set to the algorithm's schedule of that name.
+    If an agent has the attribute `epsilon`, it is set to the current value of the algorithm's schedule `epsilon`.
     """
 
     @property
@@ -23,11 +24,12 @@ class Agent(Protocol):
 
     @property
     def needs_obs(self) -> bool:
-        """Whether `act` looks at observations. If not, none are gathered and `obs` is None."""
+        """Whether `act` reads observations. If not, no observations are gathered and `obs` is None."""
 
     @property
     def reentrant(self) -> bool:
-        """Whether threads may call `act` at the same time for different environments. Otherwise they take turns."""
+        """Whether several threads may call `act` at the same time for different environments. Otherwise the calls are
+        serialized."""
 
     state_size: int
     """Size of the recurrent state of one environment; 0 for an agent without one."""
@@ -41,7 +43,7 @@ class Agent(Protocol):
         """
 
     def evaluating(self, greedy: bool = False) -> "Agent":
-        """An agent with the same parameters that acts as in an evaluation (greedily, if asked)."""
+        """Return an agent with the same parameters that acts as in an evaluation; greedily if `greedy` is true."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that acting depends on besides the parameters, such as an exploration schedule."""

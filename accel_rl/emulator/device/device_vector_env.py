@@ -1,10 +1,9 @@
-"""VectorEnv on a GPU: games are emulated there, and nothing of a step leaves it.
+"""VectorEnv on a GPU: the games are emulated on the GPU, and no data of a step leaves the GPU.
 
-envs = VectorEnv("breakout", num_envs=4096, device="cuda")
-obs, info = envs.reset(seed=1)                                    # [4096, 4, 84, 84] uint8 on the GPU
-obs, reward, terminated, truncated, info = envs.step(actions)     # actions [4096] int64 on the GPU
+envs = VectorEnv("breakout", num_envs=4096, device="cuda") obs, info = envs.reset(seed=1) # [4096, 4, 84, 84] uint8 on
+the GPU obs, reward, terminated, truncated, info = envs.step(actions) # actions [4096] int64 on the GPU
 
-All results are torch tensors on the device; other libraries take them by DLPack. A step does not wait for the GPU.
+All results are torch tensors on the device, which other libraries can read by DLPack. A step does not wait for the GPU.
 """
 
 from typing import Any
@@ -23,7 +22,7 @@ from accel_rl.emulator.counter import Counter, check_noops
 from accel_rl.emulator.device import cuda
 from accel_rl.emulator.device.envs import DeviceEnvs, DeviceStep
 from accel_rl.emulator.device.game import AgentStepRules, DeviceGame
-from accel_rl.emulator.device.starts import start_table
+from accel_rl.emulator.device.start_table import start_table
 from accel_rl.emulator.env_core import make_env_core
 from accel_rl.emulator.games import action_codes, check_benchmark_game
 from accel_rl.system.errors import ConfigError, nearest
@@ -40,15 +39,16 @@ _FIXED = {
 
 
 class DeviceVectorEnv(GymnasiumVectorEnv):
-    """Arguments as `VectorEnv`. An environment whose episode ends begins the next one in the same step.
+    """Arguments as `VectorEnv`. An environment whose episode ends begins the next episode in the same step.
 
     Observations [num_envs, stack_num, img_height, img_width] uint8: 84x84 or 104x80; frames from before the episode are
-    zeros. reward [num_envs] float32, terminated and truncated [num_envs] bool. info["final_obs"] holds the observations
-    in which episodes ended, where info["_final_obs"]; other rows keep older observations. life_loss_info: a lost life
-    sets terminated, though the game goes on. noop_max: the most no-op frames after a reset.
+    zeros. reward [num_envs] float32; terminated and truncated [num_envs] bool. info["final_obs"] holds the last
+    observations of ended episodes, in the rows in which info["_final_obs"] is true; other rows are undefined.
+    life_loss_info: a lost life sets terminated, though the game continues. noop_max: largest number of no-op frames
+    after a reset.
 
-    Everything random in an episode follows from its environment's seed and its number (Philox), on CPUs and GPUs alike.
-    Raises ConfigError.
+    All random numbers of an episode follow from its environment's seed and its number (Philox), the same on CPUs and
+    GPUs. Raises ConfigError.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Begin an episode in all environments. seed: the first environment's; the others' follow by ones."""
+        """Begin an episode in all environments. seed: the first environment's seed; environment i has seed + i."""
         first = int.from_bytes(np.random.default_rng().bytes(4), "little") // 2 if seed is None else seed
         if isinstance(first, bool) or not isinstance(first, int | np.integer) or not 0 <= first < 2**31:
             raise ValueError(f"seed={seed!r}: must be a whole number from 0 to 2^31 - 1")
@@ -120,7 +120,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv):
         return self._obs, {}
 
     def step(self, actions: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """Play an agent step in all environments. actions [num_envs]: whole numbers, best on the device."""
+        """Play an agent step in all environments. actions [num_envs]: whole numbers, preferably on the device."""
         if self._envs is None:
             raise error.ResetNeeded("step() before reset()")
         action = torch.as_tensor(actions, device=self.device)
@@ -154,7 +154,7 @@ def _checked_device(device: str) -> torch.device:
 
 
 def _check_fixed(given: dict[str, Any]) -> None:
-    """Refuse arguments of `VectorEnv` that a device has not, unless they have the value that it has."""
+    """Raise ConfigError for arguments of `VectorEnv` that are fixed on a device, unless they have the fixed value."""
     for name, value in given.items():
         if name not in _FIXED:
             raise ConfigError(f"{name}={value!r}: not an argument with device" + nearest(name, _FIXED))

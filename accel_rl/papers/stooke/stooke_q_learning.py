@@ -46,17 +46,20 @@ def dqn_simulators(game: str = "breakout", envs: int = 256, batch_size: int = 51
 def secondary_learner(
     game: str = "breakout", batch_size: int = 2_048, secondary: int = 64, seed: int = 0
 ) -> TrainConfig:
-    """Section 5.4.2, Figures 6 to 8: a learner that samples, and a secondary learner that trains on its replay only.
+    """Section 5.4.2, Figures 6 to 8: a learner that samples, and a secondary learner that trains on the first learner's
+    replay.
 
-    Learning rates: those of section 5.4.1, at the nearest batch size below if the paper names none.
+    The learning rates are those of section 5.4.1. If the paper names none for a batch size, the rate of the next
+    smaller batch size is used.
     """
     config, rate = dqn_scaling(game, batch_size, seed), step_size("dqn", secondary)
     return replace(config, secondary=SecondaryConfig(secondary, rate), log=replace(config.log, norms=True))
 
 
 @levels(
-    # RMSProp: 20 times the learning rate from 64 to 1,024, and a too low and a too high one (appendix C, i and ii);
-    # the paper's text does not give those at 64 and 256: 2.5e-4 is DQN's, 1.25e-3 lies between
+    # RMSProp: the learning rate grows 20 times from batch size 64 to 1,024; one rate is too low and one too high
+    # (appendix C, i and ii). The paper does not report the rates at 64 and 256: 2.5e-4 is DQN's, 1.25e-3 was
+    # interpolated.
     Level(
         {
             "optimizer": ("adam",) * 3 + ("rmsprop",) * 5,
@@ -70,8 +73,8 @@ def optimizers(
 ) -> TrainConfig:
     """Appendix C, Figure 9: norms of parameters, gradients and steps under Adam and RMSProp, batches of 64 to 1,024.
 
-    RMSProp needed 20 times the learning rate at the largest batch size. Adam: as in appendix A, epsilon 0.01 / batch
-    size. RMSProp: as in Lasagne, epsilon 1e-6 inside the root at all batch sizes.
+    RMSProp needed 20 times the learning rate at the largest batch size. Adam's epsilon is 0.01 / batch size, as in
+    appendix A. RMSProp's epsilon is 1e-6 inside the root at all batch sizes, as in Lasagne.
     """
     settings = {"adam": {}, "rmsprop": {"optimizer": "rmsprop", "optimizer_eps": 1e-6}}
     if optimizer not in settings:

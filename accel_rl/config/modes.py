@@ -1,0 +1,28 @@
+"""The modes of a run, each with a check of its own: how the other settings combine with it.
+
+A mode is part of a room above this one. Its module is imported by name, and only if the mode is chosen.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+
+from accel_rl.config.train import TrainConfig
+
+Test = Callable[[TrainConfig], bool]
+
+MODES: tuple[tuple[Test, str], ...] = (
+    (lambda c: c.cluster == "gorila", "accel_rl.gorila.check_settings:check_gorila"),
+    (lambda c: c.cluster == "ray", "accel_rl.gorila.check_settings:check_ray_ranks"),
+    (lambda c: c.schedule == "concurrent", "accel_rl.runners.concurrent:check"),
+    (lambda c: c.distributed.several, "accel_rl.runners.ranks.rank_config:check"),
+    (lambda c: c.sampler.on_device, "accel_rl.samplers.device_engine:check"),
+)
+"""(whether the mode is chosen, its check as module:function). A check is called with `Resolved` settings."""
+
+
+def check_modes(config: TrainConfig) -> None:
+    """Raise ConfigError, one line, for settings that a chosen mode cannot have."""
+    for is_chosen, name in MODES:
+        if is_chosen(config):
+            module, _, function = name.partition(":")
+            getattr(import_module(module), function)(config)

@@ -1,0 +1,103 @@
+"""Settings in which nothing is left open: defaults that follow from other settings are filled in.
+
+    config = resolve(config)        once, where a run begins: checked, a ConfigError in one line, and filled in
+    config.spec                     the environment, as the network, the replay and the plan need it
+
+Placement is not part of it: `--device auto`, workers and threads are the plan's (`RunPlan`), on the machine that runs.
+"""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from accel_rl.config.modes import check_modes
+from accel_rl.config.registry import find_algorithm
+from accel_rl.config.sampler import SamplerConfig
+from accel_rl.config.train import TrainConfig
+from accel_rl.data.spec import EnvSpec
+from accel_rl.envs.make import ResolvedEnv, make_spec, resolve_env
+from accel_rl.envs.start_points import load_starts
+from accel_rl.system.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSampler(SamplerConfig):
+    """Settings of the sampler with a horizon."""
+
+    horizon: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved(TrainConfig):
+    """A training run whose horizon, backend and random numbers are chosen, and whose paths are absolute.
+
+    Whatever runs takes these settings; `resolve` and a run's own config.json are their only sources.
+    """
+
+    env: ResolvedEnv
+    sampler: ResolvedSampler
+
+    def __post_init__(self) -> None:
+        assert isinstance(self.env, ResolvedEnv) and isinstance(self.sampler, ResolvedSampler), "not resolved"
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The spec of the training environment; a process makes one environment for it. ConfigError."""
+        return make_spec(self.env, training=True, reset=self.sampler.reset)
+
+
+def resolve(config: TrainConfig) -> Resolved:
+    """Check settings, and fill in those that follow from others.
+
+    ConfigError, one line, for impossible settings. All checks that need no other process are made here.
+    """
+    config.check()
+    resolved = fill_in(config)
+    check_modes(resolved)
+    resolved.algo.of_rank(resolved.distributed.size).check_sampling(resolved.T, resolved.rank_envs)
+    resolved.env.check()
+    check_starts(resolved)
+    if resolved.sampler.reset == "cached" and not resolved.env.game:
+        raise ConfigError(
+            f"--sampler.reset cached is for Atari games: {resolved.env.id} is none; use immediate, wait or swap"
+        )
+    if not isinstance(resolved.algo, needed := find_algorithm(resolved.algorithm).Config):
+        raise ConfigError(
+            f"algo is of {type(resolved.algo).__name__}, the settings of {resolved.algorithm} are {needed.__name__}: "
+            f"begin from accel_rl.config.train.default_config({resolved.algorithm!r})"
+        )
+    return resolved
+
+
+def fill_in(config: TrainConfig) -> Resolved:
+    """Fill in the settings that follow from others, without a check of how they combine. ConfigError."""
+    randomness = "counter" if config.sampler.on_device else "sequence"
+    file = config.evaluation.starts_file
+    if file:  # absolute, for processes in other folders
+        file = str(Path(file).expanduser().absolute())
+    chosen: dict[str, Any] = {
+        "env": resolve_env(config.env, randomness),
+        "algo": config.algo.for_env(bool(config.env.game)),
+        "sampler": ResolvedSampler(**_values(config.sampler) | {"horizon": config.T}),
+        "evaluation": replace(config.evaluation, starts_file=file),
+    }
+    return Resolved(**_values(config) | chosen)
+
+
+def check_starts(config: Resolved) -> None:
+    """Raise ConfigError if evaluations cannot begin from their saved starts."""
+    if config.evaluation.starts == "noop":
+        return
+    if not config.env.game:
+        raise ConfigError(f"--evaluation.starts saved is for Atari games: {config.env.id} is none")
+    if config.sampler.on_device:
+        raise ConfigError("--sampler.engine device: --evaluation.starts saved needs workers or in-process")
+    try:
+        points = load_starts(Path(config.evaluation.starts_file))
+        points.check(config.env.game, config.env.rules(), config.evaluation_limit)
+    except ConfigError as e:
+        raise ConfigError(f"--evaluation.starts-file: {e}") from e
+
+
+def _values(part: Any) -> dict[str, Any]:
+    return {f.name: getattr(part, f.name) for f in fields(part)}

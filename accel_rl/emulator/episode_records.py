@@ -1,0 +1,53 @@
+"""Episodes as older interfaces record them. `LostLives` ends one where a life is lost, though the game continues."""
+
+import numpy as np
+
+from accel_rl.emulator.vector_env import FIRE, VectorEnv
+
+
+class EpisodeSums:
+    """Sums of rewards and lengths for `n` environments whose episodes are reset in the step that ends them."""
+
+    def __init__(self, n: int) -> None:
+        self._points, self._steps = np.zeros(n), np.zeros(n, np.int64)
+
+    def reset(self) -> None:
+        """All episodes begin."""
+        self._points[:] = self._steps[:] = 0
+
+    def add(self, points: np.ndarray) -> None:
+        """Add the points [n] of a step."""
+        self._points += points
+        self._steps += 1
+
+    def end(self, i: np.integer) -> dict[str, float | int]:
+        """Return the points `r` and the length `l` of an environment's episode, and begin its next one."""
+        sums = {"r": float(self._points[i]), "l": int(self._steps[i])}
+        self._points[i] = self._steps[i] = 0
+        return sums
+
+
+class LostLives:
+    """Detects lost lives in a VectorEnv whose episodes end only with games.
+
+    count: if False, lost lives are ignored. press_fire: in the step after a lost life, replace the agent's action by
+    FIRE, if the game has FIRE.
+    """
+
+    def __init__(self, envs: VectorEnv, count: bool, press_fire: bool) -> None:
+        self._count = count
+        codes = envs.action_codes
+        self._fire = codes.index(FIRE) if press_fire and FIRE in codes else None
+        self._lives = np.zeros(envs.num_envs, np.int32)
+        self._lost = np.zeros(envs.num_envs, bool)
+
+    def actions(self, actions: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Return the actions [batch] to play for environments `ids`."""
+        return actions if self._fire is None else np.where(self._lost[ids], self._fire, actions)
+
+    def step(self, lives: np.ndarray, ids: np.ndarray, ended: np.ndarray) -> np.ndarray:
+        """Return which environments lost a life, bool [batch]. ended: environments whose game ended or began, which is
+        not a loss."""
+        lost: np.ndarray = (lives < self._lives[ids]) & ~ended & self._count
+        self._lives[ids], self._lost[ids] = lives, lost
+        return lost

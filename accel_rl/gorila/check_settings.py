@@ -1,0 +1,42 @@
+"""What settings `--cluster gorila` and `--cluster ray` allow, without Ray and before the machine is considered."""
+
+from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
+from accel_rl.config.resolved import Resolved
+from accel_rl.system.errors import ConfigError
+
+
+def check_ray_ranks(config: Resolved) -> None:
+    """Raise ConfigError for settings that ranks on a Ray cluster cannot have."""
+    if config.distributed.is_async:
+        raise ConfigError("--update async: its ranks share one machine's memory; --cluster gorila has several")
+
+
+def check_gorila(config: Resolved) -> None:
+    """Raise ConfigError for settings that bundles and shards cannot have."""
+    if config.distributed.sync_class:
+        raise ConfigError(f"--update {config.distributed.update}: not with --cluster gorila")
+    if config.distributed.several and not config.distributed.is_async:
+        raise ConfigError(
+            f"--ranks {config.distributed.size}: the ranks of a bundle need --update async with --cluster gorila"
+        )
+    if config.distributed.several and config.gorila.replay == "global":
+        raise ConfigError("--gorila.replay global: each rank of --update async has a replay of its own")
+    if config.schedule != "lockstep":
+        raise ConfigError(f"--schedule {config.schedule}: --cluster gorila allows lockstep alone")
+    if config.secondary.batch:
+        raise ConfigError(f"--secondary.batch {config.secondary.batch}: not with --cluster gorila")
+    if (k := config.gorila.outlier_deviations) and not getattr(config.algo, "reward_clip", 1.0):
+        raise ConfigError(
+            f"--gorila.outlier-deviations {k:g}: must be 0 with --algo.reward-clip 0, where rewards are unbounded"
+        )
+    if not isinstance(config.algo, ReplayAlgorithmConfig):
+        if config.gorila.replay == "global":
+            raise ConfigError(f"--gorila.replay global: {config.algorithm} has no replay")
+        return
+    if config.gorila.replay == "global" and config.algo.replay.prioritized:
+        raise ConfigError("--replay.prioritized: --gorila.replay global draws uniformly; use local")
+    for name in ("target_unit", "epsilon_unit"):
+        if getattr(config.algo, name) != "updates":
+            raise ConfigError(
+                f"--algo.{name.replace('_', '-')} {getattr(config.algo, name)}: must be updates with --cluster gorila"
+            )

@@ -1,0 +1,86 @@
+"""Fully connected layers."""
+
+import math
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.kernels.linear import head_linear, hidden_linear
+from accel_rl.kernels.relu_conv2d import relu_
+
+Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+LayerNorm = Literal["none", "before", "after"]
+"""Layer norm (Ba et al. 2016, arXiv:1607.06450) over all features of a layer, before or after each activation."""
+
+
+def orthogonal_(layer: Layer, gain: float) -> Layer:
+    """Orthogonal weights (Saxe et al. 2014), zero bias."""
+    nn.init.orthogonal_(layer.weight, gain)
+    assert layer.bias is not None
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def lstm_(cell: nn.LSTMCell) -> nn.LSTMCell:
+    """Orthogonal weights and zero biases, except a bias of 1 at the forget gate (Jozefowicz et al. 2015).
+
+    With a bias of 0 a cell's memory halves in each step, and gradients do not reach back ten steps.
+    """
+    for name, p in cell.named_parameters():
+        if name.startswith("weight"):
+            nn.init.orthogonal_(p)
+        else:
+            nn.init.zeros_(p)
+    assert isinstance(cell.bias_ih, nn.Parameter)
+    with torch.no_grad():
+        cell.bias_ih[cell.hidden_size : 2 * cell.hidden_size] = 1  # gates are in the order input, forget, cell, output
+    return cell
+
+
+class NormedReLU(nn.Module):
+    """A ReLU with a layer norm over `shape` before or after it, or neither. x [N, *shape], which may be overwritten."""
+
+    def __init__(self, shape: tuple[int, ...], layer_norm: LayerNorm):
+        super().__init__()
+        self.before = nn.LayerNorm(shape) if layer_norm == "before" else None
+        self.after = nn.LayerNorm(shape) if layer_norm == "after" else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = relu_(x if self.before is None else self.before(x))
+        return x if self.after is None else self.after(x)
+
+
+class MLP(nn.Module):
+    """Hidden layers with tanh. obs [N, features] float -> [N, hidden[-1]]."""
+
+    def __init__(self, features: int, hidden: tuple[int, ...] = (64, 64), layer_norm: LayerNorm = "none"):
+        super().__init__()
+        sizes = (features, *hidden)
+        layers: list[nn.Module] = []
+        for i, o in zip(sizes, hidden, strict=False):
+            layers.append(orthogonal_(nn.Linear(i, o), math.sqrt(2)))
+            if layer_norm == "before":
+                layers.append(nn.LayerNorm(o))
+            layers.append(nn.Tanh())
+            if layer_norm == "after":
+                layers.append(nn.LayerNorm(o))
+        self.layers = nn.Sequential(*layers)
+        self.out_features = hidden[-1]
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.layers(obs.flatten(1))
+
+
+class Linear(nn.Linear):
+    """A wide hidden layer. x [N, F] -> [N, G]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return hidden_linear(x, self.weight, self.bias)
+
+
+class Head(nn.Linear):
+    """The last layer of a network. x [N, F] -> [N, G]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return head_linear(x, self.weight, self.bias)

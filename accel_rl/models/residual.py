@@ -1,0 +1,80 @@
+"""The residual network of IMPALA (Espeholt et al. 2018, arXiv:1802.01561, figure 3, right)."""
+
+from functools import cache
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from accel_rl.kernels.frames import FrameStacks
+from accel_rl.kernels.relu_conv2d import conv2d
+from accel_rl.models.convolution import ConvNet
+from accel_rl.models.layers import LayerNorm, NormedReLU
+
+
+class ResidualBlock(nn.Module):
+    """x + conv(relu(conv(relu(x)))) with 3x3 convolutions. x [N, C, H, W]."""
+
+    def __init__(self, channels: int, size: tuple[int, int], layer_norm: LayerNorm):
+        super().__init__()
+        self.conv_0 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv_1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.relu_0 = NormedReLU((channels, *size), layer_norm)
+        self.relu_1 = NormedReLU((channels, *size), layer_norm)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv_0(self.relu_0(x.clone()))  # a ReLU may overwrite its argument
+        return x + self.conv_1(self.relu_1(y))
+
+
+class Section(nn.Module):
+    """A 3x3 convolution, a 3x3 max pooling with stride 2, and two residual blocks. x [N, C, H, W] -> [N, D, H/2, W/2].
+
+    is_first: x has uint8 pixels or stacks of frames. is_last: a ReLU follows the blocks.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, size: tuple[int, int], layer_norm: LayerNorm, is_first: bool, is_last: bool
+    ):
+        """size: height and width of the output."""
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1)
+        self.pool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.blocks = nn.Sequential(*(ResidualBlock(outputs, size, layer_norm) for _ in range(2)))
+        self.is_first = is_first
+        self.is_last = is_last
+
+    def forward(self, x: Tensor | FrameStacks) -> Tensor:
+        assert self.conv.bias is not None
+        y = self.blocks(self.pool(conv2d(x, self.conv.weight, self.conv.bias, 1, 1, of_bytes=self.is_first)))
+        return torch.relu(y) if self.is_last else y
+
+
+class ImpalaNet(ConvNet):
+    """Three sections of 16, 32 and 32 channels with residual blocks, then a fully connected layer of 256 units.
+
+    obs [N, S, H, W] uint8 -> [N, 256]; 1.09 M parameters at 84x84x4. A subclass with another `width` has `width` times
+    as many channels: `impala-4` is `ImpalaNet` with width 4.
+    """
+
+    layers = ((16, 3, 1, 1), (32, 3, 1, 1), (32, 3, 1, 1))
+    hidden = 256
+    width: ClassVar[int] = 1
+
+    def build_convolutions(
+        self, channels: int, size: tuple[int, int], layer_norm: LayerNorm
+    ) -> tuple[list[nn.Module], int]:
+        sections: list[nn.Module] = []
+        for i, (out, _, _, _) in enumerate(self.layers):
+            out *= self.width
+            size = ((size[0] + 1) // 2, (size[1] + 1) // 2)
+            is_last = i == len(self.layers) - 1
+            sections.append(Section(channels, out, size, layer_norm, is_first=i == 0, is_last=is_last))
+            channels = out
+        return sections, channels * size[0] * size[1]
+
+
+@cache
+def impala_network(width: int) -> type[ImpalaNet]:
+    """Return the class of the network with `width` times as many channels."""
+    return ImpalaNet if width == 1 else type(f"ImpalaNet{width}", (ImpalaNet,), {"width": width})

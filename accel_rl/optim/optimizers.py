@@ -1,0 +1,245 @@
+"""Optimizers on flat parameters, by name: Adam, RAdam, AdaGrad and RMSProp without momentum."""
+
+import math
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from accel_rl.optim.optimizer import ElementWise, Optimizer, Rate
+from accel_rl.system.devices import Device
+
+
+class Adam(ElementWise):
+    """Adam by torch's fused operation: bias-corrected moments, epsilon outside the root.
+
+    Its two forms add epsilon to different roots. Algorithm 1 (torch) adds it to the bias-corrected root:
+
+        theta <- theta - lr m_hat / (sqrt(v_hat) + epsilon),  m_hat = m / (1 - beta_1^t),  v_hat = v / (1 - beta_2^t)
+
+    `epsilon_hat`, the form at the end of the paper's section 2 (Lasagne, TensorFlow; Stooke & Abbeel 2018, appendix A),
+    adds it to the root without bias correction:
+
+        theta <- theta - lr sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)
+
+    This equals algorithm 1 with epsilon / sqrt(1 - beta_2^t): 32 times epsilon at the first step, and nearly epsilon
+    after some thousands of steps.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        epsilon: float = 1e-8,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        device: str = "cpu",
+        epsilon_hat: bool = False,
+    ):
+        self.epsilon, self.beta_1, self.beta_2, self.epsilon_hat = epsilon, beta_1, beta_2, epsilon_hat
+        self.decay = {"mean": beta_1, "square": beta_2}
+        self.mean = torch.zeros(size, device=device)
+        self.square = torch.zeros(size, device=device)
+        self._steps = 0
+        # counted on the GPU, which skips steps without the host's knowledge
+        self._count = torch.zeros((), device=device) if Device(device).queues_work else None
+
+    @property
+    def steps(self) -> int:
+        """Number of steps so far. Waits for a GPU."""
+        return self._steps if self._count is None else int(self._count)
+
+    @steps.setter
+    def steps(self, n: int) -> None:
+        self._steps = n
+        if self._count is not None:
+            self._count.fill_(n)
+
+    def step(self, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None = None) -> None:
+        if self._count is None:
+            self._steps += 1
+        else:
+            self._count.add_(1.0 if finite is None else finite)
+        super().step(data, grad, learning_rate, finite)
+
+    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
+        mean, square = self.mean[part], self.square[part]
+        if self._count is not None and self.epsilon_hat:
+            self._update_on_gpu(data, grad, mean, square, learning_rate, finite)
+            return
+        step = torch.tensor(float(self._steps)) if self._count is None else self._count
+        found_inf = None if finite is None else (~finite).float()
+        # called directly: torch.optim adds overhead to each step
+        torch._fused_adam_(
+            [data], [grad], [mean], [square], [], [step],
+            amsgrad=False, beta1=self.beta_1, beta2=self.beta_2, lr=learning_rate, weight_decay=0.0,
+            eps=self.epsilon_at(self._steps) if self._count is None else self.epsilon, maximize=False,
+            found_inf=found_inf,
+        )  # fmt: skip
+
+    def _update_on_gpu(
+        self, data: Tensor, grad: Tensor, mean: Tensor, square: Tensor, learning_rate: Rate, finite: Tensor | None
+    ) -> None:
+        """Update in the form of `epsilon_hat`. Its factors depend on the number of steps, which only the GPU knows."""
+        assert self._count is not None
+        keep = torch.ones_like(self._count) if finite is None else finite.to(self._count.dtype)
+        share_1 = (1 - self.beta_1) * keep  # a factor of 0 leaves the moments unchanged
+        share_2 = (1 - self.beta_2) * keep
+        mean.mul_(1 - share_1).add_(grad * share_1)
+        square.mul_(1 - share_2).add_(grad.square() * share_2)
+        count = self._count.double().clamp(min=1)
+        rate = learning_rate * keep / (1 - self.beta_1**count)
+        self._move(data, mean, square, rate, count)
+
+    def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
+        """Make the step on a GPU. rate []: learning rate over 1 - beta_1^t. count []: t, at least 1."""
+        rate = rate * (1 - self.beta_2**count).sqrt()
+        data.sub_(rate.float() * mean / (square.sqrt() + self.epsilon))
+
+    def epsilon_at(self, steps: int) -> float:
+        """Return the epsilon that is added to the bias-corrected root at a step, counted from 1."""
+        return self.epsilon / math.sqrt(1 - self.beta_2**steps) if self.epsilon_hat else self.epsilon
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"mean": self.mean, "square": self.square, "steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.mean.copy_(state["mean"])
+        self.square.copy_(state["square"])
+        self.steps = int(state["steps"])
+
+
+class RAdam(Adam):
+    """Rectified Adam (Liu et al. 2020, arXiv:1908.03265, algorithm 2), with the epsilon of torch.optim.RAdam.
+
+    rho_t = rho_inf - 2 t beta_2^t / (1 - beta_2^t),  rho_inf = 2 / (1 - beta_2) - 1
+    rho_t > 5:  theta <- theta - lr r_t sqrt(1 - beta_2^t) m_hat / (sqrt(v) + epsilon)
+    otherwise:  theta <- theta - lr m_hat
+    r_t = sqrt((rho_t - 4) (rho_t - 2) rho_inf / ((rho_inf - 4) (rho_inf - 2) rho_t))
+    """
+
+    def __init__(self, size: int, epsilon: float = 1e-8, device: str = "cpu"):
+        super().__init__(size, epsilon, device=device, epsilon_hat=True)
+        self._rho_inf = 2 / (1 - self.beta_2) - 1
+
+    def _rho(self, t: Any) -> Any:
+        return self._rho_inf - 2 * t * self.beta_2**t / (1 - self.beta_2**t)
+
+    def _rectification(self, rho: Any) -> Any:
+        """Return r_t squared."""
+        high = self._rho_inf
+        return (rho - 4) * (rho - 2) * high / ((high - 4) * (high - 2) * rho)
+
+    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
+        if self._count is not None:
+            super()._update(part, data, grad, learning_rate, finite)
+        elif (rho := self._rho(self._steps)) > 5:
+            super()._update(part, data, grad, learning_rate * math.sqrt(self._rectification(rho)), finite)
+        else:
+            mean = self.mean[part].lerp_(grad, 1 - self.beta_1)
+            self.square[part].mul_(self.beta_2).addcmul_(grad, grad, value=1 - self.beta_2)
+            data.add_(mean * (-learning_rate / (1 - self.beta_1**self._steps)))
+
+    def _move(self, data: Tensor, mean: Tensor, square: Tensor, rate: Tensor, count: Tensor) -> None:
+        rho = self._rho(count)
+        rectified = (rate * (self._rectification(rho).clamp(min=0) * (1 - self.beta_2**count)).sqrt()).float()
+        step = torch.where(rho > 5, rectified * mean / (square.sqrt() + self.epsilon), rate.float() * mean)
+        data.sub_(step)
+
+
+class AdaGrad(ElementWise):
+    """Divide each step by the root of the sum of all squared gradients (diagonal AdaGrad, Duchi et al. 2011, figure 1).
+
+        s <- s + g^2;  theta <- theta - lr g / (sqrt(s) + epsilon)
+
+    Epsilon is outside the root, as in torch.optim.Adagrad. The sum begins at zero.
+    """
+
+    def __init__(self, size: int, epsilon: float = 1e-10, device: str = "cpu"):
+        self.epsilon = epsilon
+        self.decay = {"square": 1.0}
+        self.square = torch.zeros(size, device=device)  # the sum s of squared gradients
+
+    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
+        # a skipped update has a zero gradient: the sum does not change, and the step is zero
+        denominator = self.square[part].addcmul_(grad, grad).sqrt().add_(self.epsilon)
+        if isinstance(learning_rate, Tensor):
+            data.sub_(learning_rate * grad / denominator)
+        else:
+            data.addcdiv_(grad, denominator, value=-learning_rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"square": self.square}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.square.copy_(state["square"])
+
+
+class RMSProp(ElementWise):
+    """v <- alpha v + (1 - alpha) g^2; theta <- theta - lr g / denominator.
+
+    The denominator is sqrt(v + eps) with `epsilon_inside` (Lasagne; the first A2C codes), otherwise sqrt(v) + eps
+    (torch.optim.RMSprop). The two forms agree only as eps -> 0. `centered` replaces v by v - m^2, where m is the
+    running mean of g (Graves 2013, eq. 38 to 41; Mnih et al. 2015).
+    """
+
+    def __init__(
+        self,
+        size: int,
+        alpha: float,
+        epsilon: float,
+        epsilon_inside: bool,
+        device: str = "cpu",
+        centered: bool = False,
+    ):
+        self.alpha, self.epsilon, self.epsilon_inside = alpha, epsilon, epsilon_inside
+        self.decay = {"square": alpha} | ({"mean": alpha} if centered else {})
+        self.square = torch.zeros(size, device=device)
+        self.mean = torch.zeros(size, device=device) if centered else None
+
+    def _update(self, part: slice, data: Tensor, grad: Tensor, learning_rate: Rate, finite: Tensor | None) -> None:
+        square = self.square[part]
+        # with alpha 1 and a zero gradient the average does not change
+        alpha: Rate = self.alpha if finite is None else torch.where(finite, self.alpha, 1.0)
+        variance = square.mul_(alpha).addcmul_(grad, grad, value=1 - self.alpha)
+        if self.mean is not None:
+            mean = self.mean[part].mul_(alpha).add_(grad, alpha=1 - self.alpha)
+            variance = torch.addcmul(square, mean, mean, value=-1).clamp_(min=0)  # below 0 by rounding
+        if self.epsilon_inside:
+            denominator = variance.add(self.epsilon).sqrt_()
+        else:
+            denominator = variance.sqrt().add_(self.epsilon)
+        if isinstance(learning_rate, Tensor):
+            data.sub_(learning_rate * grad / denominator)
+        else:
+            data.addcdiv_(grad, denominator, value=-learning_rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"square": self.square} | ({} if self.mean is None else {"mean": self.mean})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.square.copy_(state["square"])
+        if self.mean is not None:
+            self.mean.copy_(state["mean"])
+
+
+AdamName = Literal["adam", "adam-epsilon-hat", "radam"]
+"""Forms of Adam. `-epsilon-hat` adds epsilon to the root without bias correction. radam is rectified Adam."""
+OptimizerName = Literal[AdamName, "rmsprop", "rmsprop-torch", "rmsprop-centered", "rmsprop-centered-torch", "adagrad"]
+"""All optimizers. `-torch`: epsilon outside the root, as in torch.optim.RMSprop. adagrad: Nair et al. 2015."""
+
+
+def is_adam(name: str) -> bool:
+    """Whether `name` is a form of Adam."""
+    return name in get_args(AdamName)
+
+
+def make_optimizer(name: str, size: int, *, alpha: float, epsilon: float, device: str = "cpu") -> Optimizer:
+    """Build the optimizer `name` for `size` parameters. alpha: decay factor of RMSProp, unused by other optimizers."""
+    if name == "radam":
+        return RAdam(size, epsilon=epsilon, device=device)
+    if is_adam(name):
+        return Adam(size, epsilon=epsilon, device=device, epsilon_hat=name == "adam-epsilon-hat")
+    if name == "adagrad":
+        return AdaGrad(size, epsilon=epsilon, device=device)
+    inside = not name.endswith("-torch")
+    return RMSProp(size, alpha, epsilon, inside, device, centered="centered" in name)
