@@ -10,6 +10,7 @@ from typing import Any
 from accel_rl.algos.algorithm import Algorithm, AlgorithmConfig
 from accel_rl.config.flags import full_name, with_setting
 from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.presets import with_preset
 from accel_rl.config.registry import ALGORITHMS
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.config.types import plain
@@ -27,6 +28,8 @@ def settings(what: What, env: str | Callable[..., Any] | None, values: dict[str,
     those of numpy.
     """
     config = plain(_base(what))
+    if preset := values.get("preset"):
+        config = with_preset(config, preset)
     if env is not None:
         values = {**values, "env__id": _id_of(env)}
     if values.get("cluster") == "gorila":

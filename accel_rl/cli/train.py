@@ -8,6 +8,7 @@ from accel_rl.algos.replay_algorithm import ReplayAlgorithmConfig
 from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.config.help import Help
 from accel_rl.config.on_gorila import on_gorila
+from accel_rl.config.presets import with_preset
 from accel_rl.config.train import TrainConfig, default_config
 from accel_rl.metrics.progress import human_score, human_time
 from accel_rl.system.counts import counted
@@ -45,6 +46,8 @@ def parse_train(argv: list[str], prog: str, does: str) -> TrainConfig:
     # --env CartPole-v1 reads better than --env.id; games have --game.
     options = ["--env.id" + o[5:] if o == "--env" or o.startswith("--env=") else o for o in options]
     default = default_config(algorithm)
+    if preset := value_of(options, "--preset"):
+        default = with_preset(default, preset)
     if value_of(options, "--cluster") == "gorila":
         default = on_gorila(default, is_atari=value_of(options, "--env.id") is None)
     config = parse(

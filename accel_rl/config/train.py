@@ -37,6 +37,9 @@ class TrainConfig:
     secondary: SecondaryConfig = field(default_factory=SecondaryConfig)
     distributed: DistributedConfig = field(default_factory=DistributedConfig)
     gorila: GorilaConfig = field(default_factory=GorilaConfig)
+    preset: str = ""
+    """Defaults of another project or paper, for its algorithms: cleanrl, sb3, dopamine, stooke2018, mnih2015 or
+    pqn2024. Other options override them. Default: this project's own."""
     env_steps: Count = 1_500_000
     """Length of the run in env steps (agent steps; 4 emulated frames each in Atari)."""
     seed: Count = 0

@@ -89,6 +89,9 @@ class Placing:
     """Number of physical cores of every run without GPUs. Default: one per worker of --sampler.workers, otherwise one
     per rank, and at most all cores."""
 
+    idle: bool = False
+    """Run in the machine's idle time: the idle scheduling class, and by default one run at a time on all cores."""
+
     @property
     def gpu_list(self) -> list[int] | None:
         """Return the GPUs to use; None means all. ConfigError."""
@@ -106,7 +109,7 @@ def size_of(needs: Needs, o: Placing, gpus: int, cores: int) -> Size:
             raise ConfigError(f"{flag} {value}: must be at least 1")
     if gpus and (o.gpus_per_run or needs.gpus):
         return Size(o.gpus_per_run or needs.gpus_of(gpus))
-    return Size(0, o.cores_per_run or min(needs.cores, cores))
+    return Size(0, o.cores_per_run or (cores if o.idle else min(needs.cores, cores)))
 
 
 def on_gpus(config: TrainConfig, n: int) -> TrainConfig:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from accel_rl.config.arguments import parse, positionals, stdout
+from accel_rl.config.arguments import parse, positionals, stdout, value_of
 from accel_rl.runners.signals import StopRequest
+from accel_rl.sweeps import idle
 from accel_rl.sweeps.feeder import Feeder
 from accel_rl.sweeps.grid import Grid, find_grid, pairs, prepared
 from accel_rl.sweeps.layout import Layout, Placing, lay_out, needs_of_begun, placing
@@ -48,7 +49,12 @@ class Options(Placing):
     retries: Count = 2
     """Number of times that a failed run is restarted from its checkpoint."""
     resume: str = ""
-    """Resume the sweep in this folder."""
+    """Resume the sweep in this folder. With an experiment and no folder: resume the sweep in --out, by default
+    runs/MODULE-NAME, or start it there."""
+    pause: str = ""
+    """Stop all processes of the sweep in this folder at once, until --unpause."""
+    unpause: str = ""
+    """Continue the sweep in this folder after --pause."""
     dry_run: bool = False
     """Print the plan without starting runs."""
     machine: str = ""
@@ -85,14 +91,21 @@ def main(argv: list[str]) -> int:
 def sweep(argv: list[str]) -> int:
     if argv[:1] == ["status"]:
         return status(argv[1:])
-    resuming = any(a == "--resume" or a.startswith("--resume=") for a in argv)
-    words, options = positionals(argv, [] if resuming else ["the experiment (module:function)"], "accel-rl sweep")
+    argv = with_default_folder(argv)
+    existing = any(a.partition("=")[0] in ("--resume", "--pause", "--unpause") for a in argv)
+    words, options = positionals(argv, [] if existing else ["the experiment (module:function)"], "accel-rl sweep")
     o = parse(Options, options, "accel-rl sweep EXPERIMENT", __doc__ or "")
+    if o.pause:
+        return show([idle.pause(SweepFolder(Path(o.pause).expanduser()))])
+    if o.unpause:
+        return show([idle.unpause(SweepFolder(Path(o.unpause).expanduser()))])
     if o.machine and not o.dry_run:
         raise ConfigError("--machine describes another machine: use it with --dry-run")
-    if resuming:
+    if o.resume:
         return resume(o)
     grid = make_grid(words[0], o)
+    if o.idle:
+        grid = grid.changed(idle.patient)
     name = words[0].rpartition(":")[2]
     folder = SweepFolder(
         Path(o.out).expanduser() if o.out else Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -117,12 +130,37 @@ def sweep(argv: list[str]) -> int:
         folder.create(runs, labels, {"experiment": words[0], "placing": placing(o), "slurm": o.slurm})
         if o.slurm:
             return slurm.submit(folder, {n: r.size for n, r in runs.items()}, o)
+        if o.idle:
+            idle.use_idle_time()
         return run(folder, layout, shortages(runs.values()), o.retries, lock)
+
+
+def with_default_folder(argv: list[str]) -> list[str]:
+    """Replace `EXPERIMENT --resume`, without a folder, by the options that resume the sweep in its default folder, or
+    that start it there if the folder does not exist."""
+    if "--resume" not in argv:
+        return argv
+    i = argv.index("--resume")
+    if i + 1 < len(argv) and not argv[i + 1].startswith("-"):
+        return argv
+    words, _ = positionals(argv[:i] + argv[i + 1 :], ["the experiment (module:function)"], "accel-rl sweep")
+    module, _, name = words[0].partition(":")
+    out = value_of(argv, "--out") or str(
+        Path("runs") / f"{module.removesuffix('.py').replace('/', '.').rpartition('.')[2]}-{name}"
+    )
+    rest = [a for a in argv[:i] + argv[i + 1 :]]
+    if not (Path(out).expanduser() / "sweep.json").exists():
+        return [*rest, *([] if value_of(argv, "--out") else ["--out", out])]
+    rest.remove(words[0])
+    if "--out" in rest:
+        del rest[rest.index("--out") : rest.index("--out") + 2]
+    return ["--resume", out, *(a for a in rest if not a.startswith("--out="))]
 
 
 def resume(o: Options) -> int:
     """Resume the sweep in a folder (--resume), with its options of placement unless new ones are given."""
     folder = SweepFolder(Path(o.resume).expanduser())
+    idle.release(folder)
     if "search" in folder.plan:
         raise ConfigError(f"{folder.path} is a search: accel-rl search --resume {folder.path}")
     placed = folder.plan["placing"]
@@ -149,6 +187,8 @@ def resume(o: Options) -> int:
     if o.dry_run:
         return show(describe(layout, runs))
     with folder.locked() as lock:
+        if o.idle:
+            idle.use_idle_time()
         return run(folder, layout, [], o.retries, lock)
 
 

@@ -22,7 +22,7 @@ ALWAYS = {
     *("evaluation.starts", "evaluation.starts_file", "evaluation.greedy", "secondary.batch"),
     *("distributed.ranks", "distributed.gpus", "distributed.update"),
     *("sampler.envs", "sampler.horizon", "sampler.cores", "sampler.reset", "sampler.decorrelation_steps"),
-    *("sampler.engine", "sampler.capture"),
+    *("sampler.engine", "sampler.capture", "preset"),
     *("algo.learning_rate", "algo.learning_rate_schedule", "algo.gamma", "algo.clip_grad_norm", "algo.reward_clip"),
     *("algo.optimizer", "algo.optimizer_eps", "algo.gae_lambda", "algo.value_coefficient", "algo.entropy_coefficient"),
     *("algo.lstm", "algo.learning_rate_scaling", "algo.warmup", "algo.clip", "algo.clip_schedule", "algo.value_clip"),

@@ -1,0 +1,299 @@
+"""Settings of other projects and papers by name: algorithm, sampling and Atari protocol as the source has them.
+
+Each value is the source's, in this project's units. What differs in meaning is explained beside the value.
+"""
+
+from typing import Any
+
+from accel_rl.config.flags import with_setting
+from accel_rl.config.train import TrainConfig
+from accel_rl.system.errors import ConfigError, nearest
+
+Settings = dict[str, Any]
+
+_WRAPPERS: Settings = {"env.protocol": "cleanrl2022"}  # the wrappers of OpenAI baselines, which SB3 has, too
+_TEN_MILLION: Settings = {"env_steps": 10_000_000, "sampler.decorrelation_steps": 0}
+_EIGHT_BY_128: Settings = {"sampler.envs": 8, "sampler.horizon": 128}
+_ONE_ENV: Settings = {"sampler.envs": 1, "sampler.horizon": 4, "algo.intensity": 8.0, "algo.batch_size": 32}
+"""One environment, and an update on a batch of 32 every 4 steps."""
+
+_CLEANRL: Settings = {**_WRAPPERS, **_TEN_MILLION}
+_CLEANRL_Q: Settings = {
+    **_CLEANRL,
+    **_ONE_ENV,
+    "algo.optimizer": "adam",
+    "algo.network": "nature",
+    "algo.replay.size": 1_000_000,
+    "algo.replay.start": 80_000,
+    # epsilon falls from 1 at step 0 to 0.01 at step 1,000,000; this project counts from the first update
+    "algo.epsilon": 1 - 0.99 * 0.08,
+    "algo.epsilon_final": 0.01,
+    "algo.epsilon_steps": 920_000,
+}
+_DOPAMINE: Settings = {
+    "env.protocol": "dopamine2018",
+    "env_steps": 50_000_000,
+    "sampler.decorrelation_steps": 0,
+    **_ONE_ENV,
+    "algo.network": "nature",
+    "algo.optimizer": "adam",
+    "algo.replay.size": 1_000_000,
+    "algo.replay.start": 20_000,
+    "algo.target_interval": 8_000,
+    "algo.epsilon_final": 0.01,
+    "algo.epsilon_steps": 250_000,
+    "algo.epsilon_evaluation": 0.001,
+}
+_STOOKE: Settings = {"env.protocol": "stooke2018", "env_steps": 50_000_000}
+
+PRESETS: dict[str, tuple[str, dict[str, Settings]]] = {
+    "cleanrl": (
+        "CleanRL: ppo_atari.py, dqn_atari.py, c51_atari.py, pqn_atari_envpool.py",
+        {
+            "ppo": {
+                **_CLEANRL,
+                **_EIGHT_BY_128,
+                "algo.learning_rate": 2.5e-4,
+                "algo.learning_rate_schedule": "linear",
+                "algo.gae_lambda": 0.95,
+                "algo.minibatch": 256,
+                "algo.epochs": 4,
+                "algo.normalize_advantage": "minibatch",
+                "algo.clip": 0.1,
+                "algo.clip_schedule": "constant",
+                "algo.value_clip": 0.1,
+                "algo.entropy_coefficient": 0.01,
+                "algo.value_coefficient": 0.25,  # vf_coef 0.5 of half the squared error
+                "algo.clip_grad_norm": 0.5,
+                "algo.target_kl": 0.0,
+                "algo.optimizer": "adam",
+                "algo.optimizer_eps": 1e-5,
+                "algo.network": "nature",
+            },
+            "dqn": {
+                **_CLEANRL_Q,
+                "algo.learning_rate": 1e-4,
+                "algo.optimizer_eps": 1e-8,
+                "algo.target_interval": 1_000,
+                "algo.huber": 0.0,
+            },
+            "c51": {
+                **_CLEANRL_Q,
+                "algo.learning_rate": 2.5e-4,
+                "algo.optimizer_eps": 0.01,  # divided by the batch size, as in the source
+                "algo.target_interval": 10_000,
+                "algo.atoms": 51,
+                "algo.v_min": -10.0,
+                "algo.v_max": 10.0,
+            },
+            "pqn": {
+                **_CLEANRL,
+                **_EIGHT_BY_128,
+                "algo.learning_rate": 2.5e-4,
+                "algo.learning_rate_schedule": "linear",
+                "algo.gae_lambda": 0.65,
+                "algo.minibatch": 256,
+                "algo.epochs": 4,
+                "algo.epsilon_final": 0.01,
+                "algo.exploration": 0.1,
+                "algo.clip_grad_norm": 5.0,  # 10 for the squared error; this project has half of it
+                "algo.optimizer": "radam",
+                "algo.optimizer_eps": 1e-8,
+                "algo.network": "nature",
+                "algo.layer_norm": "before",
+            },
+        },
+    ),
+    "sb3": (
+        "Stable-Baselines3 with the hyperparameters of RL Baselines3 Zoo for Atari",
+        {
+            "ppo": {
+                **_CLEANRL,
+                **_EIGHT_BY_128,
+                "algo.learning_rate": 2.5e-4,
+                "algo.learning_rate_schedule": "linear",
+                "algo.gae_lambda": 0.95,
+                "algo.minibatch": 256,
+                "algo.epochs": 4,
+                "algo.normalize_advantage": "minibatch",
+                "algo.clip": 0.1,
+                "algo.clip_schedule": "linear",
+                "algo.value_clip": 0.0,
+                "algo.entropy_coefficient": 0.01,
+                "algo.value_coefficient": 0.5,
+                "algo.clip_grad_norm": 0.5,
+                "algo.target_kl": 0.0,
+                "algo.optimizer": "adam",
+                "algo.optimizer_eps": 1e-5,
+                "algo.network": "nature",
+            },
+            "a2c": {
+                **_CLEANRL,
+                "sampler.envs": 16,
+                "sampler.horizon": 5,
+                "algo.learning_rate": 7e-4,
+                "algo.learning_rate_schedule": "constant",
+                "algo.learning_rate_scaling": "none",
+                "algo.gae_lambda": 1.0,
+                "algo.entropy_coefficient": 0.01,
+                "algo.value_coefficient": 0.25,
+                "algo.clip_grad_norm": 0.5,
+                "algo.optimizer": "rmsprop",  # RMSpropTFLike: epsilon inside the root
+                "algo.optimizer_eps": 1e-5,
+                "algo.rmsprop_alpha": 0.99,
+                "algo.network": "nature",
+            },
+            "dqn": {
+                **_CLEANRL,
+                **_ONE_ENV,
+                "algo.learning_rate": 1e-4,
+                "algo.optimizer": "adam",
+                "algo.optimizer_eps": 1e-8,
+                "algo.network": "nature",
+                "algo.replay.size": 100_000,
+                "algo.replay.start": 100_000,
+                "algo.target_interval": 1_000,
+                "algo.huber": 1.0,
+                "algo.clip_grad_norm": 10.0,
+                # epsilon falls from 1 at step 0 to 0.01 at step 1,000,000; this project counts from the first update
+                "algo.epsilon": 1 - 0.99 * 0.1,
+                "algo.epsilon_final": 0.01,
+                "algo.epsilon_steps": 900_000,
+            },
+        },
+    ),
+    "dopamine": (
+        "Dopamine (JAX): dqn.gin, c51.gin, rainbow.gin",
+        {
+            "dqn": {
+                **_DOPAMINE,
+                "algo.learning_rate": 6.25e-5,
+                "algo.optimizer_eps": 1.5e-4,
+                "algo.huber": 0.0,
+                "algo.n_step": 1,
+            },
+            "c51": {
+                **_DOPAMINE,
+                "algo.learning_rate": 2.5e-4,
+                "algo.optimizer_eps": 0.0003125 * 32,  # this project divides it by the batch size
+                "algo.n_step": 1,
+                "algo.atoms": 51,
+                "algo.v_min": -10.0,
+                "algo.v_max": 10.0,
+            },
+            "rainbow": {
+                **_DOPAMINE,
+                "algo.learning_rate": 6.25e-5,
+                "algo.optimizer_eps": 1.5e-4 * 32,  # this project divides it by the batch size
+                "algo.n_step": 3,
+                "algo.atoms": 51,
+                "algo.v_min": -10.0,
+                "algo.v_max": 10.0,
+                "algo.double": False,
+                "algo.dueling": False,
+                "algo.clip_grad_norm": 0.0,
+                "algo.replay.prioritized": True,
+                "algo.replay.alpha": 0.5,
+                "algo.replay.beta": 0.5,
+                "algo.replay.beta_final": 0.5,
+            },
+        },
+    ),
+    "stooke2018": (
+        "Stooke & Abbeel 2018, sections 5.1 to 5.4, and their published code",
+        {
+            "a2c": {
+                **_STOOKE,
+                "sampler.envs": 16,
+                "sampler.horizon": 5,
+                "algo.optimizer": "rmsprop",
+                "algo.rmsprop_alpha": 0.9,
+                "algo.optimizer_eps": 1e-6,
+                "algo.network": "a3c",
+            },
+            "ppo": {
+                **_STOOKE,
+                "sampler.envs": 8,
+                "sampler.horizon": 256,
+                "algo.learning_rate": 1e-3,
+                "algo.minibatch": 512,
+                "algo.epochs": 4,
+                "algo.value_coefficient": 1.0,
+                "algo.clip_grad_norm": 0.0,
+                "algo.normalize_advantage": "none",
+                "algo.clip_schedule": "linear",
+                "algo.network": "a3c",
+            },
+            "dqn": {**_STOOKE, "algo.network": "dqn"},
+            "c51": {**_STOOKE, "algo.network": "dqn"},
+            "rainbow": {**_STOOKE, "algo.network": "dqn"},
+        },
+    ),
+    "mnih2015": (
+        "Mnih et al. 2015, Methods and Extended Data Table 1",
+        {
+            "dqn": {
+                "env.protocol": "mnih2015",
+                "env_steps": 50_000_000,
+                "sampler.decorrelation_steps": 0,
+                **_ONE_ENV,
+                "algo.learning_rate": 2.5e-4,
+                "algo.optimizer": "rmsprop-centered",
+                "algo.rmsprop_alpha": 0.95,
+                "algo.optimizer_eps": 0.01,
+                "algo.network": "nature",
+                "algo.replay.size": 1_000_000,
+                "algo.replay.start": 50_000,
+                "algo.target_interval": 10_000,
+                "algo.target_unit": "updates",
+                "algo.huber": 1.0,
+                "algo.epsilon": 1.0,
+                "algo.epsilon_final": 0.1,
+                "algo.epsilon_steps": 1_000_000,
+                "algo.epsilon_evaluation": 0.05,
+            }
+        },
+    ),
+    "pqn2024": (
+        "Gallici et al. 2024: purejaxql, pqn_atari.yaml",
+        {
+            "pqn": {
+                "env.protocol": "cleanba2023",
+                "env.repeat_action_probability": 0.0,
+                "env.full_action_set": False,
+                "env.life_loss_ends_return": True,
+                "env.noop_max": 30,
+                "env_steps": 10_000_000,
+                "sampler.decorrelation_steps": 0,
+                "sampler.envs": 128,
+                "sampler.horizon": 32,
+                "algo.learning_rate": 2.5e-4,
+                "algo.learning_rate_schedule": "constant",
+                "algo.gae_lambda": 0.65,
+                "algo.minibatch": 128,
+                "algo.epochs": 2,
+                "algo.epsilon_final": 0.001,
+                "algo.exploration": 0.1,
+                "algo.epsilon_evaluation": 0.0,
+                "algo.clip_grad_norm": 10.0,
+                "algo.optimizer": "radam",
+                "algo.optimizer_eps": 1e-8,
+                "algo.network": "nature",
+                "algo.layer_norm": "before",
+            }
+        },
+    ),
+}
+"""{name: (source, {algorithm: settings})}."""
+
+
+def with_preset(config: TrainConfig, name: str) -> TrainConfig:
+    """Return the settings of a preset for the configuration's algorithm. ConfigError."""
+    if name not in PRESETS:
+        raise ConfigError(f"--preset {name}: must be {', '.join(PRESETS)}{nearest(name, PRESETS)}")
+    _, algorithms = PRESETS[name]
+    if config.algorithm not in algorithms:
+        raise ConfigError(f"--preset {name}: has settings of {', '.join(algorithms)}, not of {config.algorithm}")
+    for setting, value in algorithms[config.algorithm].items():
+        config = with_setting(config, setting, value)
+    return with_setting(config, "preset", name)

@@ -1,0 +1,106 @@
+"""Sweeps in a machine's idle time: the idle scheduling class, and a pause of all processes of a sweep.
+
+accel-rl sweep EXPERIMENT --idle      runs only while no other program wants the cores
+accel-rl sweep --pause FOLDER         stops every process of the sweep at once (SIGSTOP), with its memory
+accel-rl sweep --unpause FOLDER       continues them
+"""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from accel_rl.config.train import TrainConfig
+from accel_rl.sweeps.sweep_folder import SweepFolder
+from accel_rl.system.errors import ConfigError
+from accel_rl.system.hardware import say_once
+
+TIMEOUT_S = 3600.0
+"""Least timeout of workers and ranks: other programs may keep all cores busy for minutes."""
+PAUSED = "paused.json"
+"""File of a sweep's folder with [process id, creation time] of each stopped process."""
+
+
+def patient(config: TrainConfig) -> TrainConfig:
+    """Return the settings with timeouts that a process without a core does not exceed."""
+    sampler = replace(config.sampler, timeout_s=max(config.sampler.timeout_s, TIMEOUT_S))
+    distributed = replace(config.distributed, timeout_s=max(config.distributed.timeout_s, TIMEOUT_S))
+    return replace(config, sampler=sampler, distributed=distributed)
+
+
+def use_idle_time() -> None:
+    """Put this process, and the processes that it starts, into the idle scheduling class (else nice 19)."""
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        return
+    os.nice(19)
+    say_once("--idle: this system has no idle scheduling class, so the runs have the lowest priority (nice 19)")
+
+
+def pause(folder: SweepFolder) -> str:
+    """Stop every process of the sweep that is running in a folder; returns a line about it. ConfigError."""
+    if (holder := folder.holder()) is None:
+        raise ConfigError(f"--pause {folder.path}: no sweep is running there; resume one with --resume {folder.path}")
+    try:
+        sweep = psutil.Process(holder)
+    except psutil.NoSuchProcess:
+        raise ConfigError(
+            f"--pause {folder.path}: its sweep was killed; continue it with --resume {folder.path}"
+        ) from None
+    # the sweep first, since it would start further processes; then those that were started meanwhile
+    stopped: dict[int, float] = {}
+    while found := [p for p in [sweep, *sweep.children(recursive=True)] if p.pid not in stopped]:
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+                stopped[process.pid] = process.create_time()
+    folder.write(PAUSED, list(stopped.items()))
+    return f"{folder.path}: {len(stopped)} processes are stopped; continue with accel-rl sweep --unpause {folder.path}"
+
+
+def unpause(folder: SweepFolder) -> str:
+    """Continue the processes that `pause` has stopped; returns a line about it. ConfigError."""
+    paused = _paused(folder.path)
+    if not paused:
+        raise ConfigError(f"--unpause {folder.path}: no sweep is paused there")
+    for process in reversed(paused):  # the sweep last
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
+    (folder.path / PAUSED).unlink(missing_ok=True)
+    return f"{folder.path}: {len(paused)} processes continue"
+
+
+def release(folder: SweepFolder) -> None:
+    """Let the stopped runs of a sweep that was killed during a pause save and end, so that it can be resumed."""
+    paused = _paused(folder.path)
+    (folder.path / PAUSED).unlink(missing_ok=True)
+    if not paused or (holder := folder.holder()) is None or psutil.pid_exists(holder):
+        return
+    for process in paused:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGTERM)
+            process.resume()
+    deadline = time.monotonic() + 60
+    while folder.holder() is not None and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _paused(path: Path) -> Sequence[psutil.Process]:
+    """Return the processes that `pause` stopped and that still exist, the sweep first."""
+    try:
+        entries = json.loads((path / PAUSED).read_text())
+    except (OSError, ValueError):
+        return []
+    found = []
+    for pid, created in entries:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            if process.create_time() == created:
+                found.append(process)
+    return found

@@ -1,0 +1,57 @@
+"""The suite: proof that the algorithms learn, beside published scores at equal frames.
+
+`python -m launch.sweep experiments.suite:cpu --idle --resume` starts it, or continues it, in runs/suite-cpu. The order
+of the runs makes any prefix of them worth having.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from accel_rl.config.presets import with_preset
+from accel_rl.config.train import TrainConfig, default_config
+from accel_rl.sweeps.grid import Grid, Member
+
+GAMES = ("pong", "breakout", "space_invaders", "beam_rider", "ms_pacman", "seaquest", "qbert", "freeway")
+THREE = GAMES[:3]
+TEN_MILLION = 10_000_000
+EPISODES = 30
+"""Episodes of each evaluation."""
+EVALUATIONS = 10
+"""Evaluations per run."""
+
+
+def run(algorithm: str, game: str, seed: int, env_steps: int = TEN_MILLION) -> TrainConfig:
+    """One run with the protocol `cleanrl2022`. PPO has CleanRL's settings, other algorithms have this project's."""
+    config = default_config(algorithm)
+    if algorithm == "ppo":
+        config = with_preset(config, "cleanrl")
+    evaluation = replace(config.evaluation, interval=env_steps // EVALUATIONS, episodes=EPISODES)
+    env = replace(config.env, game=game, protocol="cleanrl2022")
+    return replace(config, env=env, env_steps=env_steps, seed=seed, evaluation=evaluation)
+
+
+def _cpu() -> Iterator[TrainConfig]:
+    for game in ("breakout", "pong", *GAMES[2:]):
+        for algorithm in ("pqn", "ppo"):
+            yield run(algorithm, game, 1)
+        if game == "pong":
+            for algorithm in ("dqn", "c51", "rainbow"):
+                yield run(algorithm, game, 1, 1_000_000)
+    for seed in (2, 3):
+        for game in THREE:
+            for algorithm in ("pqn", "ppo"):
+                yield run(algorithm, game, seed)
+    for game in GAMES[:4]:
+        yield run("a2c", game, 1)
+    for algorithm in ("dqn", "c51", "rainbow"):
+        yield run(algorithm, "freeway", 1, 2_000_000)
+
+
+def cpu() -> Grid:
+    """PPO and PQN on eight games at 10 M env steps, two more seeds on three games, A2C on four games, and Q-learning
+    from a replay on Pong and Freeway at 1 M and 2 M env steps."""
+    members = []
+    for config in _cpu():
+        labels = {"algorithm": config.algorithm, "game": config.env.game, "seed": str(config.seed)}
+        members.append(Member(config, labels))
+    return Grid(tuple(members))

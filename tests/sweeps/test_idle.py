@@ -1,0 +1,92 @@
+"""Sweeps in idle time: scheduling class, pause, a kill during a pause, and --resume by experiment."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from accel_rl.sweeps import sweep
+from accel_rl.sweeps.idle import TIMEOUT_S
+from accel_rl.sweeps.sweep import with_default_folder
+from accel_rl.sweeps.sweep_display import main as status
+from tests.integration.runs import progressed, wait_for
+from tests.sweeps.test_sweep import LONG, NAMES, SMALL, run, start, states
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    sweep_process = psutil.Process(pid)
+    return [sweep_process, *sweep_process.children(recursive=True)]
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system has no idle scheduling class")
+def test_a_pause_stops_every_process_within_a_second_until_it_ends(tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    process = start(LONG, "--idle", "--out", folder)
+    wait_for(lambda: progressed(folder / NAMES[0], 2))
+    assert all(os.sched_getscheduler(p.pid) == os.SCHED_IDLE for p in tree(process.pid))
+    config = json.loads((folder / NAMES[0] / "config.json").read_text())
+    assert config["sampler"]["timeout_s"] == TIMEOUT_S
+    began = time.monotonic()
+    assert sweep.main(["--pause", str(folder)]) == 0
+    assert time.monotonic() - began < 1
+    paused = tree(process.pid)
+    assert len(paused) > 1 and {p.status() for p in paused} == {psutil.STATUS_STOPPED}
+    rows = (folder / NAMES[0] / "metrics.csv").read_bytes()
+    time.sleep(0.5)
+    assert (folder / NAMES[0] / "metrics.csv").read_bytes() == rows
+    assert sweep.main(["--unpause", str(folder)]) == 0
+    process.communicate(timeout=200)
+    assert process.returncode == 0 and set(states(folder).values()) == {"done"}
+    assert "no sweep is paused" not in capsys.readouterr().err
+    assert sweep.main(["--unpause", str(folder)]) == 2
+
+
+def test_a_sweep_killed_in_a_pause_is_resumed(tmp_path):
+    folder = tmp_path / "sweep"
+    process = start(LONG, "--idle", "--out", folder)
+    wait_for(lambda: progressed(folder / NAMES[0], 2))
+    assert sweep.main(["--pause", str(folder)]) == 0
+    runs = tree(process.pid)[1:]
+    process.kill()
+    process.communicate()
+    done = run("--resume", folder)
+    assert done.returncode == 0, done.stderr
+    assert set(states(folder).values()) == {"done"}
+    assert not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in runs)
+
+
+def test_resume_by_experiment_starts_the_sweep_and_continues_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    began = with_default_folder([SMALL, "--idle", "--resume"])
+    assert began == [SMALL, "--idle", "--out", str(Path("runs/grids-small"))]
+    folder = Path("runs/grids-small")
+    folder.mkdir(parents=True)
+    (folder / "sweep.json").write_text("{}")
+    assert with_default_folder([SMALL, "--idle", "--resume"]) == ["--resume", str(folder), "--idle"]
+    assert with_default_folder(["--resume", "there", "--idle"]) == ["--resume", "there", "--idle"]
+    other = with_default_folder([SMALL, "--out", "elsewhere", "--resume"])
+    assert other == [SMALL, "--out", "elsewhere"]
+
+
+@pytest.mark.parametrize("flag", ["--pause", "--unpause"])
+def test_without_a_sweep_there_is_one_line(flag, tmp_path, capsys):
+    assert sweep.main([flag, str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert f"{flag} {tmp_path}: no sweep is" in err and err.count("\n") == 1
+    assert status([str(tmp_path)]) == 2
+
+
+def test_signals_of_a_paused_sweep_are_kept(tmp_path):
+    """Ctrl-C during a pause is handled after it: each run saves a checkpoint."""
+    folder = tmp_path / "sweep"
+    process = start(LONG, "--idle", "--out", folder)
+    wait_for(lambda: progressed(folder / NAMES[0], 2))
+    assert sweep.main(["--pause", str(folder)]) == 0
+    process.send_signal(signal.SIGINT)
+    assert sweep.main(["--unpause", str(folder)]) == 0
+    process.communicate(timeout=100)
+    assert process.returncode == 130 and "stopped" in states(folder).values()
